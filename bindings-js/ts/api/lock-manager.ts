@@ -82,8 +82,8 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
-    const { config, settings } = readQuorumOptions(options);
-    const opened = new OpenedClient({ client: await openQuorum(connections, config), defaults: settings });
+    const { config, settings, wasm } = readQuorumOptions(options);
+    const opened = new OpenedClient({ client: await openQuorum(connections, config, wasm), defaults: settings });
     return new LockManager(opened as unknown as Connection);
   }
 

@@ -99,6 +99,12 @@ export interface QuorumOptions extends LockManagerOptions {
    * which suits a LAN. `responseTimeout` applies only to the first question to each server.
    */
   readonly nodeTimeout?: Duration | undefined;
+  /**
+   * The engine of quorums, the default export of `leasehold/quorum.wasm`: a `WebAssembly.Module`. Needed in Cloudflare Workers, so that
+   * a Worker without a quorum does not upload it. Other hosts ignore it.
+   */
+  // Not every program has the types of WebAssembly.
+  readonly wasm?: object | undefined;
 }
 
 /** The options of {@link LockManager.semaphore}. */
@@ -161,7 +167,7 @@ const LOCK_DEFAULTS = ['ttl', 'renew', 'maxHold', 'wait'] as const;
 const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas', 'linger', 'label'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
 const MANAGER = [...LOCK_DEFAULTS, 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
-const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
+const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
 const SEMAPHORE = ['limit', 'permits', ...LOCK_DEFAULTS, 'waitForReplicas', 'label'] as const;
 const MULTI = ['oneScript', ...LOCK_DEFAULTS, 'label'] as const;
 
@@ -174,12 +180,18 @@ export function readManagerOptions(options: unknown): { config: Config; settings
 }
 
 /** Checks the options of a quorum's manager. */
-export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings } {
-  const { nodeTimeout, ...rest } = readFields(options, QUORUM);
+export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings; wasm: WebAssembly.Module | undefined } {
+  const { nodeTimeout, wasm: given, ...rest } = readFields(options, QUORUM);
+  const wasm = readModule(given);
   if (rest.label !== undefined) readLabel(rest.label);
   const { config, settings } = managerOptions(rest);
-  if (nodeTimeout === undefined) return { config, settings };
-  return { config: { ...config, nodeTimeout: readDuration('nodeTimeout', nodeTimeout) }, settings };
+  if (nodeTimeout === undefined) return { config, settings, wasm };
+  return { config: { ...config, nodeTimeout: readDuration('nodeTimeout', nodeTimeout) }, settings, wasm };
+}
+
+function readModule(given: unknown): WebAssembly.Module | undefined {
+  if (given === undefined || given instanceof WebAssembly.Module) return given;
+  throw new InvalidOptionError('wasm', `is ${formatValue(given)}: give the default export of 'leasehold/quorum.wasm'`);
 }
 
 function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {

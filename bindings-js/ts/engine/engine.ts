@@ -2,8 +2,9 @@
 
 import { Engine as WasmEngine } from '../../generated/leasehold_js.js';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
-import { InvalidOptionError } from '../support/errors.js';
+import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
+import { isWorkerd } from '../support/host.js';
 import { HOST_CLOCKS, type HostClocks } from './clocks.js';
 import { FAILURE_KINDS, InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
@@ -29,13 +30,19 @@ function moduleOf(wasmMemory: WebAssembly.Memory, Engine: EngineModule['Engine']
 const ONE_SERVER = moduleOf(memory, WasmEngine);
 let quorum: EngineModule | undefined;
 
+const NEEDS_MODULE = "a quorum in a Worker without its WebAssembly module: `import wasm from 'leasehold/quorum.wasm'`, and pass `{ wasm }` to `LockManager.quorum`";
+
 /**
  * The engine of a quorum of these servers. It is a WebAssembly module of its own, loaded on first use, because few programs
- * need it.
+ * need it. In workerd, the program passes it.
  */
-export async function quorumEngine(servers: readonly string[]): Promise<EngineModule> {
-  const { Engine, memory } = await import('./wasm/quorum.js');
-  quorum ??= moduleOf(memory, Engine);
+export async function quorumEngine(servers: readonly string[], module?: WebAssembly.Module): Promise<EngineModule> {
+  if (quorum === undefined) {
+    if (module === undefined && isWorkerd()) throw new UnsupportedError(NEEDS_MODULE);
+    const { start } = await import('./wasm/quorum.js');
+    const { Engine, memory } = start(module);
+    quorum ??= moduleOf(memory, Engine);
+  }
   return { ...quorum, servers: servers.map((name) => name.replace(/\s/g, ' ')).join('\n') };
 }
 

@@ -8,14 +8,14 @@ import {
 } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 
-/** Makes a client, after it has asked all servers for their version and identity. */
-export async function openQuorum(connections: unknown, config: Config): Promise<Client> {
+/** Makes a client, after it has asked all servers for their version and identity. `module` is the engine, which only workerd needs. */
+export async function openQuorum(connections: unknown, config: Config, module?: WebAssembly.Module): Promise<Client> {
   const links = linksOf(connections);
   const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
   const identities = new ServerIdentities(names);
   let client: Client | undefined;
   try {
-    const engine = await quorumEngine(names);
+    const engine = await quorumEngine(names, module);
     client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine }, () => '');
     const began = performance.now();
     const checks = await client.checkServers();

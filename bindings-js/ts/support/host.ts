@@ -135,6 +135,6 @@ export function insideRequest<T>(act: () => T): T {
   }
 }
 
-function isWorkerd(): boolean {
+export function isWorkerd(): boolean {
   return 'WebSocketPair' in globalThis;
 }

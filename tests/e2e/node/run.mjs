@@ -19,6 +19,7 @@ process.on('exit', () => rmSync(project, { recursive: true, force: true }));
 
 cpSync(here, project, { recursive: true });
 cpSync(join(repository, 'examples/node'), join(project, 'examples'), { recursive: true });
+cpSync(join(repository, 'examples/worker'), join(project, 'worker'), { recursive: true });
 cpSync(join(repository, 'bindings-js/README.md'), join(project, 'README.md'));
 cpSync(join(repository, 'README.md'), join(project, 'README.project.md'));
 for (const name of readdirSync(join(repository, 'docs')).filter((name) => name.endsWith('.md'))) cpSync(join(repository, 'docs', name), join(project, 'docs', name));

@@ -1,6 +1,7 @@
-import { initSync } from '../../../generated/quorum/leasehold_js.js';
-// @ts-expect-error See workerd.ts.
-import module from './quorum.wasm';
+import { Engine, initSync } from '../../../generated/quorum/leasehold_js.js';
 
-export { Engine } from '../../../generated/quorum/leasehold_js.js';
-export const { memory } = initSync({ module });
+// workerd compiles no WebAssembly from bytes, and a Worker uploads every module that its code imports. So the program imports this one
+// if it needs it.
+export function start(module: WebAssembly.Module): { Engine: typeof Engine; memory: WebAssembly.Memory } {
+  return { Engine, memory: initSync({ module }).memory };
+}

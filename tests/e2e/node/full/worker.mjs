@@ -1,6 +1,7 @@
 // A Worker. In a request it opens sockets, makes managers over them, and runs the tour.
 import { connect } from 'cloudflare:sockets';
 import { LockManager } from 'leasehold';
+import wasm from 'leasehold/quorum.wasm';
 import quorum from '../programs/quorum.js';
 import tour from '../programs/tour.js';
 
@@ -12,6 +13,12 @@ export default {
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/early') return Response.json(told(early));
+    if (pathname === '/quorum-without-its-module') {
+      const connections = env.PORTS.map((port) => new Connection(port));
+      const error = await LockManager.quorum(connections).catch((error) => error);
+      for (const connection of connections) connection.close();
+      return Response.json(told(error));
+    }
     if (pathname === '/kept') {
       kept ??= new LockManager(new Connection(env.PORTS[0]));
       return Response.json(await use(kept));
@@ -20,7 +27,7 @@ export default {
     const [connection] = connections;
     try {
       await tour(connection, LockManager, () => connection.call(['FLUSHALL']));
-      await quorum(connections, LockManager);
+      await quorum(connections, LockManager, { wasm });
       return new Response('toured');
     } catch (error) {
       return new Response(`${error.stack}`, { status: 500 });
