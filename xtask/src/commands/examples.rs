@@ -59,13 +59,19 @@ fn native() -> Result<Vec<Program>> {
 fn scripts() -> Result<Vec<Program>> {
     let directory = node::examples();
     let project = node::project(&directory, &package::tarball()?)?;
-    let programs = sources(&directory, "mjs")?.into_iter().filter_map(|source| {
-        let file = source.file_name()?.to_str()?.to_owned();
-        // The demo starts this program and tells it what to do.
-        let command = (file != "demo-worker.mjs").then(|| node::node(&project, &[&file]))?;
-        Some(Program { source, command })
-    });
-    Ok(programs.collect())
+    let mut programs = Vec::new();
+    for (extension, flags) in [("mjs", &[][..]), ("ts", &["--import", "tsx"][..])] {
+        for source in sources(&directory, extension)? {
+            let Some(file) = source.file_name().and_then(|file| file.to_str()) else { continue };
+            // The demo starts this program and tells it what to do.
+            if file == "demo-worker.mjs" {
+                continue;
+            }
+            let command = node::node(&project, &[flags, &[file]].concat());
+            programs.push(Program { source, command });
+        }
+    }
+    Ok(programs)
 }
 
 /// The programs that are one file each, in sorted order.

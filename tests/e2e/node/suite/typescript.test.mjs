@@ -48,3 +48,8 @@ test('the types accept the clients of every library, and nothing else', async ()
   const compiler = join(project, 'node_modules/typescript/bin/tsc');
   await execute(process.execPath, [compiler, ...words], { cwd: project }).catch((error) => assert.fail(error.stdout));
 });
+
+test('the NestJS example is strict TypeScript', async () => {
+  const compiler = join(project, 'node_modules/typescript/bin/tsc');
+  await execute(process.execPath, [compiler, '--project', join(project, 'examples')]).catch((error) => assert.fail(error.stdout));
+});
