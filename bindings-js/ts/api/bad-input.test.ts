@@ -100,7 +100,8 @@ test('names_and_times_out_of_bounds_are_refused_where_they_are_given', async () 
     assertRefused('name', () => locks.mutex(name));
     assertRefused('name', () => locks.readWrite(name));
     assertField(await caught(locks.inspect(name)), 'name');
-    assertField(await caught(locks.request(name, () => {})), 'name');
+    // Requests take any text, as browsers do, but no longer one.
+    if (name.length > 1_000) assertField(await caught(locks.request(name, () => {})), 'name');
   }
   const bad: [string, LockOptions][] = [
     ['ttl', { ttl: 0 }], ['ttl', { ttl: 9.9 }], ['ttl', { ttl: '24.01h' }], ['wait', { wait: 0.5 }], ['wait', { wait: '31d' }],

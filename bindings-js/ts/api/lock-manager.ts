@@ -1,30 +1,33 @@
 /** The lock manager: the entry point of the package. */
 
 import { Client, type Closed, type LockManagerEvents } from '../client/index.js';
-import { type Connection, recognise } from '../connections/index.js';
-import { type Inspection, PLAIN } from '../engine/index.js';
+import { type Connection, type Link, recognise } from '../connections/index.js';
+import { aheadOfWaiters, type Inspection, PLAIN } from '../engine/index.js';
 import { openQuorum } from '../quorum/quorum.js';
+import { InvalidOptionError } from '../support/errors.js';
+import { formatValue } from '../support/format.js';
 import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import type { Lease } from './lease.js';
-import { type Lock, makeLock, makeMultiLock, type ManagerContext, ReadWriteLock } from './lock.js';
+import { type Lock, makeLock, makeMultiLock, ReadWriteLock } from './lock.js';
 import {
   type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readLockOptions, readManagerOptions,
   readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
 } from './options.js';
 import { type Owner, ownerId } from './owner.js';
+import { Stealing } from './stealing.js';
 import { readName } from './validate.js';
-import { type LockManagerSnapshot, request, type RequestOptions } from './web-locks.js';
+import { type LockManagerSnapshot, request, type RequestContext, type RequestOptions } from './web-locks.js';
 
 /** Carries a client that is already open into the manager's constructor. */
 class OpenedClient {
-  readonly #context: ManagerContext;
+  readonly #context: RequestContext;
 
-  constructor(context: ManagerContext) {
+  constructor(context: RequestContext) {
     this.#context = context;
   }
 
   /** Reads the context if `value` is an `OpenedClient`. This runs no code of `value`. */
-  static read(value: unknown): ManagerContext | undefined {
+  static read(value: unknown): RequestContext | undefined {
     return typeof value === 'object' && value !== null && #context in value ? value.#context : undefined;
   }
 }
@@ -50,7 +53,7 @@ class OpenedClient {
  * ```
  */
 export class LockManager implements AsyncDisposable {
-  readonly #context: ManagerContext;
+  readonly #context: RequestContext;
 
   /**
    * Makes a manager. It sends nothing before the first call.
@@ -83,7 +86,8 @@ export class LockManager implements AsyncDisposable {
    */
   static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
     const { config, settings, wasm } = readQuorumOptions(options);
-    const opened = new OpenedClient({ client: await openQuorum(connections, config, wasm), defaults: settings });
+    const client = await openQuorum(connections, config, wasm);
+    const opened = new OpenedClient({ client, defaults: settings, stealing: new Stealing(client) });
     return new LockManager(opened as unknown as Connection);
   }
 
@@ -174,12 +178,12 @@ export class LockManager implements AsyncDisposable {
    *
    * - The callback gets a {@link Lease}. Its `name` and `mode` are those of the browser's `Lock`.
    * - A lease can be lost. The request then rejects with `lost`.
-   * - `steal` rejects with `unsupported`.
-   * - Names may begin with a hyphen.
    * - Requests of all processes stand in one queue: first come, first served, except for a few hand-overs inside each process.
+   * - Unknown options are refused.
    *
-   * @throws The callback's own error, and those of {@link Lock.run}; `unsupported` for `steal`, and for `signal` together
-   * with `ifAvailable` (all as rejections).
+   * @throws The callback's own error, and those of {@link Lock.run}. A `DOMException` named `AbortError` if another request
+   * steals the lock or an operator takes it, and one named `NotSupportedError` for a name that begins with a hyphen and for
+   * options that exclude each other. Their `cause` is an error of this package (all as rejections).
    *
    * @example
    * ```ts
@@ -190,17 +194,20 @@ export class LockManager implements AsyncDisposable {
   request<T>(name: string, options: RequestOptions & { readonly ifAvailable: true }, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
   request<T>(name: string, options: RequestOptions & { readonly ifAvailable?: false | undefined }, callback: (lock: Lease) => T | PromiseLike<T>): Promise<T>;
   request<T>(name: string, options: RequestOptions, callback: (lock: Lease | null) => T | PromiseLike<T>): Promise<T>;
-  request<T>(name: string, ...rest: unknown[]): Promise<T> {
+  async request<T>(name: string, ...rest: unknown[]): Promise<T> {
+    if (!(#context in Object(this))) throw notOnManager('request', this);
     const [options, callback] = rest.length < 2 ? [undefined, rest[0]] : rest;
     return request(this.#context, name, options, callback) as Promise<T>;
   }
 
   /**
-   * The locks that this manager holds and waits for, as `navigator.locks.query` lists them for an origin. It doesn't see
-   * other clients: {@link LockManager.inspect} asks the server.
+   * The locks that this manager holds and waits for, as `navigator.locks.query` lists them for an origin. It waits for
+   * the server's answers to earlier calls, for one `responseTimeout` at most. It doesn't see other managers:
+   * {@link LockManager.inspect} asks the server.
    */
   async query(): Promise<LockManagerSnapshot> {
-    return this.#context.client.query();
+    if (!(#context in Object(this))) throw notOnManager('query', this);
+    return this.#context.stealing.query();
   }
 
   /**
@@ -274,7 +281,7 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   close(): Promise<Closed> {
-    return this.#context.client.close();
+    return this.#context.stealing.close();
   }
 
   /** Closes the manager at the end of an `await using` block. */
@@ -292,7 +299,15 @@ export class LockManager implements AsyncDisposable {
   }
 }
 
-function openClient(connection: Connection, options: LockManagerOptions | undefined): ManagerContext {
+function openClient(connection: Connection, options: LockManagerOptions | undefined): RequestContext {
   const { config, settings, label } = readManagerOptions(options);
-  return { client: new Client(config, { connect: () => [recognise(connection)] }, label), defaults: settings };
+  const connect = (): [Link] => [recognise(connection)];
+  const client = new Client(config, { connect }, label);
+  // Not in batches: they would first try a short script, which lets nobody go ahead of waiters.
+  const stealing = new Stealing(client, () => new Client({ ...config, batches: false }, { connect, rewrite: aheadOfWaiters }, label, client.events));
+  return { client, defaults: settings, stealing };
+}
+
+function notOnManager(method: string, value: unknown): InvalidOptionError {
+  return new InvalidOptionError('this', `is ${formatValue(value)}: call \`${method}\` on a manager`);
 }

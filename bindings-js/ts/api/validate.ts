@@ -95,6 +95,11 @@ export function readName(name: unknown, prefix: string): string {
   return given;
 }
 
+/** Whether a lock can have this name. */
+export function isName(name: string, prefix: string): boolean {
+  return problemOf(name, prefix + name) === undefined;
+}
+
 function problemOf(name: string, key: string): string | undefined {
   if (name === '') return 'is empty: give the lock a name';
   // Two such names would become the same key in UTF-8.

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isLeaseholdError, type LockManager } from '../index.js';
+import { isLeaseholdError, type Lease, type LockManager, type RequestOptions } from '../index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
 
@@ -89,12 +89,98 @@ test('a_request_waits_for_ever_unless_it_says_how_long', async () => {
   assert.ok(granted);
 });
 
-test('what_a_fleet_can_not_do_is_refused_with_a_typed_error', async () => {
+test('options_that_exclude_each_other_are_refused_as_browsers_refuse_them', async () => {
   const locks = fleet.manager();
-  const never = (): never => assert.fail();
-  assert.ok(isLeaseholdError(await caught(locks.request('a', { steal: true }, never)), 'unsupported'));
-  const signal = new AbortController().signal;
-  assert.ok(isLeaseholdError(await caught(locks.request('a', { ifAvailable: true, signal }, never)), 'unsupported'));
+  const { signal } = new AbortController();
+  const refused: RequestOptions[] = [
+    { steal: true, ifAvailable: true }, { steal: true, mode: 'shared' }, { steal: true, signal }, { ifAvailable: true, signal },
+  ];
+  for (const options of refused) assertNotSupported(await caught(locks.request('a', options, () => assert.fail())));
+});
+
+test('a_name_that_begins_with_a_hyphen_is_reserved', async () => {
+  const locks = fleet.manager();
+  for (const name of ['-', '-lock']) assertNotSupported(await caught(locks.request(name, () => assert.fail())));
+  assert.equal(await locks.request('a-lock', ({ name }) => name), 'a-lock');
+});
+
+test('any_other_text_is_a_name_and_different_texts_are_different_locks', async () => {
+  for (const prefix of ['', 'own:']) {
+    const [locks, others] = [fleet.manager({ prefix }), fleet.manager({ prefix })];
+    const names = ['', 'a\0b', '\uD800', '\uDC00', '\uDC00\uD800', '\uFFFD', '\uFFFF', '}', '{', '{}', '%007b', 'leasehold:x', '🔒'];
+    const held = await holdAll(locks, names);
+    for (const name of names) {
+      assert.equal(await others.request(name, { ifAvailable: true }, (lock) => lock), null, JSON.stringify(name));
+    }
+    assert.deepEqual((await locks.query()).held.map(({ name }) => name).sort(), [...names].sort());
+    await held.end();
+    for (const name of names) assert.equal(await others.request(name, (lock) => lock.name), name);
+  }
+});
+
+test('a_name_of_a_request_is_the_same_lock_as_a_mutex_of_that_name', async () => {
+  const [locks, name] = [fleet.manager(), unique()];
+  await locks.request(name, async () => assert.equal(await locks.mutex(name).tryAcquire(), null));
+});
+
+test('arguments_are_converted_as_browsers_convert_them', async () => {
+  const locks = fleet.manager() as unknown as Untyped;
+  assert.equal(await locks.request(7, null, ({ name, mode }: Lease) => `${typeof name} ${name} ${mode}`), 'string 7 exclusive');
+  assert.equal(await locks.request('a', { mode: new String('shared') }, ({ mode }: Lease) => mode), 'shared');
+  await locks.request('a', async () => {
+    for (const ifAvailable of [1, 'yes', {}]) assert.equal(await locks.request('a', { ifAvailable, wait: '1s' }, (lock: Lease | null) => lock), null);
+  });
+  for (const [ifAvailable, steal] of [[0, ''], [null, null], [undefined, undefined]]) {
+    assert.ok(await locks.request('a', { ifAvailable, steal, mode: 'shared' }, (lock: Lease | null) => lock !== null));
+  }
+});
+
+test('a_request_without_its_manager_rejects_and_does_not_throw', async () => {
+  const { request, query } = fleet.manager() as unknown as { request: Method; query: Method };
+  for (const self of [undefined, null, {}, 'manager']) {
+    for (const promise of [request.call(self, 'a', () => {}), query.call(self)]) {
+      const error = await caught(promise);
+      assert.ok(error instanceof TypeError && isLeaseholdError(error, 'invalid-option') && error.field === 'this', String(error));
+    }
+  }
+});
+
+test('query_shows_the_requests_that_were_made_just_before', async () => {
+  const [locks, others, name, free] = [fleet.manager(), fleet.manager(), unique(), unique()];
+  const first = await holdAll(others, [name]);
+  let end = (): void => {};
+  const rest = [
+    locks.request(name, () => {}),
+    locks.request(free, () => new Promise<void>((resolve) => (end = resolve))),
+    locks.request(free, { mode: 'shared' }, () => {}),
+  ];
+  const { held, pending } = await locks.query();
+  assert.deepEqual(held.map(({ name }) => name), [free]);
+  assert.deepEqual(pending.map(({ name, mode }) => [name, mode]), [[name, 'exclusive'], [free, 'shared']]);
+  end();
+  await Promise.all([first.end(), ...rest]);
+});
+
+test('query_shows_all_readers_that_were_let_in_together', async () => {
+  const [locks, name] = [fleet.manager(), unique()];
+  const ends: (() => void)[] = [];
+  const readers = [1, 2, 3, 4, 5].map(() => locks.request(name, { mode: 'shared' }, () => new Promise<void>((resolve) => ends.push(resolve))));
+  const writer = locks.request(name, () => {});
+  const { held, pending } = await locks.query();
+  assert.deepEqual([held.length, pending.map(({ mode }) => mode)], [5, ['exclusive']]);
+  for (const end of ends) end();
+  await Promise.all([writer, ...readers]);
+});
+
+test('query_answers_while_the_server_is_silent', async (t) => {
+  const own = await Fleet.start((close) => t.after(close));
+  const locks = own.manager({ responseTimeout: 100 });
+  await locks.request('warm', () => {});
+  own.server.pause();
+  t.after(() => own.server.resume());
+  const waiting = caught(locks.request('door', { wait: 50 }, () => {}));
+  assert.deepEqual((await locks.query()).held, []);
+  assert.ok(isLeaseholdError(await waiting, 'unreachable'));
 });
 
 test('a_lost_lock_rejects_the_request', async () => {
@@ -107,21 +193,41 @@ test('a_lost_lock_rejects_the_request', async () => {
 });
 
 test('bad_requests_reject_with_the_field', async () => {
-  const locks = fleet.manager() as unknown as { request(...args: unknown[]): Promise<unknown> } & LockManager;
+  const locks = fleet.manager() as unknown as Untyped;
   const never = (): never => assert.fail();
   const bad: [string, unknown[]][] = [
     ['callback', ['a']], ['callback', ['a', {}]], ['callback', ['a', {}, 'no function']], ['callback', ['a', null]],
-    ['name', [undefined, never]], ['name', ['', never]], ['name', [Symbol('x'), never]],
-    ['mode', ['a', { mode: 'write' }, never]], ['mode', ['a', { mode: null }, never]],
-    ['ifAvailable', ['a', { ifAvailable: 1 }, never]], ['steal', ['a', { steal: 'yes' }, never]],
-    ['signal', ['a', { signal: {} }, never]], ['ttl', ['a', { ttl: 'soon' }, never]], ['options', ['a', 7, never]],
+    ['callback', []], ['name', [undefined, never]], ['name', [null, never]], ['name', [Symbol('x'), never]],
+    ['name', ['x'.repeat(70_000), never]], ['name', ['\uD800'.repeat(20_000), never]],
+    ['mode', ['a', { mode: 'write' }, never]], ['mode', ['a', { mode: null }, never]], ['mode', ['a', { mode: Symbol('x') }, never]],
+    ['signal', ['a', { signal: {} }, never]], ['signal', ['a', { signal: null }, never]], ['signal', ['a', { signal: 'x', steal: true }, never]], ['ttl', ['a', { ttl: 'soon' }, never]], ['options', ['a', 7, never]],
     ['timeout', ['a', { timeout: 7 }, never]],
   ];
   for (const [field, args] of bad) {
     const error = await caught(locks.request(...args));
-    assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === field, `${field}: ${error}`);
+    assert.ok(isLeaseholdError(error, 'invalid-option') && error instanceof TypeError && error.field === field, `${field}: ${error}`);
   }
 });
+
+type Method = (...args: unknown[]) => Promise<unknown>;
+type Untyped = { request(...args: any[]): Promise<unknown> };
+
+/** A `DOMException` as browsers throw it, with an error of this package as its cause. */
+function assertNotSupported(error: unknown): void {
+  assert.ok(error instanceof DOMException, String(error));
+  assert.deepEqual([error.name, error.code], ['NotSupportedError', DOMException.NOT_SUPPORTED_ERR]);
+  assert.ok(isLeaseholdError(error.cause, 'unsupported'));
+}
+
+/** Holds locks until they are given back. */
+async function holdAll(locks: LockManager, names: readonly string[]): Promise<{ end(): Promise<void> }> {
+  const { promise, resolve } = deferred();
+  const requests: Promise<void>[] = [];
+  await Promise.all(names.map((name) => new Promise<void>((granted) => {
+    requests.push(locks.request(name, () => (granted(), promise)));
+  })));
+  return { end: async () => (resolve(), void (await Promise.all(requests))) };
+}
 
 function deferred(): { promise: Promise<void>; resolve: () => void } {
   let resolve = (): void => {};

@@ -1,12 +1,15 @@
 /** The Web Locks API of browsers, for locks that a whole fleet shares. */
 
 import type { LockInfo } from '../client/index.js';
-import { type Mode, PLAIN } from '../engine/index.js';
-import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
+import { type AcquireSettings, type LockSpec, type Mode, PLAIN } from '../engine/index.js';
+import { InvalidOptionError, isLeaseholdError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
+import { platformError } from '../support/platform-errors.js';
 import type { Lease } from './lease.js';
-import { makeLock, type ManagerContext, runWithLease } from './lock.js';
-import { type Duration, readBoolean, readFields } from './validate.js';
+import { Lock, type ManagerContext, runWithLease } from './lock.js';
+import { readLockOptions } from './options.js';
+import type { Stealing } from './stealing.js';
+import { type Duration, isName, readFields, readGuarded, readName, readSignal } from './validate.js';
 
 /** The options of {@link LockManager.request}. */
 export interface RequestOptions {
@@ -14,9 +17,13 @@ export interface RequestOptions {
   readonly mode?: Mode | undefined;
   /** Does not wait: the callback gets `null` if the lock is not free. Default `false`. */
   readonly ifAvailable?: boolean | undefined;
-  /** `true` rejects with `unsupported`: a request can't take a lock from its holder. */
+  /**
+   * Takes the lock from its holders, ahead of all waiters. Their requests reject with an `AbortError`: those of this manager at
+   * once, those of other managers when they find out, which takes a third of their `ttl` at most. Until then, only a fence stops
+   * them. Exclusive only, and not together with `ifAvailable` or `signal`. Default `false`.
+   */
   readonly steal?: boolean | undefined;
-  /** Ends the wait: the request then rejects with `signal.reason`. Not possible together with `ifAvailable`. */
+  /** Ends the wait: the request then rejects with `signal.reason`. Not together with `ifAvailable` or `steal`. */
   readonly signal?: AbortSignal | undefined;
   /** See {@link LockOptions.ttl}. */
   readonly ttl?: Duration | undefined;
@@ -38,24 +45,91 @@ export interface LockManagerSnapshot {
   readonly lingering: LockInfo[];
 }
 
+/** What a manager gives its requests. */
+export interface RequestContext extends ManagerContext {
+  readonly stealing: Stealing;
+}
+
+type Callback = (lease: Lease | null) => unknown;
+
 const FIELDS = ['mode', 'ifAvailable', 'steal', 'signal', 'ttl', 'renew', 'maxHold', 'wait'] as const;
 
 /** Takes the lock, runs the callback, and releases the lock when the callback's promise settles. */
-export async function request({ client, defaults }: ManagerContext, name: unknown, options: unknown, work: unknown): Promise<unknown> {
-  if (typeof work !== 'function') throw new InvalidOptionError('callback', `is ${formatValue(work)}: give a function`);
-  const callback = work as (lease: Lease | null) => unknown;
-  const { mode = 'exclusive', ifAvailable = false, steal = false, signal, ...rest } = readFields(options, FIELDS);
-  if (mode !== 'exclusive' && mode !== 'shared') {
-    throw new InvalidOptionError('mode', `is ${formatValue(mode)}: give 'exclusive' or 'shared'`);
+export async function request(context: RequestContext, name: unknown, options: unknown, work: unknown): Promise<unknown> {
+  const { client, stealing } = context;
+  const { lock, settings, ifAvailable, steal, signal, callback } = readRequest(context, name, options, work);
+  try {
+    if (steal) return await stealing.run(lock, settings, callback);
+    const wanted = new Lock(client, lock, settings);
+    if (!ifAvailable) return await runWithLease(await wanted.acquire({ signal }), callback);
+    const lease = await wanted.tryAcquire();
+    return await (lease === null ? callback(null) : runWithLease(lease, callback));
+  } catch (error) {
+    if (isLeaseholdError(error, 'lost') && error.reason === 'revoked' && error.lockName === lock.name) throw platformError('AbortError', error);
+    throw error;
   }
-  const onlyIfAvailable = readBoolean('ifAvailable', ifAvailable);
-  if (readBoolean('steal', steal)) throw new UnsupportedError("`steal`, because a client can't take a lock from another");
-  if (onlyIfAvailable && signal !== undefined) throw new UnsupportedError('`signal` with `ifAvailable`, because there is no wait to end');
-  const context = { client, defaults: { ...defaults, wait: Infinity } };
-  const lock = makeLock(context, { name, mode, kind: PLAIN }, withoutUndefined(rest));
-  if (!onlyIfAvailable) return runWithLease(await lock.acquire({ signal: signal as AbortSignal }), callback);
-  const lease = await lock.tryAcquire();
-  return lease === null ? callback(null) : runWithLease(lease, callback);
+}
+
+interface Request {
+  readonly lock: LockSpec;
+  readonly settings: AcquireSettings;
+  readonly ifAvailable: boolean;
+  readonly steal: boolean;
+  readonly signal: AbortSignal | undefined;
+  readonly callback: Callback;
+}
+
+/** Converts the arguments as browsers do, then checks them in the specification's order. */
+function readRequest({ client, defaults, stealing }: RequestContext, name: unknown, options: unknown, work: unknown): Request {
+  if (typeof work !== 'function') throw new InvalidOptionError('callback', `is ${formatValue(work)}: give a function`);
+  const given = readFields(options === null ? undefined : options, FIELDS);
+  const { mode: givenMode, ifAvailable: givenIfAvailable, steal: givenSteal, signal: givenSignal, ...rest } = given;
+  const text = readText('name', name);
+  const mode = readMode(givenMode);
+  const [ifAvailable, steal, signal] = [Boolean(givenIfAvailable), Boolean(givenSteal), readSignal(givenSignal)];
+  const problem = problemOf({ name: text, mode, ifAvailable, steal, signal, canSteal: stealing.isPossible });
+  if (problem !== undefined) throw platformError('NotSupportedError', new UnsupportedError(problem));
+
+  const lock = { name: text, alias: aliasOf(text, client.prefix), mode, kind: PLAIN };
+  const settings = readLockOptions(withoutUndefined(rest), { ...defaults, wait: Infinity });
+  // What lingers is listed by its name on the server. A client that steals ends with its lock.
+  const lingers = lock.alias === undefined && !steal;
+  return { lock, settings: lingers ? settings : { ...settings, linger: undefined }, ifAvailable, steal, signal, callback: work as Callback };
+}
+
+/** Why a request is not supported. */
+function problemOf(
+  { name, mode, ifAvailable, steal, signal, canSteal }: { name: string; mode: Mode; ifAvailable: boolean; steal: boolean; signal: unknown; canSteal: boolean },
+): string | undefined {
+  if (name.startsWith('-')) return 'a name that begins with a hyphen, which the Web Locks API reserves: choose another name, or use `mutex`';
+  if (steal && ifAvailable) return '`steal` with `ifAvailable`: a request that steals never finds the lock taken';
+  if (steal && mode !== 'exclusive') return "`steal` with the mode 'shared': a stolen lock is exclusive";
+  if (signal !== undefined && steal) return '`signal` with `steal`, because there is no wait to end';
+  if (signal !== undefined && ifAvailable) return '`signal` with `ifAvailable`, because there is no wait to end';
+  return steal && !canSteal ? '`steal` in a quorum: use `forceRelease`' : undefined;
+}
+
+/** Converts a value to text, as browsers do. A value that is missing is refused, because it would lock the name `undefined`. */
+function readText(field: string, value: unknown): string {
+  if (value === undefined || value === null || typeof value === 'symbol') throw new InvalidOptionError(field, `is ${formatValue(value)}: give a string`);
+  return readGuarded(field, () => String(value));
+}
+
+function readMode(value: unknown): Mode {
+  const mode = value === undefined ? 'exclusive' : value;
+  const text = mode === null ? 'null' : readText('mode', mode);
+  if (text === 'exclusive' || text === 'shared') return text;
+  throw new InvalidOptionError('mode', `is ${formatValue(mode)}: give 'exclusive' or 'shared'`);
+}
+
+/**
+ * The name on the server, if this name can't be a key: an empty one, one with half of a surrogate pair or with a lone brace, one that begins
+ * with `leasehold:`. The alias begins with a hyphen, as no name of a request does, so each name has a key of its own.
+ */
+function aliasOf(name: string, prefix: string): string | undefined {
+  if (isName(name, prefix)) return undefined;
+  const escaped = name.replace(/[%{}]|\p{Surrogate}/gu, (unit) => `%${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return readName(`-${escaped}`, prefix);
 }
 
 function withoutUndefined(fields: object): object {

@@ -5,14 +5,15 @@
  */
 
 import type { CallResult } from '../connections/index.js';
-import type {
-  AcquireSettings, Config, Engine, Grant, Inspection, LockSpec, Mode, Outcome, ReleaseOutcome,
+import {
+  type AcquireSettings, type Config, type Engine, type Grant, type Inspection, type LockSpec, type Mode, nameOnServer, type Outcome, type ReleaseOutcome,
 } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import {
   type BusyHolder, CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
 import { insideRequest, randomBytes, soon, WorkerRequest } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
 import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
@@ -46,7 +47,7 @@ type OutcomeOf<Kind extends Outcome['kind']> = Extract<Outcome, { kind: Kind }>;
 export class Client {
   /** Put before every name. */
   readonly prefix: string;
-  readonly events = new Events();
+  readonly events: Events;
   readonly #id: string;
   readonly #driver: Driver;
   readonly #handoffs = new HandoffScheduler();
@@ -54,6 +55,8 @@ export class Client {
   readonly #operations = new Operations((alive) => this.#driver.ref(alive));
   /** The leases that are held, by their number in the engine. */
   readonly #leases = new Map<number, LeaseState>();
+  /** The names that another client of this manager takes from their holders at the moment. */
+  readonly #stolen: string[] = [];
   #closing: Promise<Closed> | undefined;
   #releasing: Promise<Closed> | undefined;
   /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
@@ -62,8 +65,9 @@ export class Client {
   /** The number of the last acquire, for events. */
   #lastAcquire = 0;
 
-  /** `label` makes the client's label when it is first needed. */
-  constructor(config: Config, servers: Servers, label: () => string) {
+  /** `label` makes the client's label when it is first needed. Several clients of one manager share its events. */
+  constructor(config: Config, servers: Servers, label: () => string, events = new Events()) {
+    this.events = events;
     // Each client draws a new id: two clients with the same id would both be granted the same lease.
     const id = insideRequest(() => randomBytes(16));
     this.#id = uuid(id);
@@ -211,6 +215,34 @@ export class Client {
     return holders;
   }
 
+  /**
+   * Another client of this manager takes a lock from its holders. Asks the server about the leases here, so that they are lost at once
+   * and not at their next renewal. Resolves when the server has answered.
+   */
+  async stolen(key: string): Promise<void> {
+    const asked = new Set<LeaseState>();
+    const ask = async (): Promise<void> => {
+      // A lease that is released meanwhile may be handed over to the next local caller, so that one is asked about too.
+      for (;;) {
+        const leases = [...this.#leases.values()].filter((lease) => lease.isOf(key, this.prefix) && !asked.has(lease));
+        if (leases.length === 0) return;
+        for (const lease of leases) asked.add(lease);
+        await Promise.all(leases.map((lease) => this.verify(lease).catch(ignore)));
+      }
+    };
+    this.#stolen.push(key);
+    await ask();
+    // The server may have granted the lock here just before, and the answer is on its way.
+    await this.settled();
+    await ask();
+    this.#stolen.splice(this.#stolen.indexOf(key), 1);
+  }
+
+  /** Resolves when the server has answered what was asked before, or has been silent for one `responseTimeout`. */
+  settled(): Promise<void> {
+    return this.#driver.settled();
+  }
+
   /** How long a lease is still valid, in microseconds. Zero or less once it has ended. */
   remaining(lease: LeaseState): number {
     return lease.ended === undefined ? this.#driver.remaining(lease.id) : 0;
@@ -331,7 +363,7 @@ export class Client {
     if (grant === undefined || acquire === undefined) return operation.done(outcome);
 
     acquire.stopListening?.();
-    this.#driver.labels?.granted(this.prefix + acquire.lock.name);
+    this.#driver.labels?.granted(this.prefix + nameOnServer(acquire.lock));
     const lease = this.#leaseOf(grant, outcome, acquire);
     this.#tellGranted(acquire.attempt, lease, grant.local);
     if (grant.local && !this.#driver.isInMemory) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
@@ -365,8 +397,8 @@ export class Client {
     seen = 0;
     for (const { lock, attempt, label } of this.#operations.acquires()) {
       if (wait !== undefined || ++seen > MOST_SEEN) break;
-      const { name, kind } = lock;
-      const names = kind.type === 'multi' ? kind.names : [name];
+      const { kind } = lock;
+      const names = kind.type === 'multi' ? kind.names : [nameOnServer(lock)];
       if (names.some((one) => this.prefix + one === key)) wait = called(attempt.began ?? now, label);
     }
     return { leases, wait };
@@ -389,7 +421,8 @@ export class Client {
     const lease = this.#leases.get(id);
     if (lease === undefined) return;
     this.#leases.delete(id);
-    this.#endLost(lease, reason);
+    const isTheft = (reason === 'gone' || reason === 'taken') && this.#stolen.some((key) => lease.isOf(key, this.prefix));
+    this.#endLost(lease, isTheft ? 'revoked' : reason);
   }
 
   #endLost(lease: LeaseState, reason: LossReason): void {

@@ -6,8 +6,9 @@ import type { LossReason, Vote } from '../support/errors.js';
 import { afterPendingCalls, soon } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { DedicatedConnections } from './dedicated.js';
-import type { Labels } from './labels.js';
 import type { ConnectionState } from './engine-errors.js';
+import { InFlight } from './in-flight.js';
+import type { Labels } from './labels.js';
 import { VersionCheck, type VersionCheckResult } from './version.js';
 import { WakeTimer } from './wake-timer.js';
 
@@ -29,6 +30,8 @@ export interface Servers {
   problemOf?(info: string, server: number): string | undefined;
   /** Set for a quorum, whose engine is a module of its own. */
   readonly engine?: EngineModule;
+  /** Changes the words of each command before it is sent. */
+  rewrite?(words: readonly string[]): readonly string[];
 }
 
 /** What the driver knows about one server. */
@@ -61,11 +64,14 @@ export class Driver {
   #deferred: (() => void)[] = [];
   #waking = false;
   #stopped = false;
+  readonly #rewrite: Servers['rewrite'];
+  readonly #inFlight = new InFlight();
 
   /** Checks the options before it uses a connection, so that a refused manager leaves nothing behind. */
   constructor(id: Uint8Array, config: Config, servers: Servers, listener: DriverListener, makeLabels: (link: Link) => Labels) {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
+    this.#rewrite = servers.rewrite;
     this.#engine = new Engine(id, config, {
       send: (id, node, command) => this.defer(() => this.#send(id, node, command)),
       sendDedicated: (op, key, command) => this.#dedicated.send(op, key, command.words),
@@ -184,11 +190,26 @@ export class Driver {
     if (wake > now) return this.#timer.set(now, wake);
     if (this.#waking) return;
     this.#waking = true;
-    // `setImmediate` stands still under fake timers.
-    (this.isInMemory ? soon : afterPendingCalls)(() => {
+    this.#afterCalls(() => {
       this.#waking = false;
       this.input((engine) => engine.passed());
     });
+  }
+
+  /** Runs a function after the calls that are made now. */
+  #afterCalls(run: () => void): void {
+    // `setImmediate` stands still under fake timers.
+    (this.isInMemory ? soon : afterPendingCalls)(run);
+  }
+
+  /**
+   * Resolves when the commands of all calls until now have been answered, and those to which their answers led. At most one response
+   * timeout later.
+   */
+  async settled(): Promise<void> {
+    // Some commands leave only after the calls of this turn.
+    if (this.#waking) await new Promise<void>((resolve) => this.#afterCalls(resolve));
+    if (!this.#stopped) await this.#inFlight.settled(this.#responseTimeout);
   }
 
   /** Runs `act` once the engine has handled the current input. For calls into the user's code. */
@@ -243,13 +264,15 @@ export class Driver {
     const server = this.#servers[node] as ServerState;
     const { link, version } = server;
     const sent = this.now;
-    const result = version.passed ? sendOver(link, command) : version.guard(() => sendOver(link, command));
+    const send = (): Promise<CallResult> => (this.#rewrite === undefined ? sendOver(link, command) : link.call(this.#rewrite(command.words)));
+    const result = version.passed ? send() : version.guard(send);
+    const wave = this.#inFlight.sent();
     result.then(
-      (result) => {
+      (result) => this.#inFlight.answered(wave, () => {
         if ('reply' in result) this.labels?.heard(command, result.reply);
         this.#settle(id, server, sent, result);
-      },
-      (cause: unknown) => this.#settle(id, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause }),
+      }),
+      (cause: unknown) => this.#inFlight.answered(wave, () => this.#settle(id, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause })),
     );
   }
 

@@ -1,6 +1,6 @@
 /** The state of a lease from its grant to its end. All its handles share it. */
 
-import type { Grant, LockSpec, Mode } from '../engine/index.js';
+import { type Grant, type LockSpec, type Mode, nameOnServer } from '../engine/index.js';
 import { type AnyLeaseholdError, ClosedError, type LossReason, LostError } from '../support/errors.js';
 import { emitWarning } from '../support/host.js';
 import type { EventMode } from './events.js';
@@ -8,6 +8,7 @@ import type { EventMode } from './events.js';
 export class LeaseState {
   readonly id: number;
   readonly name: string;
+  readonly #nameOnServer: string;
   /** How long the server keeps the lease unless it is renewed, in milliseconds. */
   readonly ttl: number;
   mode: Mode;
@@ -31,9 +32,11 @@ export class LeaseState {
   #lost: Promise<LossReason> | undefined;
   #resolveLost: ((reason: LossReason) => void) | undefined;
 
-  constructor(grant: Grant, { name, kind }: LockSpec, ttl: number, now: number, label?: string) {
+  constructor(grant: Grant, lock: LockSpec, ttl: number, now: number, label?: string) {
+    const { name, kind } = lock;
     this.id = grant.lease;
     this.name = name;
+    this.#nameOnServer = nameOnServer(lock);
     this.ttl = ttl;
     this.since = now;
     this.label = label;
@@ -46,7 +49,7 @@ export class LeaseState {
   isOf(key: string, prefix: string): boolean {
     if (!key.startsWith(prefix)) return false;
     const name = key.slice(prefix.length);
-    return this.#kind === 'multi' ? this.#fences?.has(name) === true : this.name === name;
+    return this.#kind === 'multi' ? this.#fences?.has(name) === true : this.#nameOnServer === name;
   }
 
   get fences(): ReadonlyMap<string, number> {

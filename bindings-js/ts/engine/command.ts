@@ -32,11 +32,16 @@ export class Command {
 }
 
 function withText(_: string, begin: string, digest: string): string {
-  const script = SCRIPTS[digest];
-  if (script === undefined) throw new Error(`no script has the digest ${digest}: the WebAssembly is from another version of leasehold than the JavaScript; reinstall the package`);
-  const text = script.map((part) => PARTS[part]).join('');
+  const text = textOf(digest);
   // The build makes sure that scripts are ASCII.
   return `${begin}$${text.length}\r\n${text}`;
+}
+
+/** The text of the script with this digest. */
+export function textOf(digest: string): string {
+  const script = SCRIPTS[digest];
+  if (script === undefined) throw new Error(`no script has the digest ${digest}: the WebAssembly is from another version of leasehold than the JavaScript; reinstall the package`);
+  return script.map((part) => PARTS[part]).join('');
 }
 
 /** Reads `*<count>\r\n`, then `$<length>\r\n<word>\r\n` for each word. */

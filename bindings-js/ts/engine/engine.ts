@@ -10,7 +10,7 @@ import { FAILURE_KINDS, InputField, InputKind, ScalarKind } from './codes.genera
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
 import { OutputReader } from './output-reader.js';
-import type { AcquireSettings, Config, LockNameAndMode, LockSpec, Mode, Outcome, Outputs } from './types.js';
+import { type AcquireSettings, type Config, type LockNameAndMode, type LockSpec, type Mode, nameOnServer, type Outcome, type Outputs } from './types.js';
 import { memory } from './wasm/inline.js';
 
 /** A WebAssembly module, and what its engines have in common. */
@@ -86,7 +86,8 @@ export class Engine {
     throw new InvalidOptionError(camelCase(ended.error.field), ended.error.text);
   }
 
-  acquire(op: number, { name, mode, kind }: LockSpec, settings: AcquireSettings): void {
+  acquire(op: number, lock: LockSpec, settings: AcquireSettings): void {
+    const { mode, kind } = lock;
     const record = this.#record;
     const { ttl, renew, maxHold, wait, within, replicas, linger } = settings;
     record.set(InputField.op, op);
@@ -112,7 +113,7 @@ export class Engine {
         record.set(InputField.permits, kind.permits);
         record.set(InputField.limit, kind.limit);
     }
-    this.#inputWithText(InputKind.acquire, name);
+    this.#inputWithText(InputKind.acquire, nameOnServer(lock));
   }
 
   cancel(op: number): void {

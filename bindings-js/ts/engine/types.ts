@@ -19,8 +19,15 @@ export type LockKind =
 export interface LockSpec {
   /** The lock's name without the prefix. For several names: all of them, separated by commas. */
   readonly name: string;
+  /** The name on the server, without the prefix, if it is another one: see {@link nameOnServer}. */
+  readonly alias?: string | undefined;
   readonly mode: Mode;
   readonly kind: LockKind;
+}
+
+/** The lock's name on the server, without the prefix. Some names can't be keys, so they have an alias there. */
+export function nameOnServer({ name, alias }: LockSpec): string {
+  return alias ?? name;
 }
 
 /** A lock with one holder, or with many readers or one writer. */

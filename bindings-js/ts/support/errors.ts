@@ -12,7 +12,7 @@ export type ErrorCode =
  * - `expired`: no renewal succeeded in time, or a fixed lease reached its end.
  * - `gone`: the key vanished on the server.
  * - `taken`: another client holds the lock.
- * - `revoked`: an operator took the lock with `forceRelease`.
+ * - `revoked`: an operator took the lock with `forceRelease`, or a request with `steal`.
  * - `max-hold`: the lease reached its `maxHold`.
  */
 export type LossReason = 'expired' | 'gone' | 'taken' | 'revoked' | 'max-hold';
@@ -339,7 +339,7 @@ const LOSSES: Record<LossReason, string> = {
   'expired': 'it expired without a renewal',
   'gone': 'its key vanished from the server',
   'taken': 'another client holds the lock',
-  'revoked': 'an operator took the lock by force',
+  'revoked': 'another client took the lock by force',
   'max-hold': 'it reached its maxHold',
 };
 
