@@ -1,5 +1,5 @@
--- Runs the common path of several commands of one client. Leaves an entry undone if it is anything else, or if the
--- server refuses one of its commands. The client then sends that command to its own script.
+-- Runs the common path of several commands of one client. Leaves an entry undone if it needs more, or if the server
+-- refuses one of its commands. The client then sends that entry to its own script.
 -- KEYS    those of each entry; then fence, if an entry takes something
 -- ARGV    1 how many entries take something; then those of each entry
 --         entry              keys                 arguments
@@ -15,8 +15,8 @@
 --         acquire-reentrant  N, queue             token, ttl
 --         release-reentrant  N                    token
 --         renew-reentrant    N                    token, ttl
--- Answer  server us and the fence of all that took something, or 0 and 0; then a number for each entry: 0 if it was
---         left undone, else 1, or a renewal's TTL
+-- Answer  server us and the fence of all entries that took something, or 0 and 0; then a number for each entry: 0 if it
+--         was left undone, else 1, or a renewal's TTL
 
 local pcall = redis.pcall
 local fence, key, arg = false, 0, 1
@@ -25,7 +25,7 @@ local answer = { 0, 0 }
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
--- The counter before any grant: if the server refuses it, nobody is granted.
+-- Writes the counter before any grant: if the server refuses to write it, nothing is granted.
 if ARGV[1] ~= '0' then
   local us = string.format('%s%06d', clock[1], clock[2])
   local last = pcall('SET', KEYS[#KEYS], us, 'GET')
@@ -72,7 +72,7 @@ for entry = 3, #ARGV + 2 do
     if type(value) == 'string' and string.match(value, '^shared[ *]%d+$') and expiry and expiry > now then
       local ms = math.max(expiry - now, ARGV[arg + 3])
       local keep = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ms)
-      -- N first, always.
+      -- Always N first.
       if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', keep)) == 1
           and pcall('ZADD', KEYS[key + 2], string.format('%.0f', now + ms), ARGV[arg + 2]) == 0 then
         if pcall('PTTL', KEYS[key + 2]) < ms then
@@ -96,7 +96,7 @@ for entry = 3, #ARGV + 2 do
     end
     key, arg = key + 2, arg + 3
   elseif what == 'share' then
-    -- No client waits, and no token is buried. The caller is no reader yet, or its own script raises its TTL.
+    -- No client waits, and no token is buried. If the token is a reader already, its own script raises its TTL.
     local token, ttl = ARGV[arg + 2], ARGV[arg + 3]
     local new, joins, keep = false, false, ttl + 0
     if fence and pcall('EXISTS', KEYS[key + 2]) == 0 then
@@ -108,7 +108,7 @@ for entry = 3, #ARGV + 2 do
         joins, keep = true, math.max(keep, math.min(pcall('PTTL', KEYS[key + 1]), 90000001))
       end
     end
-    -- N first, because a delete would let a new lock in at maxmemory. Old readers count only while N is `shared`.
+    -- N first: at maxmemory, a script may create a key after a delete. Old readers count only while N is `shared`.
     if (new or joins) and not pcall('SET', KEYS[key + 1], 'shared ' .. fence, 'PX', string.format('%.0f', keep)).err
         and (joins or pcall('DEL', KEYS[key + 3]))
         and pcall('ZADD', KEYS[key + 3], string.format('%.0f', now + ttl), token) == 1 then
@@ -135,7 +135,7 @@ for entry = 3, #ARGV + 2 do
     local token, ttl, mode = ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
     local wanted, limit = string.match(mode, '^(%d+)/(%d+)$')
     if fence and pcall('EXISTS', KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]) == 0 then
-      -- Nobody holds a permit.
+      -- No client holds a permit.
       if pcall('ZADD', KEYS[key + 1], string.format('%.0f', now + ttl), token) == 1 then
         pcall('HSET', KEYS[key + 3], token, mode, 'used', wanted, 'limit', limit, 'fence', fence)
         pcall('PEXPIRE', KEYS[key + 1], ttl)

@@ -17,7 +17,7 @@ const CLIENTS: [&str; 2] = ["00031910-67f0-7a4d-65ea-e6a40234f224", "10031910-67
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
-/// What is measured, in the order of the table. The first is what the others are compared with.
+/// The measured cycles, in the order of the table. The others are compared with the first.
 const CYCLES: [Cycle; 12] = [
     Cycle::Bare,
     Cycle::Alone,
@@ -35,19 +35,20 @@ const CYCLES: [Cycle; 12] = [
 
 #[derive(Clone, Copy)]
 enum Cycle {
-    /// `SET NX PX` and a script that compares and deletes: a lock without fence, queue or second kind.
+    /// `SET NX PX` and a script that compares and deletes: a lock without a fence, a queue or other kinds.
     Bare,
     /// A mutex by its two short scripts.
     Alone,
-    /// Locks of a kind, so many in a call.
+    /// Locks of a kind, and how many of them are in a call.
     Batch(&'static str, usize),
-    /// A release that hands over to the waiter of another client, which joined the queue before.
+    /// A waiter joins the queue, and the holder's release hands the lock over to it.
     HandOver,
-    /// A waiter that keeps its place in the queue.
+    /// The heartbeat of a waiter in the queue.
     Heartbeat,
 }
 
-/// The server's processor time for an acquire and a release, sent in pipelines: the least of the rounds.
+/// Measures the server's processor time for an acquire and a release, sent in pipelines. Reports the least of all
+/// rounds.
 pub(crate) async fn measure(bench: &Bench, report: &mut Report) -> Result {
     report.title("What a cycle costs the server, pipelined: processor time of its process, parsing included");
     let mut server = Client { connection: bench.connection().await?, loaded: String::new() };
@@ -206,7 +207,7 @@ fn script(digest: &str, keys: &[String], arguments: &[String]) -> Cmd {
     command
 }
 
-/// Takes these locks in one call, or gives those with this fence back.
+/// Takes these locks in one call. With a fence, releases them.
 fn batch(kind: &str, locks: &[usize], fence: Option<&str>) -> Cmd {
     let (entry, sides): (&str, &[&str]) = match (kind, fence) {
         ("mutex", None) => ("acquire", &["queue"]),

@@ -1,4 +1,4 @@
-//! Asking all servers at once, and deciding as soon as the outcome is certain.
+//! Asks all servers at once, and decides as soon as the outcome is certain.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -21,7 +21,7 @@ pub(super) const LAST_RETRY: Duration = Duration::from_millis(200);
 /// How long callers of one client may take turns before clients that poll get a chance.
 pub(super) const TURNS: Duration = Duration::from_secs(1);
 
-/// What one server is asked for a caller with these options.
+/// What the client asks of one server, for a caller with these options.
 pub(super) fn of_one_server(options: AcquireOptions) -> AcquireOptions {
     let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
     AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..options }
@@ -80,7 +80,7 @@ impl Quorum {
 }
 
 impl QuorumLock {
-    /// Updates the state: gives up what no caller wants any more, and asks on behalf of the first caller.
+    /// Reconciles the state: gives back what no caller wants any more, and asks on behalf of the first caller.
     pub(super) fn settle(&mut self, cx: &mut Context, members: &mut Members) {
         match self.stage {
             Stage::Held(..) => return,
@@ -118,7 +118,7 @@ impl QuorumLock {
                     clear(cx, members, at, mem::take(state), None);
                 }
             }
-            // A place in the queue was for a caller with other options.
+            // The place in the queue, or the lease, is for a caller with other options.
             if !same && let MemberState::Queued(_) | MemberState::Ours { .. } = state {
                 clear(cx, members, at, mem::take(state), None);
             }
@@ -136,7 +136,7 @@ impl QuorumLock {
         }
     }
 
-    /// The timer fired: makes the next attempt, or tries again to win the servers that a held lease lacks.
+    /// The timer fired: makes the next attempt, or asks again the servers that a held lease lacks.
     pub(super) fn due(&mut self, cx: &mut Context, members: &mut Members) {
         self.timer = None;
         if let Stage::Held(..) = self.stage {
@@ -149,7 +149,7 @@ impl QuorumLock {
         self.settle(cx, members);
     }
 
-    /// A server's machine has answered. [`Self::decide`] counts the answer.
+    /// A server's state machine has answered. [`Self::decide`] counts the answer.
     pub(super) fn answered(
         &mut self,
         cx: &mut Context,
@@ -183,7 +183,8 @@ impl QuorumLock {
                 }
                 *raise = Raise::Done;
             }
-            // If a server's lease ends, that is reported separately. A server that failed to raise its fence is given up.
+            // The end of a server's lease is reported separately. A server that failed to raise its fence no longer
+            // counts.
             (MemberState::Ours { raise, .. }, Err(error)) if raise.asked() == Some(op) => {
                 let given = mem::replace(state, MemberState::Denied(error));
                 clear(cx, members, at, given, None);
@@ -214,7 +215,7 @@ impl QuorumLock {
         if renew {
             self.ask_after(cx, ttl / 3);
         }
-        // The machines have already reported everything that has ended, so a majority is valid at this moment.
+        // The state machines have already reported every lease that has ended, so a majority is valid at this moment.
         let valid_until = self.valid_until(members).unwrap_or(cx.now);
         cx.leases.insert(id, Lease::new(Leased::Lock(self.id), op, &self.options, fence, valid_until));
         let grant = Grant { lease: id, mode, fence, valid_until, local: false };
@@ -223,8 +224,8 @@ impl QuorumLock {
         self.end_callers(cx, members, Callers::Tries);
     }
 
-    /// There is no majority: gives everything back but a place in the queue. Waiting callers queue, or ask again after a
-    /// pause.
+    /// There is no majority: gives back everything but a place in the queue. Waiting callers queue, or the client asks
+    /// again after a pause.
     pub(super) fn fail(&mut self, cx: &mut Context, members: &mut Members) {
         self.votes = self.votes(members);
         self.turns_since = None;
@@ -244,7 +245,7 @@ impl QuorumLock {
         }
     }
 
-    /// The next attempt is after a pause, which grows.
+    /// Schedules the next attempt after a pause, which grows.
     fn pause(&mut self, cx: &mut Context) {
         self.ask_after(cx, FIRST_RETRY.saturating_mul(1 << self.attempts.min(3)).min(LAST_RETRY));
         self.attempts = self.attempts.saturating_add(1);
@@ -275,7 +276,7 @@ impl QuorumLock {
         let held = matches!(self.stage, Stage::Held(..));
         let votes = match self.votes.is_empty() {
             true if held => Votes::default(),
-            // A server without an answer so far did not answer in time.
+            // A server that has not answered yet counts as timed out.
             true => {
                 let mut votes = self.votes(members);
                 for vote in votes.0.iter_mut().filter(|vote| first && vote.answer.is_none()) {
@@ -286,7 +287,7 @@ impl QuorumLock {
             false => self.votes.clone(),
         };
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
-            // Other callers of this client hold the lock, or come first.
+            // Another caller of this client holds the lock, or comes first.
             let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
             return Error::Busy { waited, holder_remaining, votes };
         }
@@ -294,7 +295,7 @@ impl QuorumLock {
     }
 }
 
-/// Callers of a lock: those that don't wait, or all of them.
+/// Which callers of a lock: those that don't wait, or all of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Callers {
     Tries,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!           ask every server           a majority agrees          a majority has the fence, most often at once
-//! (nobody) ------------------> Asking -------------------> Raising -----------------------------------> Held
+//!   Idle   ------------------> Asking -------------------> Raising -----------------------------------> Held
 //!    ^                           |                            |                                           |
 //!    '----- random pause --------+---- no majority: give all back       released, or majority lost -------'
 //! ```
@@ -35,7 +35,7 @@ pub(crate) struct QuorumLock {
     pub(super) states: Vec<MemberState>,
     /// The options of the current caller or holder.
     pub(super) options: AcquireOptions,
-    /// What the servers were last asked.
+    /// The options of the last question to the servers.
     pub(super) asked: AcquireOptions,
     /// When a renewed lease ends at the latest.
     pub(crate) until: Option<Instant>,
@@ -45,17 +45,17 @@ pub(crate) struct QuorumLock {
     pub(crate) attempts: u32,
     /// Since when callers of this client have taken turns.
     pub(super) turns_since: Option<Instant>,
-    /// The fence of the last holder, if the next local caller goes on with its place.
+    /// The fence of the last holder, if it passed its lease on the first server to the next local caller.
     pub(super) passed: u64,
-    /// The next attempt, or the next try to win another server for a held lease.
+    /// The next attempt, or the next question to the servers that a held lease lacks.
     pub(crate) timer: Slot,
 }
 
 #[derive(Clone, Copy, Hash)]
 pub(super) enum Stage {
-    /// No claim is in progress.
+    /// The client neither asks for the lock nor holds it.
     Idle,
-    /// All servers are asked, on behalf of this caller.
+    /// The client asks all servers, on behalf of this caller.
     Asking(Caller),
     /// A majority agreed. It must now remember the fence.
     Raising(Caller, u64),
@@ -70,12 +70,12 @@ pub(super) enum MemberState {
     Empty,
     /// The server was asked for the lock.
     Asked(OpId),
-    /// The server has not answered yet, and the lease that it was asked for has ended: a majority was faster. The next
-    /// caller may use the answer. Without one, a lease is given back.
+    /// The server has not answered yet, but the lease has already ended, because a majority was faster. The next caller
+    /// may use the answer. Without one, the client gives the server's lease back.
     Late(OpId),
-    /// This client waits in the server's queue. Only the first server has one.
+    /// This client waits in the server's queue. Only the first server has a queue.
     Queued(OpId),
-    /// We hold the lock there. The server drew the fence `drawn` for us, and remembers all up to `fence`.
+    /// We hold the lock there. The server drew the fence `drawn` for us, and remembers all fences up to `fence`.
     Ours { lease: LeaseId, drawn: u64, fence: u64, raise: Raise },
     /// We don't hold the lock there, for this reason.
     Denied(Error),
@@ -136,12 +136,12 @@ impl QuorumLock {
         cx.scatter(op, self.states.iter().map(|state| matches!(state, MemberState::Ours { .. })));
     }
 
-    /// How many servers count: we hold the lock there, and they remember the quorum's fence.
+    /// How many servers have agreed: we hold the lock there, and they remember the quorum's fence.
     pub(super) fn agreed(&self) -> usize {
         self.count(|state| matches!(state, MemberState::Ours { raise: Raise::Done, .. }))
     }
 
-    /// How many servers can still come to count.
+    /// How many servers may still agree.
     pub(super) fn open(&self) -> usize {
         self.count(|state| {
             matches!(state, MemberState::Asked(_) | MemberState::Ours { raise: Raise::No | Raise::Asked(..), .. })
@@ -171,9 +171,9 @@ impl QuorumLock {
         votes.collect()
     }
 
-    /// Gives back whatever the servers may have for us. `task` waits for the servers where we hold the lock: then the lease
-    /// was released, and servers that have not answered yet are not told to forget the token, which would cost them more
-    /// than a lease that is given back later.
+    /// Gives back everything that the servers may have for us. With a `task`, the lease was released, and the task
+    /// waits for the servers where we hold the lock. Servers that have not answered yet then keep the token. To bury it
+    /// would cost them more than to give a lease back later.
     pub(super) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>, place: Place) {
         self.clear_timer(cx);
         self.stage = Stage::Idle;
@@ -198,7 +198,7 @@ impl QuorumLock {
     }
 }
 
-/// Gives back whatever one server may have for us.
+/// Gives back everything that one server may have for us.
 pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberState, task: Option<Task>) {
     match state {
         MemberState::Asked(op) | MemberState::Late(op) | MemberState::Queued(op) => {
@@ -215,7 +215,7 @@ pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberS
     }
 }
 
-/// The error for these votes. It includes them.
+/// The error for these votes, which it includes.
 pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
     let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
     let hopeless = || errors().filter(|error| is_final(error));

@@ -1,13 +1,13 @@
-//! A client's place in the queue of a quorum's lock. The queue is on the first server only, because queues on several
-//! servers can block each other: each client would wait for another one's turn.
+//! A client's place in the queue of a quorum's lock. The queue is on the first server only. Queues on several servers
+//! can block each other, because each client may wait for the turn of another one.
 //!
 //! ```text
 //!            another client holds the lock            the first server grants
-//! (no place) ------------------------------> Queued -------------------------> Ours, and asks the other servers
+//! (no place) ------------------------------> Queued -------------------------> Ours: asks the other servers
 //! ```
 //!
-//! A place decides the order and nothing else. The lock still takes a majority, so a client that can't reach the first
-//! server gets it by asking all the others from time to time.
+//! A place decides only the order. The lock still takes a majority, so a client that can't reach the first server gets
+//! the lock by polling the others.
 
 use core::mem;
 
@@ -36,12 +36,12 @@ impl QuorumLock {
         matches!(self.states.first(), Some(MemberState::Queued(_) | MemberState::Ours { .. }))
     }
 
-    /// Whether another client has its turn or holds the lock.
+    /// Whether the first server was busy: another client has its turn or holds the lock.
     pub(super) fn is_behind(&self) -> bool {
         matches!(self.states.first(), Some(MemberState::Denied(Error::Busy { .. })))
     }
 
-    /// Whether a local caller waits that may join the queue.
+    /// Whether a local caller waits and may join the queue.
     pub(super) fn may_join(&self, members: &Members) -> bool {
         self.queue.len() > self.queue.tries()
             && members.list.first().is_some_and(|member| !member.client.cx.subscription.is_refused())
@@ -59,7 +59,7 @@ impl QuorumLock {
         }
     }
 
-    /// No local caller wants the place any more.
+    /// Leaves the queue, because no local caller wants the place any more.
     pub(super) fn leave_queue(&mut self, cx: &Context, members: &mut Members) {
         if self.has_place() {
             self.clear_first(cx, members);
@@ -73,8 +73,9 @@ impl QuorumLock {
         }
     }
 
-    /// Ends a holder's turn. If other clients wait, the next local caller gets the first server from the last one, for as
-    /// often as that server's machine hands a lock over locally. After that it waits in the queue behind the others.
+    /// Ends a holder's turn. If other clients wait, the holder passes its lease on the first server to the next local
+    /// caller, as often as the state machine of that server allows local hand-overs. Then the next local caller queues
+    /// behind the other clients.
     pub(super) fn end_turn(&mut self, cx: &mut Context, members: &mut Members, task: Task) {
         let fence = if let Stage::Held(_, fence) = self.stage { fence } else { 0 };
         let long = self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty();
@@ -85,7 +86,7 @@ impl QuorumLock {
         if queues && self.is_queued() {
             self.give_back(cx, members, task, Place::Kept);
         } else if passes && same() {
-            // Joins before it leaves, so that the server's machine can hand the lock over without a round trip.
+            // Joins before it leaves, so that the server's state machine can hand the lock over without a round trip.
             let left = self.first().map(mem::take).unwrap_or_default();
             self.join(cx, members);
             self.passed = fence;
@@ -99,7 +100,7 @@ impl QuorumLock {
             }
         }
         if long {
-            // Clients that don't reach the first server get a chance.
+            // Clients that can't reach the first server get a chance.
             self.turns_since = None;
         }
         if long || self.waits_its_turn(members) {
@@ -108,14 +109,14 @@ impl QuorumLock {
         self.settle(cx, members);
     }
 
-    /// The first server grants the place in its queue. The lock's state for it is set already.
+    /// The first server has granted the lock from its queue. `states` has this grant already.
     pub(super) fn called(&mut self, cx: &mut Context, grant: &Grant) {
         let passed = mem::take(&mut self.passed);
         if !grant.local {
             self.turns_since = None;
         } else if let Some(MemberState::Ours { drawn, fence, .. }) = self.first() {
-            // The other servers' fences may be above those that the machine had left. So the fence rises from the last
-            // one, and this server counts after it has confirmed that it remembers it.
+            // The other servers' fences may be above those left for local hand-overs. So the new fence is above the
+            // last one, and this server counts only after it has confirmed the new fence.
             *drawn = passed.saturating_add(1).max(*drawn);
             *fence = 0;
         }
@@ -124,18 +125,18 @@ impl QuorumLock {
         }
     }
 
-    /// Whether it is useless to ask the other servers now: the first one will tell when it is this client's turn.
+    /// Whether it is useless to ask the other servers now, because the first one will notify the client of its turn.
     pub(super) fn waits_its_turn(&self, members: &Members) -> bool {
         self.is_queued() && !self.is_first_silent(members)
     }
 
-    /// Whether the first server has said that other clients wait for the lease there.
+    /// Whether the first server has reported that other clients wait for the lease there.
     fn is_wanted(&self, members: &Members) -> bool {
         let Some(MemberState::Ours { lease, .. }) = self.states.first() else { return false };
         members.list.first().is_some_and(|member| member.client.others_want(*lease))
     }
 
-    /// Whether the first server has stopped answering the client that waits there.
+    /// Whether the first server has stopped answering while this client waits there.
     fn is_first_silent(&self, members: &Members) -> bool {
         members.list.first().is_some_and(|member| member.client.is_silent(Family::Lock, &self.key))
     }

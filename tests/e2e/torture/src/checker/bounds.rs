@@ -4,7 +4,7 @@ use super::story::{Call, Fault, Story};
 use super::{Rule, Verdict, ms};
 use crate::history::Op;
 
-/// What a busy machine may add.
+/// How late a call may end on a busy machine.
 const LATE: u64 = 250_000;
 
 pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
@@ -31,8 +31,8 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// The documented time. If a server is silent, a release may wait in its client until an earlier command has timed out,
-/// and the release's own time begins when it leaves. A close ends one response timeout after the last confirmation.
+/// The documented time. If a server is silent, a release may wait in its client until an earlier command has timed out.
+/// The time limit of the release begins when it leaves. A close ends one response timeout after the last confirmation.
 fn within(story: &Story<'_>, call: &Call<'_>) -> u64 {
     let end = call.began + call.within;
     let silent =

@@ -1,4 +1,4 @@
-//! At most one valid exclusive lease, no writer beside readers, and no more permits than there are.
+//! At most one valid exclusive lease, no writer beside readers, and no more permits than the limit.
 
 use super::story::{Lease, Story};
 use super::{Rule, Verdict, ms};
@@ -50,9 +50,9 @@ fn permits(story: &Story<'_>, name: &str, limit: u32, valid: &[&Lease<'_>], late
     verdict.violated(Rule::MutualExclusion, later.from, name, text);
 }
 
-/// A lease from before a loss and one from after its beginning may overlap. The holder of the first one asks the server
-/// at its next renewal, and a fixed lease ends by itself. So no overlap outlasts the loss by more than one TTL. The TTL of
-/// a lease that was handed over inside a client can be that of another caller.
+/// A lease from before a loss may overlap with a lease from after the beginning of the loss. The holder of the first
+/// one asks the server at its next renewal, and a fixed lease ends by itself. So no overlap outlasts the loss by more
+/// than one TTL. After a hand-over inside a client, this can be the TTL of another caller.
 fn is_documented(story: &Story<'_>, earlier: &Lease<'_>, later: &Lease<'_>, end: u64) -> bool {
     let longest = LONGEST_TTL.as_micros() as u64;
     story.faults.iter().filter(|fault| fault.loses(later.name)).any(|loss| {

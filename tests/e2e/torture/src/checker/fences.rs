@@ -6,13 +6,13 @@ use crate::history::Share;
 
 /// How many fences a grant can contain for hand-overs inside a client.
 const BLOCK: u64 = 1_024;
-/// A lease that was granted this shortly before a wipe can have a fence above the next one: see "Fencing tokens".
+/// If a wipe follows a grant within this time, the fence of the grant can be above the next one: see "Fencing tokens".
 const SHORTLY: u64 = 50_000;
 
 pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
     for (name, leases) in story.by_name() {
         if leases.iter().any(|lease| matches!(lease.share, Share::Permits { .. })) {
-            // Its leases don't exclude each other.
+            // Leases of a semaphore don't exclude each other.
             continue;
         }
         let mut by_end = leases.clone();
@@ -48,8 +48,8 @@ fn explain(story: &Story<'_>, name: &str, by_end: &[&Lease<'_>], later: &Lease<'
     }
 }
 
-/// After a loss, only two things can make a fence fall: a holder that does not know of the loss hands its old lease over
-/// inside its client, and a wipe within a millisecond of a grant.
+/// After a loss, a fence can fall in two cases only: a holder that does not know of the loss hands its old lease over
+/// inside its client, or the loss is within a millisecond of a grant.
 fn is_documented(story: &Story<'_>, name: &str, leases: &[&Lease<'_>], earlier: &Lease<'_>, later: &Lease<'_>) -> bool {
     story.faults.iter().filter(|fault| fault.loses(name)).any(|loss| {
         let old = |lease: &&Lease<'_>| {

@@ -1,4 +1,4 @@
-//! The holder is notified before its lease expires, and of a wipe by its next renewal.
+//! The holder is notified of a loss before its lease expires, and of a wipe by its next renewal.
 
 use super::story::{Fault, Lease, Story};
 use super::{Rule, Verdict, ms};
@@ -6,7 +6,7 @@ use crate::worker::{RESPONSE_TIMEOUT, TICK_LATE};
 
 /// The greatest margin between the deadline of the holder and the end of the lease.
 const MARGIN: u64 = 50_000;
-/// A wipe counts as the only trouble if nothing else happened for this long before it.
+/// A wipe counts as the only fault if no other fault happened for this long before it.
 const CALM: u64 = 1_000_000;
 
 pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
@@ -18,8 +18,8 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// `remaining` and the notification have one deadline. It lies before the end of the lease by 5 % of the TTL, and by at
-/// most 50 ms. A process that got no time on the processor can't be notified.
+/// `remaining` and the notification have the same deadline: 5 % of the TTL, and at most 50 ms, before the lease ends. A
+/// process that could not run can't be notified.
 fn in_time(story: &Story<'_>, lease: &Lease<'_>, verdict: &mut Verdict) {
     let deadline = lease.valid_until + MARGIN.min(lease.ttl / 20);
     if lease.released.is_some_and(|released| released <= deadline) {
@@ -39,7 +39,7 @@ fn in_time(story: &Story<'_>, lease: &Lease<'_>, verdict: &mut Verdict) {
     verdict.violated(Rule::LossInTime, deadline, lease.name, text);
 }
 
-/// A renewed lease asks the server at a third of its TTL. If nothing else was in the way, the answer tells of the loss.
+/// A client renews a lease at a third of its TTL. If no other fault prevents it, the answer reports the loss.
 fn after_wipe(story: &Story<'_>, lease: &Lease<'_>, wipe: &Fault<'_>, verdict: &mut Verdict) {
     if !lease.renewed || lease.from >= wipe.begin || lease.until() <= wipe.end {
         return;

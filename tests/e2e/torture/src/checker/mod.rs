@@ -1,12 +1,12 @@
 //! Judges a history against what [`docs/guarantees.md`](../../../../docs/guarantees.md) promises.
 //!
-//! The checker only sees what was recorded. A lease counts as believed from the moment when its acquire returned. It
-//! counts until the worker releases it, closes its manager or is notified of a loss, or until the time to which the
-//! lease was valid at the last look. All of these are the latest possible begin and the earliest possible end, so a
-//! busy machine can hide an overlap, and can't make one up.
+//! The checker sees only the records. A lease counts from the return of its acquire until the worker releases it,
+//! closes its manager or is notified of a loss. It never counts for longer than it was valid at the last look. This is
+//! the latest possible beginning and the earliest possible end. So a busy machine can hide an overlap, but can't cause
+//! a false one.
 //!
-//! A fault that can lose data (`lost` in its end) allows exactly what is documented for it. The checker counts such
-//! cases as documented. Everything else is a violation.
+//! A fault that can lose data (`lost` in `FaultEnded`) allows exactly what is documented for it. The checker counts
+//! such cases as documented. Everything else is a violation.
 
 mod bounds;
 mod exclusion;
@@ -24,8 +24,8 @@ use story::Story;
 /// A promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// A name has at most one valid exclusive lease; readers and a writer never hold it together; a semaphore never
-    /// gives out more permits than its limit.
+    /// A name has at most one valid exclusive lease. Readers and a writer never hold it together. A semaphore never
+    /// grants more permits than its limit.
     MutualExclusion,
     /// A fence is greater than the fences of all earlier leases that its lease excludes.
     FenceOrder,
@@ -35,11 +35,11 @@ pub enum Rule {
     LossAfterWipe,
     /// Every call ends within its documented time.
     Bounds,
-    /// The server grants its waiters in the order in which it queued them.
+    /// The server grants its waiters in the order in which they joined its queue.
     ServerOrder,
     /// Callers of one client are served in the order of their calls.
     LocalOrder,
-    /// A process that nobody ended is still there, and its records make sense.
+    /// No process ended by itself, and the records are consistent.
     Processes,
 }
 
@@ -76,7 +76,7 @@ pub struct Violation {
 pub struct Verdict {
     /// All broken promises, in the order of time.
     pub violations: Vec<Violation>,
-    /// How often something happened that a fault allows by the documentation.
+    /// How often each case happened that the documentation allows after a fault.
     pub documented: BTreeMap<&'static str, u64>,
     /// What was judged.
     pub figures: Figures,
@@ -95,13 +95,13 @@ pub struct Figures {
     pub faults: BTreeMap<String, u64>,
     /// Grants whose order was compared with the server's queue.
     pub queue_grants: u64,
-    /// Renewed leases that a wipe struck and nothing else.
+    /// Renewed leases that a wipe hit while no other fault happened.
     pub wiped: u64,
     /// The longest time in which no worker was granted any lock, in microseconds.
     pub longest_stall: u64,
     /// The longest acquire, in microseconds.
     pub longest_acquire: u64,
-    /// The longest time by which a call ended after its documented time, in microseconds.
+    /// How late the latest call ended after its documented time, in microseconds.
     pub latest_end: u64,
 }
 

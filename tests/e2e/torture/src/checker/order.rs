@@ -1,4 +1,4 @@
-//! First come, first served: between clients by the server's own log, and inside a client by its calls.
+//! First come, first served: the server's log shows the order between clients, the calls show it inside a client.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use super::story::{Call, Fault, Story};
 use super::{Rule, Verdict, ms};
 use crate::history::{Entry, Op, Share};
 
-/// Two calls of one process within this time have no certain order.
+/// Within this time, the order of two calls of one process is uncertain.
 const SURE: u64 = 5_000;
-/// Clocks of the server's log and of its scripts, in milliseconds.
+/// How far the clocks of the server's log and scripts may differ, in milliseconds.
 const SURE_MS: u64 = 5;
-/// A log is read a little later than it is written.
+/// How late the log may be read.
 const AFTER: u64 = 100_000;
 
 pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
@@ -21,7 +21,7 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
 /// A waiter in a server's queue.
 #[derive(Default)]
 struct Waiter {
-    /// None if it joined before the log began anew.
+    /// None if it joined before the log began again.
     score: Option<u64>,
     /// By the server's clock.
     alive_until: u64,
@@ -32,7 +32,7 @@ struct Waiter {
 type Queues<'a> = HashMap<(&'a str, &'a str), HashMap<&'a str, Waiter>>;
 
 fn between_clients(story: &Story<'_>, verdict: &mut Verdict) {
-    // A fault that loses or moves a queue begins a new order. What the log says meanwhile counts for nothing.
+    // A fault that loses or moves a queue begins a new order. Log entries during the fault don't count.
     let breaks: Vec<&Fault<'_>> = story.faults.iter().filter(|fault| breaks_queues(fault)).collect();
     let mut next = breaks.iter().peekable();
     let mut quiet_until = 0;
@@ -74,7 +74,7 @@ fn breaks_queues(fault: &Fault<'_>) -> bool {
     fault.loses_data() || matches!(fault.kind, "restart" | "move-slot" | "shard-failover")
 }
 
-/// No earlier waiter that is alive may still be in the queue. Without a score, the token did not wait.
+/// No earlier waiter that is alive may still be in the queue. A token without a score did not wait.
 fn admitted(
     at: u64,
     (name, token): (&str, &str),
@@ -84,7 +84,7 @@ fn admitted(
     queue: &mut HashMap<&str, Waiter>,
     verdict: &mut Verdict,
 ) {
-    // A share without a place in the queue may be a renewal.
+    // A reader without a place in the queue may be a renewal.
     if score.is_none() && !exclusive {
         return;
     }

@@ -8,7 +8,7 @@ use crate::history::{Entry, Event, Op, Share, What};
 /// Fences run ahead of the server's clock by no more than this, in microseconds.
 const AHEAD: u64 = 1_024;
 
-/// A lease, as its holder believed it.
+/// A lease, as its holder saw it.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     pub(super) by: &'a str,
@@ -18,9 +18,9 @@ pub(super) struct Lease<'a> {
     /// In microseconds.
     pub(super) ttl: u64,
     pub(super) renewed: bool,
-    /// When the acquire had returned.
+    /// When the acquire returned.
     pub(super) from: u64,
-    /// To when it was valid at the last look.
+    /// The end of its validity, at the last look.
     pub(super) valid_until: u64,
     /// When the holder was notified of a loss.
     pub(super) lost: Option<u64>,
@@ -29,12 +29,12 @@ pub(super) struct Lease<'a> {
 }
 
 impl Lease<'_> {
-    /// When the holder no longer believed in it.
+    /// When the lease ended in its holder's view.
     pub(super) fn until(&self) -> u64 {
         [self.lost, self.released].into_iter().flatten().fold(self.valid_until, u64::min)
     }
 
-    /// Whether the holder ever believed in it. An acquire can return a lease that has already ended, after a pause.
+    /// Whether the holder ever held it in its own view. After a pause, an acquire can return a lease that has ended.
     pub(super) fn was_held(&self) -> bool {
         self.from < self.until()
     }
@@ -70,7 +70,7 @@ pub(super) struct Fault<'a> {
     pub(super) begin: u64,
     pub(super) end: u64,
     lost: &'a [String],
-    /// The time of day at its end, from which servers draw fences.
+    /// The time of day at its end. Servers draw fences from this clock.
     day: u64,
 }
 
@@ -80,7 +80,7 @@ impl Fault<'_> {
         self.lost.iter().any(|lost| lost == name || lost == "*")
     }
 
-    /// Whether it can be in the way of this process. What happens to one client doesn't touch the others.
+    /// Whether it can affect this process. A fault of one client doesn't affect the others.
     pub(super) fn concerns(&self, process: &str) -> bool {
         self.strikes_servers() || self.target == process
     }
@@ -96,13 +96,13 @@ impl Fault<'_> {
     }
 }
 
-/// A history, sorted out.
+/// A history, sorted into its parts.
 #[derive(Debug, Default)]
 pub(super) struct Story<'a> {
     pub(super) leases: Vec<Lease<'a>>,
     pub(super) calls: Vec<Call<'a>>,
     pub(super) faults: Vec<Fault<'a>>,
-    /// When, at which server, what.
+    /// The time, the server, and its log entry.
     pub(super) server: Vec<(u64, &'a str, &'a Entry)>,
     /// When a process ended, or was about to be killed.
     ended: HashMap<&'a str, u64>,
@@ -113,7 +113,7 @@ pub(super) struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    /// Sorts a history out. What makes no sense is a violation.
+    /// Sorts a history into its parts. An inconsistent record is a violation.
     pub(super) fn of(history: &'a [Event], verdict: &mut Verdict) -> Self {
         let mut story = Self { end: history.last().map_or(0, |event| event.at), ..Self::default() };
         let mut calls = HashMap::new();
@@ -213,7 +213,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    /// A release and a close end leases when they begin.
+    /// A lease ends when its release or its manager's close begins.
     fn begin(&mut self, call: &Call<'a>, leases: &HashMap<(&str, u64), usize>) {
         match (call.op, call.lease) {
             (Op::Release, Some(lease)) => {
@@ -230,7 +230,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The leases of each name that were held, in the order of their beginnings.
+    /// The leases of each name that were held, in the order in which they began.
     pub(super) fn by_name(&self) -> Vec<(&'a str, Vec<&Lease<'a>>)> {
         let mut names: HashMap<&str, Vec<&Lease<'a>>> = HashMap::new();
         for lease in self.leases.iter().filter(|lease| lease.was_held()) {
@@ -241,15 +241,15 @@ impl<'a> Story<'a> {
         names
     }
 
-    /// Whether the holder may have this lease from before a loss, and not know of the loss. Either the lease was granted
-    /// before, or the client had it then and handed it over to another one of its callers. The fence tells: the server
-    /// drew it from its clock, when it gave the lease to the client.
+    /// Whether the lease may be from before a loss, so that its holder doesn't know of the loss. Either the lease was
+    /// granted before, or the client had it then and handed it over to another of its callers. The fence shows this:
+    /// the server drew it from its clock when it granted the lease to the client.
     pub(super) fn is_from_before(&self, lease: &Lease<'_>, loss: &Fault<'_>) -> bool {
         let had_it = |old: &Lease<'_>| old.by == lease.by && old.name == lease.name && old.from <= loss.end;
         lease.from <= loss.end || lease.fence <= loss.day + AHEAD && self.leases.iter().any(had_it)
     }
 
-    /// How long a process did nothing in this time, although it had something to do.
+    /// For how long a process could not run in this time.
     pub(super) fn stalled(&self, by: &str, from: u64, to: u64) -> u64 {
         let stalls = self.stalls.get(by).map_or(&[][..], Vec::as_slice);
         // They are in the order of time and don't overlap.
@@ -258,7 +258,7 @@ impl<'a> Story<'a> {
         rest.iter().take_while(|(begin, _)| *begin < to).map(|(begin, end)| end.min(&to) - begin.max(&from)).sum()
     }
 
-    /// Whether the process still ran at this time, and nobody was about to kill it.
+    /// Whether the process still ran at this time, and was not about to be killed.
     pub(super) fn lives(&self, by: &str, at: u64) -> bool {
         [&self.killed, &self.ended].iter().all(|ended| ended.get(by).is_none_or(|end| *end > at))
     }

@@ -1,4 +1,4 @@
-//! For each rule a small history that keeps it, and one that breaks it.
+//! For each rule, a small history that keeps it and one that breaks it.
 
 use super::{Rule, Verdict, judge};
 use crate::history::{Entry, Event, HARNESS, Op, Share, What};
@@ -180,7 +180,7 @@ fn more_permits_than_there_are_are_found() {
 
 #[test]
 fn an_overlap_after_a_loss_is_documented_for_the_longest_ttl_and_found_after_that() {
-    // One renewal later, the first holder would have known.
+    // One renewal later, the first holder would have known of the loss.
     for (end, broken) in [(2_190, 0), (2_210, 1)] {
         let mut history = History::default();
         let first = history.lease(0, "a", EXCLUSIVE, 1, 3_000);
@@ -200,7 +200,7 @@ fn a_lease_that_a_client_hands_over_after_a_loss_is_documented_and_a_new_one_is_
         let mut history = History::default();
         let first = history.lease(0, "a", SHARED, 1_000, TTL);
         history.fault((200, 201), "failover", true);
-        // The writer is granted before or after it.
+        // The writer is granted before or after the reader's second lease.
         let writer = history.lease(later, "b", EXCLUSIVE, 900_000, TTL);
         history.release(290, first);
         let second = history.lease(300, by, SHARED, fence, TTL);
@@ -271,7 +271,7 @@ fn a_fence_may_fall_after_a_wipe_only_if_an_unaware_holder_hands_its_lease_over(
 
 #[test]
 fn a_loss_that_is_told_late_or_never_is_found() {
-    // Valid for 1,500 ms by the holder's clock, and on the server for 50 ms more.
+    // Valid for 1,500 ms by the holder's clock, and for 50 ms more on the server.
     for (told, broken) in [(Some(1_490), 0), (Some(1_560), 0), (Some(1_590), 1), (None, 1)] {
         let mut history = History::default();
         let lease = history.lease(0, "a", EXCLUSIVE, 1, TTL);
@@ -411,7 +411,7 @@ fn a_queue_begins_anew_after_its_data_was_lost() {
     history.admitted(30, "x:1", true);
     assert_eq!(history.broken(), []);
 
-    // This one has its place from before the gap.
+    // This waiter joined the queue before the gap in the log.
     let mut history = History::default();
     history.server(5, Entry::Forgot);
     history.waits(10, "w:2", 20, 900);

@@ -1,10 +1,10 @@
-//! The queue on the first server: in which order clients get the lock, and how they do without that server.
+//! The queue on the first server: in which order clients get the lock, and how they get it without that server.
 
 use leasehold_core::{Error, Grant, Input, OpId, Outcome, Wait};
 
 use crate::world::{Health, MS, NAME, ScriptedQuorum};
 
-/// Three servers, where client 0 holds the lock and the others wait in the order of their numbers.
+/// Three servers. Client 0 holds the lock, and the other clients wait in the order of their numbers.
 fn waiting(clients: usize) -> (ScriptedQuorum, Grant, Vec<OpId>) {
     let mut quorum = ScriptedQuorum::new(3, clients);
     quorum.warm();
@@ -50,7 +50,8 @@ fn a_waiting_client_asks_the_first_server_and_leaves_the_others_alone() {
     assert!(quorum.sent - before <= 20, "{} commands in 10 s", quorum.sent - before);
 }
 
-/// Client 1 has just got its turn, and client 2 waits behind it. Also returns the other calls of client 1, which wait.
+/// Client 1 has just got its turn, and client 2 waits behind it. Returns the grant and the waiting calls of client 1,
+/// and the call of client 2.
 fn at_its_turn(quorum: &mut ScriptedQuorum, callers: usize, ahead: u64) -> (Grant, Vec<OpId>, OpId) {
     let held = quorum.acquired(0, 30_000);
     let mut ops: Vec<OpId> = (0..callers).map(|_| quorum.acquire(1, 30_000, Wait::Forever)).collect();
@@ -87,7 +88,7 @@ fn a_client_with_many_callers_lets_another_one_in_after_32_local_turns() {
     assert_eq!(turns, 32);
     let grant = granted(&mut quorum, 2, behind);
     assert!(grant.fence > last);
-    // The first client waits behind it with a place of its own.
+    // Client 1 waits behind client 2 in the queue.
     let released = quorum.now();
     quorum.call(2, |op| Input::Release { op, lease: grant.lease });
     granted(&mut quorum, 1, ops[turns]);
@@ -153,7 +154,7 @@ fn a_client_whose_turn_it_is_but_whose_caller_has_left_passes_it_on() {
 #[test]
 fn waiters_get_the_lock_without_the_first_server() {
     for health in [Health::Dead, Health::Mute] {
-        // It is down from the beginning.
+        // The first server is down from the beginning.
         let mut quorum = ScriptedQuorum::new(3, 2);
         quorum.warm();
         quorum.set([0], health);
@@ -165,7 +166,7 @@ fn waiters_get_the_lock_without_the_first_server() {
         granted(&mut quorum, 1, op);
         assert!(quorum.now() - from <= 1_000 * MS, "{health:?}: after {} us", quorum.now() - from);
 
-        // It goes down while a client waits there.
+        // The first server goes down while a client waits there.
         let (mut quorum, held, waiters) = waiting(2);
         quorum.set([0], health);
         quorum.pass(5_000 * MS);
@@ -173,7 +174,7 @@ fn waiters_get_the_lock_without_the_first_server() {
         quorum.call(0, |op| Input::Release { op, lease: held.lease });
         let grant = granted(&mut quorum, 1, waiters[0]);
         assert!(quorum.now() - from <= 1_000 * MS, "{health:?}: after {} us", quorum.now() - from);
-        // And comes back.
+        // The first server comes back.
         quorum.set([0], Health::Well);
         quorum.release(1, grant.lease).unwrap();
         let again = quorum.acquired(0, 30_000);
