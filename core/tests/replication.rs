@@ -22,6 +22,8 @@ struct Client {
     closed: u32,
     released: u32,
     result: Option<Result<Outcome, Error>>,
+    /// The results of other calls.
+    others: Vec<(OpId, Result<Outcome, Error>)>,
     lost: Option<LossReason>,
 }
 
@@ -35,8 +37,17 @@ impl Client {
 
     fn new() -> Self {
         let engine = Engine::new(ClientId::from_random([7; 16]), Config::default()).expect("the defaults are valid");
-        let (dedicated, result) = (Vec::new(), None);
-        Self { engine, now: 0, releases_vanish: false, dedicated, closed: 0, released: 0, result, lost: None }
+        Self {
+            engine,
+            now: 0,
+            releases_vanish: false,
+            dedicated: Vec::new(),
+            closed: 0,
+            released: 0,
+            result: None,
+            others: Vec::new(),
+            lost: None,
+        }
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -49,6 +60,7 @@ impl Client {
                 Output::Completed { op: ACQUIRE, result } => {
                     assert_eq!(self.result.replace(result), None, "the call ended twice");
                 }
+                Output::Completed { op, result } => self.others.push((op, result)),
                 Output::Lost { reason, .. } => self.lost = Some(reason),
                 _ => {}
             }
@@ -64,7 +76,7 @@ impl Client {
             }
         }
         let status = if is_release { "released" } else { "entered" };
-        let reply = list(status, &[1, 1, 1_700_000_000_000_000, 3_000, 0, 0]);
+        let reply = list(status, &[1, 33, 1_700_000_000_000_000, 3_000, 0, 0]);
         self.engine.handle(Instant::from_micros(self.now), Input::Reply { id, result: Ok(reply) });
     }
 
@@ -248,6 +260,17 @@ fn a_closed_client_hands_out_no_lease() {
     assert_eq!(*client.error(), Error::Closed);
     client.confirmed(2);
     assert_eq!((client.closed, client.released), (1, 1));
+}
+
+#[test]
+fn a_closed_client_hands_no_lease_to_the_next_caller() {
+    let mut client = Client::acquiring();
+    let waits = AcquireOptions { replicas: None, ..options(1) };
+    client.input(Input::Acquire { op: OpId(7), name: "job", options: &waits });
+    client.input(Input::Close { op: OpId(9) });
+    assert_eq!(*client.error(), Error::Closed);
+    assert_eq!(client.others, [(OpId(7), Err(Error::Closed)), (OpId(9), Ok(Outcome::Closed { unreleased: 0 }))]);
+    client.assert_given_back();
 }
 
 #[test]

@@ -96,14 +96,16 @@ impl Replication {
             Input::Cancel { op } if self.acquire(op).is_some_and(ReplicatedAcquire::is_asking) => {
                 return self.fail(locks, op, Error::Cancelled);
             }
-            Input::Close { .. } => {
-                for op in self.by(&ReplicatedAcquire::is_asking) {
-                    self.fail(locks, op, Error::Closed);
-                }
-            }
             _ => {}
         }
+        let closes = matches!(input, Input::Close { .. });
         locks.handle(now, input);
+        if closes {
+            // Before the locks are closed, a lease that fails would go to its next caller.
+            for op in self.by(&ReplicatedAcquire::is_asking) {
+                self.fail(locks, op, Error::Closed);
+            }
+        }
     }
 
     pub(super) fn poll_output(&mut self, locks: &mut Locks) -> Option<Output> {
