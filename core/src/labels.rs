@@ -96,8 +96,8 @@ pub struct Labels {
     leases: Option<Told>,
     /// The locks that are being inspected, by their keys.
     keys: Vec<(OpId, String)>,
-    /// The result of a close that waits until the label is deleted.
-    closed: Option<(OpId, u32)>,
+    /// The results of closes that wait until the label is deleted.
+    closed: Vec<(OpId, Outcome)>,
     last: u64,
     commands: Vec<(CommandId, Command)>,
     completed: Vec<(OpId, Outcome)>,
@@ -152,7 +152,7 @@ impl Labels {
             inspecting: Vec::new(),
             leases: None,
             keys: Vec::new(),
-            closed: None,
+            closed: Vec::new(),
             last: FIRST_ID,
             commands: Vec::new(),
             completed: Vec::new(),
@@ -287,7 +287,9 @@ impl Labels {
             }
             Output::Completed { op, result: Ok(Outcome::Closed { unreleased }) } => {
                 let waits = self.asked.iter().any(|(_, asked)| *asked == Asked::Deleted);
-                self.closed = waits.then_some((*op, *unreleased));
+                if waits {
+                    self.closed.push((*op, Outcome::Closed { unreleased: *unreleased }));
+                }
                 waits
             }
             _ => false,
@@ -329,10 +331,7 @@ impl Labels {
         match self.asked.swap_remove(place).1 {
             // A user who may not write it would be refused again.
             Asked::Told => self.unsure = matches!(result, Err(failure) if !matches!(failure, Failure::Refused(_))),
-            Asked::Deleted => {
-                let closed = self.closed.take().map(|(op, unreleased)| (op, Outcome::Closed { unreleased }));
-                self.completed.extend(closed);
-            }
+            Asked::Deleted => self.completed.append(&mut self.closed),
             Asked::Question(client, op) => self.published(&client, op, result),
             Asked::Answer => {}
             Asked::LabelOf(client, op) => self.learned(&client, op, label_in(result)),

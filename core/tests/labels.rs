@@ -119,6 +119,23 @@ fn a_close_ends_when_the_label_is_deleted_or_cannot_be() {
 }
 
 #[test]
+fn two_closes_end_when_the_label_is_deleted() {
+    let (mut labels, (engine, _)) = (labels("web-3"), waiting());
+    labels.holds_back(|| at(Duration::ZERO), &mut subscribe(&own_channel()));
+    commands(&mut labels);
+    let closed = Outcome::Closed { unreleased: 0 };
+    for op in [OpId(8), OpId(9)] {
+        labels.close();
+        let mut output = Output::Completed { op, result: Ok(closed.clone()) };
+        assert!(labels.holds_back(|| at(Duration::ZERO), &mut output));
+    }
+    let [(id, _)] = commands(&mut labels).try_into().unwrap();
+    assert!(labels.takes(at(Duration::ZERO), id, &Ok(Reply::One(Scalar::Int(1))), &engine));
+    let ended: Vec<_> = std::iter::from_fn(|| labels.poll_completed()).collect();
+    assert_eq!(ended, [(OpId(8), closed.clone()), (OpId(9), closed)]);
+}
+
+#[test]
 fn the_holder_of_a_busy_lock_is_known_with_its_label_and_the_time_that_it_has_held() {
     let (mut labels, (engine, id)) = (labels("web-3"), waiting());
     assert_eq!(engine.wanted_by(id), Some("door"));
