@@ -240,9 +240,9 @@ impl Labels {
         }
     }
 
-    /// When to call [`wake`](Self::wake) and [`keep`](Self::keep) at the latest.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let retry = self.told.filter(|_| self.unsure).map(|told| told + RETRY);
+    /// When to call [`wake`](Self::wake), and [`keep`](Self::keep) if the client uses locks, at the latest.
+    pub fn poll_timeout(&self, uses_locks: bool) -> Option<Instant> {
+        let retry = self.told.filter(|_| self.unsure && uses_locks).map(|told| told + RETRY);
         let asking = self.inspecting.iter().filter_map(|inspecting| told::until(inspecting.asking.as_ref()?));
         asking.chain(retry).min()
     }

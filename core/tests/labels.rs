@@ -89,6 +89,8 @@ fn while_the_server_is_down_a_label_is_written_once_a_second() {
         labels.keep(after(ms));
     }
     assert_eq!(written, 5);
+    assert_eq!(labels.poll_timeout(true), Some(after(5_000)));
+    assert_eq!(labels.poll_timeout(false), None, "nobody needs it while the client uses no locks");
 }
 
 #[test]
@@ -329,7 +331,7 @@ fn clients_are_asked_over_their_channels_and_tell_what_they_call_their_leases() 
     let (holders, waiters) = inspected(&mut labels).unwrap();
     assert_eq!(holders, [(Some("job 17".into()), Some(4321))]);
     assert_eq!(waiters, [(Some("next job".into()), Some(1234)), (None, Some(1000))]);
-    assert_eq!(labels.poll_timeout(), None);
+    assert_eq!(labels.poll_timeout(true), None);
 }
 
 #[test]
@@ -338,7 +340,7 @@ fn a_client_that_is_silent_is_waited_for_no_longer_than_100_ms() {
     subscribed(&mut labels);
     published(&mut labels, &engine);
     let end = Duration::from_millis(100);
-    assert_eq!(labels.poll_timeout(), Some(at(end)));
+    assert_eq!(labels.poll_timeout(true), Some(at(end)));
     labels.wake(at(end - Duration::from_millis(1)));
     assert_eq!(inspected(&mut labels), None);
     labels.wake(at(end));
@@ -353,10 +355,10 @@ fn the_time_to_subscribe_is_part_of_the_100_ms() {
     let (mut labels, engine) = inspecting(&[OTHER], &[]);
     published(&mut labels, &engine);
     let end = at(Duration::from_millis(100));
-    assert_eq!(labels.poll_timeout(), Some(end));
+    assert_eq!(labels.poll_timeout(true), Some(end));
     subscribed(&mut labels);
     assert_eq!(published(&mut labels, &engine).len(), 1);
-    assert_eq!(labels.poll_timeout(), Some(end));
+    assert_eq!(labels.poll_timeout(true), Some(end));
 }
 
 #[test]
@@ -366,7 +368,7 @@ fn a_client_without_a_subscription_is_not_waited_for() {
         subscribed(&mut labels);
         assert_eq!(published_to(&mut labels, &engine, &result).len(), 2);
         assert_eq!(inspected(&mut labels).unwrap().0, [(None, None)], "{result:?}");
-        assert_eq!(labels.poll_timeout(), None);
+        assert_eq!(labels.poll_timeout(true), None);
     }
 }
 

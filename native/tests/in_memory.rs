@@ -120,6 +120,33 @@ async fn a_lost_reply_costs_a_response_timeout_and_a_late_one_its_delay() {
     assert!(before.elapsed() >= Duration::from_millis(200), "{:?}", before.elapsed());
 }
 
+/// A driver that does not rest never lets the paused clock go on.
+#[test]
+fn a_client_without_locks_rests_although_its_label_did_not_reach_the_server() {
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let server = Server::new();
+            let held = server.manager().unwrap().mutex("a").acquire().await.unwrap();
+            let locks = LockManager::builder().response_timeout(Duration::from_millis(100)).label("me");
+            let locks = locks.in_memory(&server).unwrap();
+            server.delay(Duration::from_millis(20)).unwrap();
+            let waits =
+                tokio::spawn(async move { (locks.mutex("a").wait(Duration::from_secs(1)).acquire().await, locks) });
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            // The second answer is on its way. After it, the client subscribes and writes its label.
+            server.drop_next_reply().unwrap();
+            let (waited, _locks) = waits.await.unwrap();
+            assert!(waited.is_err());
+            drop(held);
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+        });
+        done.send(()).unwrap();
+    });
+    assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(()), "an hour of rest did not end in 20 s");
+}
+
 #[test]
 fn a_fault_asked_of_a_stopped_server_is_refused_with_what_to_do() {
     let server = Server::new();

@@ -198,9 +198,14 @@ impl State {
 
     /// Writes the client's label again before the server forgets it, if the client still uses locks.
     pub(super) fn keep_label(&mut self, now: Instant) {
-        if let Some(labels) = self.labels.as_mut().filter(|_| !self.leases.is_empty() || !self.operations.is_empty()) {
+        let uses_locks = self.uses_locks();
+        if let Some(labels) = self.labels.as_mut().filter(|_| uses_locks) {
             labels.keep(now);
         }
+    }
+
+    fn uses_locks(&self) -> bool {
+        !self.leases.is_empty() || !self.operations.is_empty()
     }
 
     /// Who holds a lock that a caller did not get.
@@ -287,7 +292,7 @@ impl State {
     /// When to wake the engine and the labels at the latest.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let engine = self.engine.poll_timeout().map(|(at, _)| at);
-        let labels = self.labels.as_ref().and_then(Labels::poll_timeout);
+        let labels = self.labels.as_ref().and_then(|labels| labels.poll_timeout(self.uses_locks()));
         engine.into_iter().chain(labels).min()
     }
 
