@@ -37,7 +37,7 @@ pub(crate) enum Fleet {
 }
 
 /// Fences have at most 53 bits, and times and counts are far below that.
-const GREATEST: i64 = 1 << 53;
+const GREATEST: u64 = 1 << 53;
 
 impl<'a> Arguments<'a> {
     pub(crate) fn keys<const N: usize>(&self) -> Result<&'a [&'a [u8]; N], Refusal> {
@@ -56,7 +56,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn number(&self, what: &str, word: &[u8]) -> Result<i64, Refusal> {
         integer(word)
             .ok()
-            .filter(|number| number.abs() <= GREATEST)
+            .filter(|number| number.unsigned_abs() <= GREATEST)
             .ok_or_else(|| self.bad(what, word, "a whole number"))
     }
 

@@ -177,6 +177,7 @@ mod tests {
     use alloc::format;
 
     use super::{FUNCTIONS, known, lua};
+    use crate::server::Server;
 
     #[test]
     fn every_script_has_a_function() {
@@ -193,5 +194,12 @@ mod tests {
             assert!(known(format!("{} ", script.source).as_bytes()).is_err(), "{}", script.name);
             assert!(known(script.source.trim_end().as_bytes()).is_err(), "{}", script.name);
         }
+    }
+    #[test]
+    fn the_least_number_there_is_is_refused_as_an_argument() {
+        let mut server = Server::default();
+        let words = [b"EVAL".as_slice(), lua::BATCH.source.as_bytes(), b"0", b"-9223372036854775808"];
+        let refusal = server.execute(0, &words).map(|executed| executed.reply);
+        assert!(matches!(&refusal, Ok(Err(text)) if text.contains("which is not a whole number")), "{refusal:?}");
     }
 }
