@@ -83,6 +83,18 @@ test('a_custom_subscription_is_acknowledged_heard_told_when_it_ends_and_ended_on
   assert.deepEqual(heard.all, ['acknowledged', 'message', 'broken', 'acknowledged']);
 });
 
+test('bytes_are_heard_as_text_and_what_is_no_message_does_no_harm', async () => {
+  let send: (payload: unknown) => void = () => {};
+  const link = custom(async () => null, (_, onMessage) => ((send = onMessage as typeof send), () => {}));
+  const heard = new SubscriptionRecorder();
+  link.subscribe?.('leasehold:channel', heard);
+  await heard.next('acknowledged');
+  send(new TextEncoder().encode('hello'));
+  assert.equal(await heard.next('message'), 'hello');
+  send({});
+  assert.equal(await heard.next('message'), '');
+});
+
 test('a_custom_subscription_that_fails_is_told_and_one_that_is_given_up_early_is_ended', async () => {
   const refused = custom(async () => null, () => Promise.reject(new Error('NOPERM no rights on the channel')));
   const heard = new SubscriptionRecorder();

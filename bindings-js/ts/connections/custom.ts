@@ -82,7 +82,7 @@ function openPubSub(connection: CustomConnection, listener: PubSubListener): Pub
   const failed = (error: unknown): Failed => (error === undefined ? unavailable('the subscription ended') : toFailed(error));
   return {
     subscribe: (channel) => {
-      const onMessage = (payload: string): void => listener.message(channel, payload);
+      const onMessage = (payload: unknown): void => listener.message(channel, textOf(payload));
       const onEnd = (error?: unknown): void => queueMicrotask(() => listener.ended(failed(error)));
       // Always asynchronous, even if the user's function calls back at once.
       subscribed = Promise.resolve().then(() => (closed ? undefined : connection.subscribe?.(channel, onMessage, onEnd)));
@@ -95,4 +95,10 @@ function openPubSub(connection: CustomConnection, listener: PubSubListener): Pub
     },
     ref: ignore,
   };
+}
+
+/** Untyped connections may pass bytes, or anything. */
+function textOf(payload: unknown): string {
+  if (typeof payload === 'string') return payload;
+  return payload instanceof Uint8Array ? new TextDecoder().decode(payload) : '';
 }
