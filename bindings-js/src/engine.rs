@@ -143,6 +143,18 @@ impl Engine {
     }
 }
 
+/// The two records, which TypeScript writes and reads in this module's memory.
+#[cfg(test)]
+impl Engine {
+    pub(crate) fn write(&mut self, fields: impl Iterator<Item = (InputField, f64)>, list: &[f64]) {
+        self.record.write(fields, list);
+    }
+
+    pub(crate) fn outputs(&self) -> (&[f64], &[u8]) {
+        self.output.record()
+    }
+}
+
 /// The engine of one server. This module has no other.
 #[cfg(not(feature = "quorum"))]
 fn engine_of(id: ClientId, config: leasehold_core::Config, _servers: &str) -> Result<Core, leasehold_core::Error> {

@@ -148,6 +148,19 @@ impl InputRecord {
 }
 
 #[cfg(test)]
+impl InputRecord {
+    /// Writes an input, as TypeScript does.
+    pub(crate) fn write(&mut self, fields: impl Iterator<Item = (InputField, f64)>, list: &[f64]) {
+        self.reserve(list.len());
+        self.numbers[FIELDS..][..list.len()].copy_from_slice(list);
+        self.numbers[InputField::ListLength as usize] = crate::number::number(list.len() as u64);
+        for (field, number) in fields {
+            self.numbers[field as usize] = number;
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

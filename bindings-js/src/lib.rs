@@ -14,6 +14,8 @@ mod codes;
 mod config;
 mod engine;
 mod failure;
+#[cfg(test)]
+mod fuzz;
 mod input;
 mod number;
 mod output;

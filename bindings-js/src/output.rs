@@ -257,6 +257,14 @@ impl OutputWriter {
     }
 }
 
+#[cfg(test)]
+impl OutputWriter {
+    /// The numbers and the text, as TypeScript reads them.
+    pub(crate) fn record(&self) -> (&[f64], &[u8]) {
+        (&self.numbers, &self.text)
+    }
+}
+
 /// The message of an error, if it has one.
 pub(crate) fn message(error: &Error) -> &str {
     match error {

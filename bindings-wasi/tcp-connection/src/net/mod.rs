@@ -5,6 +5,8 @@
 mod address;
 mod connection;
 mod dial;
+#[cfg(test)]
+mod fuzz;
 mod resp;
 
 pub(crate) use address::{Address, AddressError};

@@ -206,6 +206,15 @@ impl Parser {
     }
 }
 
+#[cfg(test)]
+impl Parser {
+    /// How many bytes of memory it holds at most.
+    pub(super) fn memory(&self) -> usize {
+        let values = self.array.as_ref().map_or(0, |array| array.values.capacity());
+        self.bytes.capacity() + values * size_of::<Value>()
+    }
+}
+
 impl Array {
     /// Drops the values, because only flat arrays are returned.
     fn mark_nested(&mut self) {
