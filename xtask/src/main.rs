@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, ci, component, demo, docs, examples, interop, lint, package, playground, simulation, test, torture, wasm,
+    bench, ci, component, demo, docs, examples, fuzz, interop, lint, package, playground, simulation, test, torture,
+    wasm,
 };
 
 /// All commands of this repository, set-up included.
@@ -28,6 +29,7 @@ enum Command {
     Simulate(simulation::Simulate),
     Mutants(simulation::Mutants),
     Explore(simulation::Explore),
+    Fuzz(fuzz::Options),
     Torture(torture::Options),
     Bench(bench::Options),
     Interop(interop::Options),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Simulate(options) => simulation::simulate(&options),
         Command::Mutants(options) => simulation::mutants(&options),
         Command::Explore(options) => simulation::explore(&options),
+        Command::Fuzz(options) => fuzz::run_all(&options),
         Command::Torture(options) => torture::torture(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Interop(options) => interop::run_all(&options),

@@ -6,6 +6,7 @@ pub(crate) mod component;
 pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod examples;
+pub(crate) mod fuzz;
 pub(crate) mod interop;
 pub(crate) mod lint;
 pub(crate) mod package;

@@ -5,7 +5,7 @@ use clap::Args;
 use leasehold_servers::{Server, Version, find, find_version};
 
 use super::simulation::{self, Explore, Mutants, Simulate};
-use super::{demo, examples, playground, torture, wasm};
+use super::{demo, examples, fuzz, playground, torture, wasm};
 use crate::tools::background::Background;
 use crate::tools::cargo::{Tally, cargo, root, run, run_counted, target};
 use crate::tools::error::Result;
@@ -67,6 +67,10 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             "leasehold-torture",
             "leasehold-cli",
             "leasehold-playground",
+            "leasehold-fuzz",
+            "leasehold-js",
+            "leasehold-js-memory",
+            "leasehold-tcp-connection",
             "xtask",
         ];
         with_server(find(), &ours, &[])
@@ -139,9 +143,13 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.counted("component in Node 26", component_in_node);
         steps.counted("playground in a browser", playground::try_in_browser);
         steps.step("ten minutes of faults on real servers", || torture::run_built(&torture::Options::of_a_release()));
+        steps.step("fuzzing, ten minutes for each target", || fuzz::run_all(&fuzz::Options::all(10.0)));
     } else {
         steps.leave_out("failovers and moving cluster slots, with every supported version of Redis and Valkey");
         steps.leave_out("every interleaving with one fault (or: cargo xtask explore), and those with more faults");
+        steps.leave_out(
+            "new inputs for the fuzz targets, ten minutes for each (or: cargo xtask fuzz); all runs replay the corpus",
+        );
         steps.leave_out("50,000 and 100,000 leases of one client");
         steps.leave_out("the npm package in Bun, Deno, workerd and other versions of Node");
         steps.leave_out("the component in Node 26");
@@ -175,7 +183,14 @@ fn npm_package(scope: Scope) -> (Tally, Result) {
     let checked = |tarball: PathBuf| if scope == Scope::Quick { Ok(()) } else { package::check(&tarball) };
     let ready = package::tarball().and_then(checked).and_then(|()| Ok(find()?));
     match ready {
-        Ok(server) => run_counted(npm(&node::package(), &["test", "--silent"]).env("LEASEHOLD_SERVER", server)),
+        Ok(server) => {
+            let mut command = npm(&node::package(), &["test", "--silent"]);
+            if scope == Scope::Full {
+                // For each of three properties. A file of tests may take ten minutes.
+                command.env("LEASEHOLD_FUZZ_MS", "180000");
+            }
+            run_counted(command.env("LEASEHOLD_SERVER", server))
+        }
         Err(error) => (Tally::default(), Err(error)),
     }
 }
@@ -187,7 +202,7 @@ fn component(build: Option<Background>, beside: impl FnOnce()) -> (Tally, Result
     // Built before the tests, which run them: beside the tests the compiler would take the time that those count with.
     let programs = component::linted(&["build", "--quiet", "--workspace", "--bins"]);
     let programs = Background::start("a build of the programs that use the component", &programs);
-    let (units, outcome) = tests(&["leasehold-componentize", "leasehold-tcp-connection", "leasehold-wasi"]);
+    let (units, outcome) = tests(&["leasehold-componentize", "leasehold-wasi"]);
     let ready = built.and(outcome).and_then(|()| component::all()).and_then(|lock| {
         let player = node::project(&root().join("tests/e2e/surfaces/player"), &package::place())?;
         programs?.wait()?;

@@ -42,6 +42,17 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }
 }
 
+/// Runs a command that builds one program. Returns its path.
+pub(crate) fn built_program(command: &mut Command) -> Result<PathBuf> {
+    let output = command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(Error::new(format!("`{}` failed ({})", shown(command), output.status)));
+    }
+    let mut messages = output.stdout.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let program = messages.find_map(|message: serde_json::Value| message["executable"].as_str().map(PathBuf::from));
+    program.ok_or_else(|| Error::new(format!("`{}` built no program", shown(command))))
+}
+
 /// Runs a command that runs tests. Forwards its output and counts the tests that it reports.
 pub(crate) fn run_counted(command: &mut Command) -> (Tally, Result) {
     let mut tally = Tally::default();

@@ -5,6 +5,7 @@ pub(crate) mod cargo;
 pub(crate) mod chart;
 pub(crate) mod component;
 pub(crate) mod error;
+pub(crate) mod libfuzzer;
 pub(crate) mod node;
 pub(crate) mod package;
 pub(crate) mod peers;
