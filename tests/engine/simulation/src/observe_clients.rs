@@ -8,6 +8,7 @@ use crate::client::{Client, SentCommand, UserCall};
 use crate::invariants::broken;
 use crate::invariants::leases::Held;
 use crate::kinds::LockKind;
+use crate::network::LEAST_WINDOW;
 use crate::wire::{AcquireMode, Answer, ScriptCommand, Status};
 use crate::world::ClusterRun;
 
@@ -157,11 +158,13 @@ impl ClusterRun<'_> {
         for (name, before) in waited {
             let client = &self.clients[place];
             let (_, sent) = self.watch.polling[place][name].waits();
-            // With so many commands under way, there is no room for another one. A first attempt may wait for others to
-            // travel with.
-            let full = client.sent.len() >= 64;
+            // With so many commands under way, there may be no room for another one. A first attempt waits for the driver's
+            // next wake-up, and while two commands are under way.
+            let full = client.under_way() >= LEAST_WINDOW;
             let timeout = client.engine.as_ref().and_then(Engine::poll_timeout);
-            let batches = timeout.is_some_and(|(_, reason)| reason == Reason::Batch);
+            let soon = timeout
+                .is_some_and(|(at, reason)| at <= client.clock.instant(self.world.now) || reason == Reason::Batch);
+            let batches = client.config.batches && (soon || client.under_way() >= 2);
             if sent == before
                 && !full
                 && !batches

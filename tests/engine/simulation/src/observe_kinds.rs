@@ -103,6 +103,7 @@ impl ClusterRun<'_> {
             since: self.world.now,
             since_local: now,
             ttl: options.ttl,
+            left: grant.valid_until.since(now),
             renew: options.renew,
             ends: options.max_hold.map(|most| now + most),
             kept: None,

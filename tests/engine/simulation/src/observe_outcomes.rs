@@ -123,6 +123,7 @@ impl ClusterRun<'_> {
             since: self.world.now,
             since_local: now,
             ttl: options.ttl,
+            left: grant.valid_until.since(now),
             renew: options.renew,
             ends: options.max_hold.map(|most| now + most),
             kept: None,
@@ -188,7 +189,7 @@ impl ClusterRun<'_> {
     /// A timer that is late by no more than the margin still reports a loss before the lease ends on the server.
     fn check_margin(&mut self, place: usize, now: Instant, held: &Held) {
         let client = &self.clients[place];
-        let granted = held.ttl.min(client.config.claim_window);
+        let granted = held.ttl.min(client.config.claim_window).min(held.left);
         let granted = held.ends.map_or(granted, |ends| granted.min(ends.since(held.since_local)));
         let margin = (granted / 20).min(Duration::from_millis(50));
         let (Some(token), Mode::Exclusive, LockKind::Lock) = (held.token, held.mode, self.mix.kinds[held.name]) else {

@@ -39,6 +39,9 @@ pub(crate) struct Held {
     pub(crate) since_local: Instant,
     /// The TTL that was asked for.
     pub(crate) ttl: Duration,
+    /// How long it was valid at its grant. A lease that was handed over locally may have been granted for another caller,
+    /// with a shorter TTL.
+    pub(crate) left: Duration,
     /// Whether it is renewed.
     pub(crate) renew: bool,
     /// When it ends at the latest, by the client's clock: its `max_hold`, or the time until which it is kept.
@@ -121,10 +124,13 @@ impl Leases {
     pub(crate) fn grant_foreign(&mut self, now: Micros, held: ForeignHeld) -> Verdict {
         self.foreign.retain(|other| other.until > now);
         let other = self.held.iter().find(|other| other.name == held.name && other.until > now && !other.orphan);
+        let ForeignHeld { foreigner, orphan, .. } = held;
         self.foreign.push(held);
         match other {
-            Some(other) => broken("exclusive", format!("foreign client {} entered beside {other:?}", held.foreigner)),
-            None => Ok(()),
+            Some(other) if !orphan => {
+                broken("exclusive", format!("foreign client {foreigner} entered beside {other:?}"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -215,6 +221,7 @@ pub(crate) mod tests {
             since: 0,
             since_local: Instant::default(),
             ttl: Duration::from_secs(1),
+            left: Duration::from_secs(1),
             renew: true,
             ends: None,
             kept: None,
