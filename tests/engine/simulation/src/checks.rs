@@ -77,7 +77,8 @@ impl ClusterRun<'_> {
                 // Releases may wait for room, for the driver's next wake-up, or for others to travel with. A client that
                 // slept hears of one lost reply after the other, and each makes room.
                 let timeout = client.engine.as_ref().and_then(Engine::poll_timeout);
-                let waits = timeout.is_some_and(|(at, reason)| at <= now || reason == Reason::Batch);
+                let soon = timeout.is_some_and(|(at, reason)| at <= now || reason == Reason::Batch);
+                let waits = soon || client.config.batches && client.under_way() >= 2;
                 if !waits && client.under_way() < LEAST_WINDOW && client.trouble_until < self.world.now {
                     let verdict = self.watch.semaphores[place][name].check(client.waits_for(name).count());
                     self.watch.check(verdict);
