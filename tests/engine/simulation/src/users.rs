@@ -170,6 +170,10 @@ impl ClusterRun<'_> {
         for op in &client.open {
             let op = &mut client.ops[*op as usize];
             op.bounded |= op.lease == Some(lease);
+            // A conversion ends with its lease.
+            if op.lease == Some(lease) && matches!(op.call, UserCall::Convert(_)) {
+                op.ends = op.ends.map(|ends| ends.max(until + calls::SLACK));
+            }
         }
         self.watch.paces[place].cause(self.world.now);
         self.schedule_step(place, user, after);

@@ -8,7 +8,7 @@ use super::{Verdict, broken};
 use crate::client::{Client, Op, UserCall};
 
 /// How late a wake-up at the deadline itself may be.
-const SLACK: Duration = Duration::from_millis(1);
+pub(crate) const SLACK: Duration = Duration::from_millis(1);
 /// When a command must have left, however many others are before it in the client's own queue.
 const IN_THE_END: Duration = Duration::from_secs(1);
 /// How many callers of a client may ask for permits at the same time.
