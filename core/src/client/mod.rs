@@ -26,6 +26,8 @@ use self::semaphore::Semaphores;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};
+#[cfg(feature = "quorum")]
+use crate::lock::Claim;
 use crate::lock::{GiveBack, LockState, LockTable};
 use crate::options::{Config, Family, Mode};
 use crate::session::{Context, Leased, NameHash, Purpose, Queued, SentCommand, Timer};
@@ -171,11 +173,10 @@ impl Client {
         Some(lock.hold.as_ref()?.last_fence())
     }
 
-    /// Whether the server does not answer the client's claim for a lock.
+    /// The token with which the client waits for a lock.
     #[cfg(feature = "quorum")]
-    pub(crate) fn is_silent(&self, family: Family, key: &str) -> bool {
-        let lock = self.locks.find(family, key).and_then(|lock| self.locks.get(lock));
-        lock.and_then(|lock| lock.claim.as_ref()).is_some_and(|claim| claim.failure.is_some())
+    pub(crate) fn claim(&self, key: &str) -> Option<&Claim> {
+        self.locks.get(self.locks.find(Family::Lock, key)?)?.claim.as_ref()
     }
 
     /// Whether other clients are known to wait for a lease.

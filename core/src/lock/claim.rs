@@ -32,6 +32,9 @@ pub(crate) struct Claim {
     pub(crate) joined: bool,
     /// Whether the last command joins the queue.
     pub(crate) joining: bool,
+    /// Whether the last answer said that it is the first in the queue.
+    #[cfg(feature = "quorum")]
+    pub(crate) is_head: bool,
     pub(crate) first_sent: Option<Instant>,
     /// When the command that is not answered yet was first sent.
     pub(crate) sent: Option<Instant>,
@@ -63,6 +66,8 @@ impl Claim {
             waits: false,
             joined: false,
             joining: false,
+            #[cfg(feature = "quorum")]
+            is_head: false,
             first_sent: None,
             sent: None,
             in_flight: InFlight::default(),
@@ -298,6 +303,10 @@ impl LockState {
             return;
         }
         let is_head = answer.status == Status::Waiting && answer.value == 1;
+        #[cfg(feature = "quorum")]
+        {
+            claim.is_head = is_head;
+        }
         if !is_head {
             return;
         }

@@ -52,7 +52,11 @@ impl Quorum {
                 let error = lock.empty_handed(cx, members, op);
                 return cx.complete(op, Err(error));
             }
+            let last = matches!(lock.stage, Stage::Idle) && lock.queue.is_empty() && lock.timer.is_some();
             lock.queue.push(op, *options);
+            if last {
+                lock.goes_last(cx, members);
+            }
             lock.settle(cx, members);
         });
     }
@@ -111,16 +115,13 @@ impl QuorumLock {
             let owes = |members: &Members| {
                 members.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(&self.key))
             };
-            if let MemberState::Late(op) = *state {
-                if same {
-                    *state = MemberState::Asked(op);
-                } else {
+            match *state {
+                MemberState::Late(op) if same => *state = MemberState::Asked(op),
+                // It was for a caller with other options.
+                MemberState::Late(_) | MemberState::Queued(_) | MemberState::Ours { .. } if !same => {
                     clear(cx, members, at, mem::take(state), None);
                 }
-            }
-            // The place in the queue, or the lease, is for a caller with other options.
-            if !same && let MemberState::Queued(_) | MemberState::Ours { .. } = state {
-                clear(cx, members, at, mem::take(state), None);
+                _ => {}
             }
             if let MemberState::Empty | MemberState::Denied(_) = state {
                 if owes(members) {
@@ -143,7 +144,7 @@ impl QuorumLock {
             self.ask(cx, members);
             return self.ask_after(cx, self.options.ttl / 3);
         }
-        if self.waits_its_turn(members) {
+        if self.waits_its_turn(members) && !self.asks_anyway(members) {
             return self.ask_after(cx, LAST_RETRY);
         }
         self.settle(cx, members);
@@ -231,7 +232,7 @@ impl QuorumLock {
         self.turns_since = None;
         let error = denied(self.votes.clone(), Duration::ZERO, members);
         let (busy, behind) = (matches!(error, Error::Busy { .. }), self.is_behind());
-        self.give_back(cx, members, None, if busy { Place::Kept } else { Place::Left });
+        self.give_back(cx, members, None, if busy { self.keeps_place() } else { Place::Left });
         self.end_callers(cx, members, if error.is_retryable() { Callers::Tries } else { Callers::All });
         if !self.may_join(members) {
             self.leave_queue(cx, members);

@@ -1,10 +1,9 @@
 //! A lease that a majority holds: renewing, losing and releasing it.
 
-use core::mem;
 use core::time::Duration;
 
 use super::Quorum;
-use super::lock::{MemberState, QuorumLock, Raise, Stage};
+use super::lock::{MemberState, QuorumLock, Stage};
 use super::members::{CallKind, Members, Task};
 use super::place::Place;
 use crate::error::{Error, LossReason};
@@ -83,10 +82,7 @@ impl QuorumLock {
     /// The lease on one server has ended. Without a majority, the whole lease is lost.
     pub(super) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
         let Some(state) = self.states.get_mut(usize::from(at)) else { return };
-        let was = mem::replace(state, MemberState::Denied(Error::Lost(reason)));
-        if let MemberState::Ours { raise: Raise::Asked(op, _), .. } = was {
-            members.tasks.remove(&op);
-        }
+        *state = MemberState::Denied(Error::Lost(reason));
         if let Stage::Held(lease, _) = self.stage
             && self.agreed() < members.majority()
         {

@@ -179,6 +179,9 @@ impl QuorumLock {
         self.stage = Stage::Idle;
         self.until = None;
         let keeps = place == Place::Kept && self.has_place();
+        if keeps {
+            self.doubt_first();
+        }
         for (at, state) in (0..).zip(&mut self.states).skip(keeps.into()) {
             match *state {
                 MemberState::Asked(op) if task.is_some() => *state = MemberState::Late(op),
@@ -205,12 +208,8 @@ pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberS
             members.tasks.remove(&op);
             members.tell(at, cx.now, Input::Cancel { op });
         }
-        MemberState::Ours { lease, raise, .. } => {
-            if let Raise::Asked(op, _) = raise {
-                members.tasks.remove(&op);
-            }
-            members.release(at, cx.now, lease, task);
-        }
+        // The answer to an unanswered raise is ignored when it comes.
+        MemberState::Ours { lease, .. } => members.release(at, cx.now, lease, task),
         MemberState::Empty | MemberState::Denied(_) => {}
     }
 }

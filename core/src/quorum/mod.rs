@@ -165,7 +165,7 @@ impl Quorum {
                 }
                 // Nobody waits at the other servers.
                 Output::Subscribe { channel, .. } => {
-                    let cause = Failure::Unsupported("a quorum subscribes only at its first server".into());
+                    let cause = Failure::Unsupported(String::new());
                     let input = Input::Unsubscribed { node: NodeId(0), channel: &channel, cause };
                     self.members.tell(at, self.cx.now, input);
                 }

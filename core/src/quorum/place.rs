@@ -12,15 +12,19 @@
 use core::mem;
 
 use super::acquire::{LAST_RETRY, TURNS, of_one_server};
-use super::lock::{MemberState, QuorumLock, Stage, clear};
+use super::lock::{MemberState, QuorumLock, Raise, Stage, clear};
 use super::members::{Members, Task};
 use crate::error::Error;
 use crate::event::{Grant, Input};
-use crate::options::{AcquireOptions, Family, Wait};
+use crate::options::{AcquireOptions, Wait};
 use crate::session::Context;
 
 /// The server with the queue.
 pub(super) const FIRST: u16 = 0;
+/// How many attempts to win a majority belong to one turn. They take about a second.
+const ATTEMPTS: u32 = 8;
+/// After how many pauses the first client of the queue asks the other servers. They take about two seconds.
+const PATIENCE: u32 = 16;
 
 impl QuorumLock {
     fn first(&mut self) -> Option<&mut MemberState> {
@@ -42,6 +46,8 @@ impl QuorumLock {
     }
 
     /// Whether a local caller waits and may join the queue.
+    // Called from four places, and the size of the WebAssembly counts.
+    #[inline(never)]
     pub(super) fn may_join(&self, members: &Members) -> bool {
         self.queue.len() > self.queue.tries()
             && members.list.first().is_some_and(|member| !member.client.cx.subscription.is_refused())
@@ -61,12 +67,6 @@ impl QuorumLock {
 
     /// Leaves the queue, because no local caller wants the place any more.
     pub(super) fn leave_queue(&mut self, cx: &Context, members: &mut Members) {
-        if self.has_place() {
-            self.clear_first(cx, members);
-        }
-    }
-
-    fn clear_first(&mut self, cx: &Context, members: &mut Members) {
         if let Some(first) = self.first() {
             let first = mem::take(first);
             clear(cx, members, FIRST, first, None);
@@ -80,24 +80,25 @@ impl QuorumLock {
         let fence = if let Stage::Held(_, fence) = self.stage { fence } else { 0 };
         let long = self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty();
         let (queues, task) = (self.may_join(members), Some(task));
-        let passes = queues && !long && self.is_wanted(members);
+        let (wanted, behind) = (self.is_wanted(members), self.is_behind());
+        let passes = queues && !long && wanted;
         // A caller with other options gets a lease of its own.
         let same = || self.queue.head().is_some_and(|(_, options)| of_one_server(options) == self.asked);
-        if queues && self.is_queued() {
-            self.give_back(cx, members, task, Place::Kept);
+        let place = if queues && self.is_queued() {
+            Place::Kept
         } else if passes && same() {
             // Joins before it leaves, so that the server's state machine can hand the lock over without a round trip.
             let left = self.first().map(mem::take).unwrap_or_default();
             self.join(cx, members);
             self.passed = fence;
             clear(cx, members, FIRST, left, task);
-            self.give_back(cx, members, task, Place::Kept);
+            Place::Kept
         } else {
-            let joins = passes || queues && self.is_behind();
-            self.give_back(cx, members, task, Place::Left);
-            if joins {
-                self.join(cx, members);
-            }
+            Place::Left
+        };
+        self.give_back(cx, members, task, place);
+        if place == Place::Left && (passes || queues && behind) {
+            self.join(cx, members);
         }
         if long {
             // Clients that can't reach the first server get a chance.
@@ -107,11 +108,25 @@ impl QuorumLock {
             self.ask_after(cx, LAST_RETRY);
         }
         self.settle(cx, members);
+        if self.queue.is_empty() && (wanted || behind) {
+            self.ask_after(cx, LAST_RETRY);
+        }
+    }
+
+    /// A caller has come while the client lets others go first: they wait, and the client has just released the lock. If
+    /// it asked all servers at once, it would always be faster than the client whose turn it is.
+    pub(super) fn goes_last(&mut self, cx: &mut Context, members: &mut Members) {
+        if self.may_join(members) {
+            self.join(cx, members);
+        } else if self.queue.tries() > 0 {
+            self.clear_timer(cx);
+        }
     }
 
     /// The first server has granted the lock from its queue. `states` has this grant already.
     pub(super) fn called(&mut self, cx: &mut Context, grant: &Grant) {
         let passed = mem::take(&mut self.passed);
+        self.attempts = 0;
         if !grant.local {
             self.turns_since = None;
         } else if let Some(MemberState::Ours { drawn, fence, .. }) = self.first() {
@@ -127,7 +142,7 @@ impl QuorumLock {
 
     /// Whether it is useless to ask the other servers now, because the first one will notify the client of its turn.
     pub(super) fn waits_its_turn(&self, members: &Members) -> bool {
-        self.is_queued() && !self.is_first_silent(members)
+        self.is_queued() && self.may_join(members) && !self.is_first_silent(members)
     }
 
     /// Whether the first server has reported that other clients wait for the lease there.
@@ -138,7 +153,30 @@ impl QuorumLock {
 
     /// Whether the first server has stopped answering while this client waits there.
     fn is_first_silent(&self, members: &Members) -> bool {
-        members.list.first().is_some_and(|member| member.client.is_silent(Family::Lock, &self.key))
+        let claim = members.list.first().and_then(|member| member.client.claim(&self.key));
+        claim.is_some_and(|claim| claim.failure.is_some())
+    }
+
+    /// Whether to ask the other servers although the first one is not silent. A key may stay there for ever, so the first
+    /// client in its queue asks them from time to time.
+    pub(super) fn asks_anyway(&mut self, members: &Members) -> bool {
+        self.attempts = self.attempts.saturating_add(1);
+        let claim = members.list.first().and_then(|member| member.client.claim(&self.key));
+        claim.is_some_and(|claim| claim.is_head && self.attempts.is_multiple_of(PATIENCE))
+    }
+
+    /// The first server stays for the next attempt. It may lose its data before, so it counts after it has confirmed the
+    /// lease again.
+    pub(super) fn doubt_first(&mut self) {
+        if let Some(MemberState::Ours { fence, raise, .. }) = self.first() {
+            (*fence, *raise) = (0, Raise::No);
+        }
+    }
+
+    /// Whether a client that wins no majority keeps its place. It doesn't keep its turn for long, because another client
+    /// may be able to win one.
+    pub(super) fn keeps_place(&self) -> Place {
+        if self.is_queued() || self.attempts < ATTEMPTS { Place::Kept } else { Place::Left }
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct ScriptedQuorum {
     pub(crate) clients: Vec<Client>,
     /// How many commands were sent.
     pub(crate) sent: u64,
+    /// The first server refuses subscriptions.
+    pub(crate) silent: bool,
 }
 
 pub(crate) struct Client {
@@ -45,6 +47,8 @@ pub(crate) struct Client {
     ops: u64,
     /// The servers that it can't reach.
     cut: Vec<usize>,
+    /// The servers in the order in which it lists them.
+    order: Vec<usize>,
     /// Its channel on the first server, once it has subscribed.
     channel: Option<String>,
     pub(crate) results: Vec<(OpId, u64, Result<Outcome, Error>)>,
@@ -55,7 +59,7 @@ enum Event {
     Arrive { client: usize, server: usize, id: CommandId, command: Command },
     Reply { client: usize, id: CommandId, result: Result<Reply, Failure> },
     Subscribed { client: usize, channel: String },
-    Message { channel: String, payload: Vec<u8> },
+    Message { server: usize, channel: String, payload: Vec<u8> },
 }
 
 pub(crate) fn options(ttl: u64, wait: Wait) -> AcquireOptions {
@@ -64,22 +68,31 @@ pub(crate) fn options(ttl: u64, wait: Wait) -> AcquireOptions {
 
 impl ScriptedQuorum {
     pub(crate) fn new(servers: usize, clients: usize) -> Self {
+        Self::listed(servers, vec![(0..servers).collect(); clients])
+    }
+
+    /// Each client lists the servers in its own order.
+    pub(crate) fn listed(servers: usize, orders: Vec<Vec<usize>>) -> Self {
         let names: Vec<String> = (0..servers).map(|number| format!("s{number}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let client = |number: u8| Client {
-            engine: Engine::quorum(ClientId::from_random([number; 16]), Config::default(), &names).unwrap(),
-            ops: 0,
-            cut: Vec::new(),
-            channel: None,
-            results: Vec::new(),
-            lost: Vec::new(),
+        let client = |(number, order): (u8, Vec<usize>)| {
+            let listed: Vec<&str> = order.iter().map(|server| names[*server].as_str()).collect();
+            Client {
+                engine: Engine::quorum(ClientId::from_random([number; 16]), Config::default(), &listed).unwrap(),
+                ops: 0,
+                cut: Vec::new(),
+                order,
+                channel: None,
+                results: Vec::new(),
+                lost: Vec::new(),
+            }
         };
         Self {
             world: World::new(Rng::new(0), Transcript::default()),
             servers: (0..servers).map(|_| (ModelServer::new(), Health::Well)).collect(),
             ahead: vec![0; servers],
-            clients: (0..clients).map(|number| client(number as u8 + 1)).collect(),
+            clients: (1..).zip(orders).map(client).collect(),
             sent: 0,
+            silent: false,
         }
     }
 
@@ -94,6 +107,13 @@ impl ScriptedQuorum {
                 self.break_subscriptions();
             }
         }
+    }
+
+    /// The first server restarts without its data and its scripts.
+    pub(crate) fn restart_empty(&mut self) {
+        self.wipe(0);
+        self.servers[0].0.script_flush();
+        self.break_subscriptions();
     }
 
     fn break_subscriptions(&mut self) {
@@ -117,6 +137,13 @@ impl ScriptedQuorum {
 
     pub(crate) fn has_ended(&self, client: usize, op: OpId) -> bool {
         self.clients[client].results.iter().any(|(id, ..)| *id == op)
+    }
+
+    /// Another program writes the lock's key on a server, without a TTL.
+    pub(crate) fn write(&mut self, server: usize) {
+        let now = self.clock(server);
+        let words: [&[u8]; 3] = [b"SET", NAME.as_bytes(), b"somebody"];
+        self.servers[server].0.execute(now, &words).reply.unwrap();
     }
 
     /// For how many milliseconds the lock's key on a server lasts.
@@ -250,10 +277,8 @@ impl ScriptedQuorum {
                     Health::Well | Health::Slow(_) | Health::Mute => {
                         let words: Vec<&[u8]> = command.words().collect();
                         let executed = model.execute(now, &words);
-                        for (channel, payload) in
-                            executed.published.into_iter().filter(|_| server == 0 && health != Health::Mute)
-                        {
-                            self.world.after(MS / 2, Event::Message { channel, payload });
+                        for (channel, payload) in executed.published.into_iter().filter(|_| health != Health::Mute) {
+                            self.world.after(MS / 2, Event::Message { server, channel, payload });
                         }
                         executed.reply.map_err(Failure::Refused)
                     }
@@ -265,7 +290,11 @@ impl ScriptedQuorum {
             Event::Reply { client, id, result } => self.tell(client, Input::Reply { id, result }),
             Event::Subscribed { client, channel } => {
                 let (node, subscribed) = (NodeId(0), channel.as_str());
-                if self.servers[0].1 == Health::Well {
+                if self.silent {
+                    let cause =
+                        Failure::Refused("NOPERM this user has no permissions to access one of the channels".into());
+                    self.tell(client, Input::Unsubscribed { node, channel: subscribed, cause });
+                } else if self.servers[self.clients[client].order[0]].1 == Health::Well {
                     self.tell(client, Input::Subscribed { node, channel: subscribed });
                     self.clients[client].channel = Some(channel);
                 } else {
@@ -273,8 +302,8 @@ impl ScriptedQuorum {
                     self.tell(client, Input::Unsubscribed { node, channel: subscribed, cause });
                 }
             }
-            Event::Message { channel, payload } => {
-                let hears = |client: &Client| client.channel.as_ref() == Some(&channel);
+            Event::Message { server, channel, payload } => {
+                let hears = |client: &Client| client.order[0] == server && client.channel.as_ref() == Some(&channel);
                 if let Some(client) = self.clients.iter().position(hears) {
                     self.tell(client, Input::Message { node: NodeId(0), channel: &channel, payload: &payload });
                 }
@@ -290,7 +319,7 @@ impl ScriptedQuorum {
         for output in outputs {
             match output {
                 Output::Send { id, node, command } => {
-                    let server = usize::from(node.0);
+                    let server = self.clients[client].order[usize::from(node.0)];
                     let slow = if let (_, Health::Slow(by)) = self.servers[server] { by } else { 0 };
                     self.sent += 1;
                     self.world.after(MS / 2 + slow, Event::Arrive { client, server, id, command });

@@ -316,8 +316,8 @@ pub(super) const QUORUM_RELEASES_GRANTED_ONLY: &[Change] = &[Change {
 pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
     Change {
         file: "quorum/held.rs",
-        find: "        let Some(state) = self.states.get_mut(usize::from(at)) else { return };\n        let was",
-        put: "        if MUTANT {\n            return;\n        }\n        let Some(state) = self.states.get_mut(usize::from(at)) else { return };\n        let was",
+        find: "        let Some(state) = self.states.get_mut(usize::from(at)) else { return };\n        *state",
+        put: "        if MUTANT {\n            return;\n        }\n        let Some(state) = self.states.get_mut(usize::from(at)) else { return };\n        *state",
     },
     Change { file: "quorum/acquire.rs", find: "&& held =>", put: "&& (held || MUTANT) =>" },
     Change {
@@ -337,9 +337,9 @@ pub(super) const QUORUM_FENCE_BEYOND_ITS_BLOCK: &[Change] = &[Change {
 }];
 pub(super) const QUORUM_FORGETS_ITS_PLACE: &[Change] = &[Change {
     file: "quorum/place.rs",
-    find: "            self.clear_first(cx, members);",
+    find: "            clear(cx, members, FIRST, first, None);",
     put: "            if !MUTANT {
-                self.clear_first(cx, members);
+                clear(cx, members, FIRST, first, None);
             }",
 }];
 pub(super) const QUORUM_LATE_LEASE_KEPT: &[Change] = &[Change {
