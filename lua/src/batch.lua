@@ -178,9 +178,12 @@ for entry = 3, #ARGV + 2 do
     key, arg = key + 3, arg + 2
   elseif what == 'acquire-reentrant' then
     if fence and pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
-        and pcall('HSET', KEYS[key + 1], ARGV[arg + 2], '1') == 1
-        and pcall('PEXPIRE', KEYS[key + 1], ARGV[arg + 3]) == 1 then
-      done = 1
+        and pcall('HSET', KEYS[key + 1], ARGV[arg + 2], '1') == 1 then
+      if pcall('PEXPIRE', KEYS[key + 1], ARGV[arg + 3]) == 1 then
+        done = 1
+      else
+        pcall('DEL', KEYS[key + 1])
+      end
     end
     key, arg = key + 2, arg + 3
   elseif what == 'release-reentrant' then
