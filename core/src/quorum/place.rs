@@ -67,7 +67,10 @@ impl QuorumLock {
 
     /// Leaves the queue, because no local caller wants the place any more.
     pub(super) fn leave_queue(&mut self, cx: &Context, members: &mut Members) {
-        if let Some(first) = self.first() {
+        // An answer that is still on its way may serve the next caller.
+        if self.has_place()
+            && let Some(first) = self.first()
+        {
             let first = mem::take(first);
             clear(cx, members, FIRST, first, None);
         }
