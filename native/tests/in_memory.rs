@@ -120,7 +120,7 @@ async fn a_lost_reply_costs_a_response_timeout_and_a_late_one_its_delay() {
     assert!(before.elapsed() >= Duration::from_millis(200), "{:?}", before.elapsed());
 }
 
-/// A driver that does not rest never lets the paused clock go on.
+/// Tokio's paused clock advances only while all tasks wait. So a busy driver would stop it.
 #[test]
 fn a_client_without_locks_rests_although_its_label_did_not_reach_the_server() {
     let (done, ended) = std::sync::mpsc::channel();

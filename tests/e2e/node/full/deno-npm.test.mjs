@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { startServer } from '../support/server.mjs';
+import { parse } from './resp.mjs';
 
 const project = join(import.meta.dirname, '..');
 const platform = `${process.platform}-${process.arch}`;
@@ -99,27 +100,3 @@ test('a lock on a real server, over a connection of Deno', async () => {
   `;
   assert.equal(await run(program, '--allow-net=127.0.0.1', '--allow-env=REDIS_PORT'), 'true null released\n');
 });
-
-/** Parses one answer from this position on. Returns undefined while it is incomplete. ASCII only. */
-function parse(text, from) {
-  const eol = text.indexOf('\r\n', from);
-  if (eol < 0) return undefined;
-  const [kind, line, next] = [text[from], text.slice(from + 1, eol), eol + 2];
-  if (kind === '+') return { value: line, end: next };
-  if (kind === '-') return { value: new Error(line), end: next };
-  if (kind === ':') return { value: Number(line), end: next };
-  if (kind === '$') {
-    if (line === '-1') return { value: null, end: next };
-    const end = next + Number(line);
-    return text.length < end + 2 ? undefined : { value: text.slice(next, end), end: end + 2 };
-  }
-  const value = [];
-  let end = next;
-  for (let count = Number(line); count > 0; count--) {
-    const item = parse(text, end);
-    if (item === undefined) return undefined;
-    value.push(item.value);
-    end = item.end;
-  }
-  return { value, end };
-}

@@ -4,6 +4,7 @@ import { LockManager } from 'leasehold';
 import wasm from 'leasehold/quorum.wasm';
 import quorum from '../programs/quorum.js';
 import tour from '../programs/tour.js';
+import { parse } from './resp.mjs';
 
 /** Two mistakes that programs make: a manager that is made in module scope, and one that is made in a request and kept there. */
 const early = thrown(() => new LockManager({ call: async () => null }));
@@ -133,28 +134,4 @@ class Wire {
   #end(error) {
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
-}
-
-/** Parses one answer from this position on. Returns undefined while it is incomplete. ASCII only. */
-function parse(text, from) {
-  const eol = text.indexOf('\r\n', from);
-  if (eol < 0) return undefined;
-  const [kind, line, next] = [text[from], text.slice(from + 1, eol), eol + 2];
-  if (kind === '+') return { value: line, end: next };
-  if (kind === '-') return { value: new Error(line), end: next };
-  if (kind === ':') return { value: Number(line), end: next };
-  if (kind === '$') {
-    if (line === '-1') return { value: null, end: next };
-    const end = next + Number(line);
-    return text.length < end + 2 ? undefined : { value: text.slice(next, end), end: end + 2 };
-  }
-  const items = [];
-  let end = next;
-  for (let i = 0; i < Number(line); i++) {
-    const item = parse(text, end);
-    if (!item) return undefined;
-    items.push(item.value);
-    end = item.end;
-  }
-  return { value: items, end };
 }

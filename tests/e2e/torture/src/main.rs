@@ -59,9 +59,9 @@ struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Bug {
-    /// It goes on working after its lease has ended
+    /// The worker works on after its lease has ended
     KeepsWorking,
-    /// It deletes locks that others hold
+    /// The worker deletes locks that others hold
     FreesOthers,
 }
 

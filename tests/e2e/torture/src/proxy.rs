@@ -1,7 +1,6 @@
-//! A connection that can be struck: it delays, drops, halves and duplicates.
+//! A proxy that delays, drops, halves and duplicates what it carries.
 //!
-//! A proxy has one address for its whole life, and leads to a server that can change. So it also stands for the address
-//! that moves with a failover by hand.
+//! Its address stays the same, and the server behind it can change. Clients keep this address in a failover by hand.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// One step. `$own` stands for the client's id, `$now` for the server's time.
+    /// Runs one step. `$own` becomes the client's id, and `$now` the server's time.
     pub fn step(&mut self, step: Step<'_>) {
         let rest = self.filled_in(step.rest);
         let step = Step { verb: step.verb, rest: &rest };
@@ -564,7 +564,7 @@ impl World {
         }
     }
 
-    /// Drivers take all outputs of an input before users go on.
+    /// Checked after all outputs of an input, because a user sees none before its driver has taken them all.
     fn holders_are_apart(&self) {
         for name in NAMES.into_iter().filter(|name| *name != "s") {
             let modes = || self.leases.values().filter(|held| held.names.contains(&name)).map(|held| held.mode);

@@ -119,7 +119,7 @@ pub enum What {
     FaultEnded {
         /// The fault's number in this run.
         number: u64,
-        /// The locks whose data may be lost. None if no data can be lost; `*` stands for all locks.
+        /// The locks whose data may be lost, or `*` for all locks. None if no data can be lost.
         #[serde(default)]
         lost: Vec<String>,
         /// The time of day at its end, in microseconds. Servers draw fences from it.

@@ -72,7 +72,7 @@ impl Shards {
         Ok(())
     }
 
-    /// The replica takes over without the writes that it has not received.
+    /// The replica becomes the primary. It lacks the writes that have not reached it.
     fn kill(&mut self, place: usize, log: &mut FaultLog) -> Result<(), Error> {
         self.is_ready(place)?;
         let names = self.names(place, log);

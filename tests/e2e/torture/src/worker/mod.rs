@@ -79,7 +79,7 @@ impl Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lie {
-    /// It goes on working after its lease has ended, as a program that ignores the loss.
+    /// The worker ignores a loss: it works on after its lease has ended.
     KeepsWorking,
     /// It deletes a lock's key without holding the lock, as a release that doesn't compare tokens.
     FreesOthers,
