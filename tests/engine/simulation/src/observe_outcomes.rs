@@ -73,7 +73,9 @@ impl ClusterRun<'_> {
             return self.held_by_owner(held, &options, grant);
         }
         let trouble = client.trouble_until.max(self.servers.list[self.servers.home(name)].last_trouble());
-        let calm = trouble + 1_000_000 < self.world.now;
+        // A lane whose command was lost asks again after a response timeout at the latest.
+        let response = client.config.response_timeout.as_micros() as Micros;
+        let calm = trouble + response + 1_000_000 < self.world.now;
         let in_order = match self.mix.kinds[name] {
             LockKind::Semaphore if grant.local && calm => calls::in_order_of_weight(client, number, now),
             LockKind::Semaphore => Ok(()),
