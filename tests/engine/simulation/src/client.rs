@@ -204,9 +204,21 @@ impl Client {
         }
     }
 
-    /// How many commands are under way.
+    /// How many commands are under way, with those that the engine gives up at this moment.
     pub(crate) fn under_way(&self) -> usize {
         self.sent.iter().filter(|sent| sent.leads).count()
+    }
+
+    /// How many commands are under way, without those.
+    pub(crate) fn unanswered(&self, now: Instant) -> usize {
+        let patience = self.config.response_timeout;
+        self.sent.iter().filter(|sent| sent.leads && now.since(sent.at) < patience).count()
+    }
+
+    /// The engine has seen this moment, and gave up what was not answered in time.
+    pub(crate) fn forget_unanswered(&mut self, now: Instant) {
+        let patience = self.config.response_timeout;
+        self.sent.retain(|sent| now.since(sent.at) < patience);
     }
 
     /// Whether it is alive and its process runs.

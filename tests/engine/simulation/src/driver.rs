@@ -262,6 +262,7 @@ impl ClusterRun<'_> {
             self.carry_out(place, now, output);
         }
         self.spare_outputs = outputs;
+        self.clients[place].forget_unanswered(now);
         self.after(place, now, life);
     }
 

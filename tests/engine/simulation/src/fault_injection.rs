@@ -106,12 +106,8 @@ impl ClusterRun<'_> {
     fn cut_off(&mut self, place: usize) {
         let client = &mut self.clients[place];
         let broke = || Failure::Interrupted("connection reset".into());
-        let calls: Vec<_> = client
-            .sent
-            .drain(..)
-            .filter(|sent| sent.leads)
-            .map(|sent| Delivery::Reply(sent.id, Err(broke())))
-            .collect();
+        let calls: Vec<_> =
+            client.sent.iter().filter(|sent| sent.leads).map(|sent| Delivery::Reply(sent.id, Err(broke()))).collect();
         client.inbox.extend(calls);
         let ended = client.take_topics();
         client.inbox.extend(ended.into_iter().map(|topic| Delivery::Unsubscribed(topic, broke())));

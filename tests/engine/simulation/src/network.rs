@@ -36,8 +36,6 @@ impl ClusterRun<'_> {
         let now = self.world.now;
         let it = &mut self.clients[client];
         let (life, at) = (it.life, it.clock.instant(now));
-        let patience = it.config.response_timeout;
-        it.sent.retain(|sent| at.since(sent.at) < patience);
         it.sent.extend(calls.iter().enumerate().map(|(place, (Asked { script, entry, .. }, name))| SentCommand {
             id,
             leads: place == 0,
@@ -48,15 +46,17 @@ impl ClusterRun<'_> {
         }));
         // What a batch left undone leaves at once, alone, whatever is under way.
         let undone = if it.config.batches { 64 } else { 1 };
-        let (unanswered, most) = (it.under_way(), usize::from(it.config.max_in_flight) + undone);
+        // After a pause, the engine sends some again before it comes to the timeouts of others.
+        let (known, unanswered) = (it.under_way(), it.unanswered(at));
+        let most = usize::from(it.config.max_in_flight) + undone;
         if unanswered > most {
             let detail = format!("c{client} has {unanswered} commands under way, {most} at most are allowed");
             self.watch.check(crate::invariants::broken("in-flight", detail));
         }
-        if unanswered >= LEAST_WINDOW.min(most - undone) {
+        if known >= LEAST_WINDOW.min(most - undone) {
             it.full_at = Some(at);
         }
-        if unanswered >= LEAST_WINDOW {
+        if known >= LEAST_WINDOW {
             self.watch.full_until = now + 3_000_000;
         }
         for (asked, name) in &calls {

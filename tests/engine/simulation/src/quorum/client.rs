@@ -131,6 +131,17 @@ impl Client {
         }
     }
 
+    /// It goes on after a pause. What was not answered in time has failed for its tries, but each may still ask for the
+    /// fence, and once more for each server that may replace another one.
+    pub(crate) fn tries_go_on(&mut self, at: Instant, servers: usize) {
+        let steps = 1 + (servers as u32 - 1) / 2;
+        let latest = at + self.config.node_timeout * 2 * steps;
+        let tries = |op: &&mut Op| matches!(op.call, UserCall::Acquire(options) if options.wait == Wait::No);
+        for op in self.ops.iter_mut().filter(|op| !op.ended).filter(tries) {
+            op.ends = op.ends.max(Some(latest));
+        }
+    }
+
     /// A close may go on as long as servers confirm releases. A server confirmed something now.
     pub(crate) fn close_goes_on(&mut self, at: Instant) {
         let timeout = self.config.node_timeout;
