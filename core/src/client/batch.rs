@@ -93,7 +93,10 @@ impl Client {
             self.failed(purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
             return false;
         }
-        self.cx.is_answered(purpose);
+        if let Some(op) = self.cx.call_behind(purpose) {
+            self.cx.sends_another(op);
+            self.cx.op_sent(op);
+        }
         if let Purpose::Acquire { lock, .. } = purpose {
             self.with(lock, |lock, cx| {
                 if let Some(claim) = &mut lock.claim {

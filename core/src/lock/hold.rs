@@ -267,6 +267,10 @@ impl Hold {
 
     /// Schedules the next renewal after a third of the granted time, if a holder is renewed.
     pub(crate) fn schedule_renewal(&mut self, cx: &mut Context, lock: LockId) {
+        // A local caller waits for the one that is under way. Its next attempt is not put off.
+        if self.passing.is_some() && self.timers.renewal.is_some() {
+            return;
+        }
         let due = self.passing.is_some() || self.wants(cx).is_some();
         let at = due.then(|| together(self.validity.since + self.validity.granted / 3, self.validity.granted));
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, at);

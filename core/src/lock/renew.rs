@@ -16,6 +16,8 @@ use crate::wire::{Answer, Command, Failed, FailureClass, Form, Status};
 
 /// The shortest pause before a renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
+/// A renewal that a local caller waits for is retried like a call that has failed so many times.
+const PASSING: u32 = 2;
 /// The most fences to ask for at once. The server limits how far they may run ahead of its clock.
 const MOST_FENCES: u64 = 1024;
 
@@ -89,6 +91,7 @@ impl LockState {
         match answer.status {
             Status::Renewed => {
                 let left = answer.left.unwrap_or_default();
+                hold.passing = hold.passing.filter(|wanted| *wanted > left);
                 if hold.converting.is_none() {
                     let told = Validity::new(cx, sent.at, left);
                     // If the command set nothing, its answer doesn't postpone the next renewal.
@@ -164,6 +167,11 @@ impl LockState {
             (FailureClass::Fatal(Error::WrongKind(_)), op) => self.renew_found_nothing(cx, op, LossReason::Taken),
             (FailureClass::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
             (FailureClass::Retry(_), Some(op)) => cx.send_op_again(op),
+            // A local caller waits for it.
+            (FailureClass::Retry(_), None) if hold.passing.is_some() => {
+                let at = cx.now + cx.backoff(PASSING, cx.config.response_timeout);
+                cx.timers.set(Timer::Renewal(self.id), &mut hold.timers.renewal, Some(at));
+            }
             // The renewal's timer retries as long as the lease is valid.
             (FailureClass::Retry(_) | FailureClass::Fatal(_), None) => {}
         }

@@ -208,13 +208,18 @@ impl Context {
 
     /// The server has answered that it needs the script's source. What a user's call sends now is another command.
     pub(crate) fn is_answered(&mut self, purpose: Purpose) {
-        let op = match purpose {
-            Purpose::Renew { op: Some(op), .. } | Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
+        if let Some(op) = self.call_behind(purpose) {
+            self.sends_another(op);
+        }
+    }
+
+    /// The user's call that a command is for, if it has a time limit of its own.
+    pub(crate) fn call_behind(&self, purpose: Purpose) -> Option<Caller> {
+        match purpose {
+            Purpose::Renew { op, .. } => op,
+            Purpose::Inspect { op } | Purpose::Force { op } => Some(op),
             Purpose::Release { token } => self.releases.get(&token).and_then(|release| release.op),
             _ => None,
-        };
-        if let Some(op) = op {
-            self.sends_another(op);
         }
     }
 

@@ -519,3 +519,32 @@ fn a_later_caller_of_a_command_that_waits_for_room_has_its_time_again() {
     assert!(matches!(client.result_of(holds), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
     assert!(matches!(client.result_of(tries), Some(Err(Error::Busy { .. }))), "{:?}", client.ended);
 }
+
+#[test]
+fn the_time_of_a_release_that_was_left_undone_begins_when_it_leaves_alone() {
+    let mut client = Client::new(Config { batches: true, max_in_flight: 2, ..Config::default() });
+    let timeout = Config::default().response_timeout;
+    let leases = client.hold(2, fixed());
+    let calls: Vec<_> = leases
+        .into_iter()
+        .map(|lease| {
+            let op = client.next_op();
+            client.feed(Input::Release { op, lease });
+            op
+        })
+        .collect();
+    client.feed(Input::Wake);
+    // Something waits for room meanwhile, so the call's time depends on when its command left.
+    for name in ["other", "another"] {
+        let op = client.next_op();
+        client.feed(Input::Inspect { op, name });
+    }
+    client.pass(Duration::from_millis(10));
+    leave_undone(&mut client, &["n0"]);
+    while client.unanswered.iter().any(|(_, command)| name_of(command) != "n0") {
+        client.unanswered.sort_by_key(|(_, command)| name_of(command) == "n0");
+        client.answer_anything();
+    }
+    client.pass(timeout + Duration::from_millis(5));
+    assert!(matches!(client.result_of(calls[0]), Some(Err(Error::Unreachable { .. }))), "{:?}", client.ended);
+}

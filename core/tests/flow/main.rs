@@ -403,3 +403,30 @@ fn a_lease_that_the_server_has_not_confirmed_for_a_second_is_not_handed_over_una
     let Some(Ok(Outcome::Acquired(grant))) = client.result_of(next) else { panic!("{:?}", client.result_of(next)) };
     assert!(!grant.local, "it comes from the server");
 }
+
+#[test]
+fn a_local_waiter_gets_its_turn_soon_although_the_renewal_that_it_needs_was_lost() {
+    let mut client = Client::new(Config::default());
+    let options = AcquireOptions { ttl: Duration::from_secs(30), ..AcquireOptions::default() };
+    let first = client.acquire("n", options);
+    let (id, _) = client.unanswered.remove(0);
+    let numbers = [1_700_000_000_000_000, 100, 1_700_000_000_000_000, 30_000, 0, 0].map(Scalar::Int);
+    let entered = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers).collect();
+    client.feed(Input::Reply { id, result: Ok(Reply::List(entered)) });
+    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(first) else { panic!("{:?}", client.ended) };
+    let lease = grant.lease;
+
+    client.pass(Duration::from_millis(500));
+    let next = client.acquire("n", AcquireOptions { renew: false, ..options });
+    let op = client.next_op();
+    client.feed(Input::Release { op, lease });
+    let renews = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
+    let renewal = client.unanswered.iter().position(renews).expect("a renewal");
+    let (id, _) = client.unanswered.remove(renewal);
+    client.feed(Input::Reply { id, result: Err(Failure::Interrupted("connection reset".into())) });
+
+    client.pass(Duration::from_millis(200));
+    assert!(client.unanswered.iter().any(renews), "{:?}", client.unanswered);
+    client.serve(Duration::from_millis(1));
+    assert!(matches!(client.result_of(next), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
+}

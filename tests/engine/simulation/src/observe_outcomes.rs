@@ -40,6 +40,9 @@ impl ClusterRun<'_> {
             self.watch
                 .check(broken("queue-silence", format!("{open:?} ended with {result:?}, and every server answers")));
         }
+        if let (UserCall::Acquire(_), Err(_)) = (open.call, result) {
+            self.watch.holds[place][open.name].gave_up(now);
+        }
         match (open.call, result) {
             (UserCall::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
             (UserCall::Convert(_), Ok(Outcome::Converted(grant))) => self.converted(place, open.name, grant),

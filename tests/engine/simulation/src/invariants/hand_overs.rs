@@ -71,6 +71,8 @@ pub(crate) struct Hold {
     linger: Option<Duration>,
     /// When another client's try was last heard of, since the newest holder.
     tried: Option<Instant>,
+    /// When a local caller last gave up waiting. The lease is kept for it until then, and lingers from then on.
+    gave_up: Option<Instant>,
     /// The client has sent a release of the token.
     released: bool,
 }
@@ -127,6 +129,7 @@ impl Hold {
             perhaps: self.perhaps,
             linger: None,
             tried: None,
+            gave_up: None,
             released: false,
         };
     }
@@ -144,6 +147,7 @@ impl Hold {
     /// Nobody has held the lease since `idle`, and the server still has it.
     pub(crate) fn is_idle(&self, now: Instant, idle: Instant) -> Verdict {
         let asked = [self.surely_told, self.tried].into_iter().flatten().min();
+        let idle = self.gave_up.map_or(idle, |at| at.max(idle));
         // After a loss, the token must not be used any more.
         let ends = idle + self.linger.filter(|_| !self.lost).unwrap_or_default();
         let ends = asked.map_or(ends, |asked| ends.min(asked.max(idle)));
@@ -151,6 +155,11 @@ impl Hold {
             return Ok(());
         }
         broken("lingers", format!("kept at {now:?} although nobody has held it since {idle:?}: {self:?}"))
+    }
+
+    /// A local caller gave up waiting.
+    pub(crate) fn gave_up(&mut self, now: Instant) {
+        self.gave_up = Some(now);
     }
 
     /// An answer about a token said that one client waits, which may be the client itself.

@@ -39,7 +39,7 @@ const KNOWN: [(&str, u64); 15] = [
     ("block-uncut", 705),
     ("release-digs-up", 1_961),
     ("quorum-greater-fence-counts", 9_159),
-    ("batch-renews-expired-permits", 3_231),
+    ("batch-renews-expired-permits", 10_321),
     ("batch-renews-others-reentrant", 3_468),
 ];
 
