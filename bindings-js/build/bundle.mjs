@@ -82,9 +82,9 @@ for (const name of ['redlock', 'redis-semaphore']) {
 writeFileSync('dist/redlock.mjs', `export { Redlock as default, ExecutionError, Lock, Redlock, ResourceLockedError } from './redlock.cjs';\n`);
 
 // The adapters for one service or host each. They import the package by its name, so that workerd and Node each get their own build of it.
-for (const name of ['upstash']) {
-  const external = (id) => id.endsWith('/index.js');
-  const adapter = { ...common, entryPoints: [`ts/adapters/${name}.ts`], plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => 'leasehold') }] };
+for (const name of ['upstash', 'bun', 'cloudflare']) {
+  const external = (id) => id === 'bun' || id === 'cloudflare:sockets' || id.endsWith('/index.js');
+  const adapter = { ...common, entryPoints: [`ts/adapters/${name}.ts`], external: ['bun', 'cloudflare:sockets'], plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => 'leasehold') }] };
   const types = await rollup({ input: `ts/adapters/${name}.ts`, external, plugins: [dts({ compilerOptions: { stripInternal: true } })] });
   for (const [format, end] of [['esm', 'm'], ['cjs', 'c']]) {
     await build({ ...adapter, format, outfile: `dist/${name}.${end}js` });

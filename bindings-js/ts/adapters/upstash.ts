@@ -2,7 +2,7 @@
  * `leasehold/upstash`: a connection to Upstash's REST API, with the address and the token of a client of `@upstash/redis`.
  *
  * It sends its own requests, because the client's `request` sends a command up to six times, decodes bytes as text, and returns an
- * aborted request as a reply. No `fetch` of a tested runtime resends a `POST`.
+ * aborted request as a reply.
  */
 
 import { type CustomConnection, InvalidOptionError } from '../index.js';
@@ -77,7 +77,7 @@ async function post(url: string, authorization: string, args: readonly string[])
   const response = await fetch(url, {
     method: 'POST',
     headers: { authorization, 'content-type': 'application/json', 'upstash-encoding': 'base64' },
-    body: JSON.stringify(args),
+    ...bodyOf(JSON.stringify(args)),
     // To follow a redirect would send the command again.
     redirect: 'manual',
     signal: AbortSignal.timeout(LONGEST_REQUEST_MS),
@@ -88,6 +88,11 @@ async function post(url: string, authorization: string, args: readonly string[])
   // The server's own words. An error of a gateway is no answer of the server: the command may have run.
   if (typeof error === 'string' && response.status < 500) throw new Error(withCode(error, response.status));
   throw new Error(`the REST API at ${new URL(url).host} answered with HTTP status ${response.status}: ${error ?? text.slice(0, 200)}`);
+}
+
+/** Deno's `fetch` sends a `POST` again when the connection breaks before the answer, except if its body is a stream. */
+function bodyOf(text: string): { body: string | ReadableStream; duplex?: 'half' } {
+  return 'Deno' in globalThis ? { body: new Blob([text]).stream(), duplex: 'half' } : { body: text };
 }
 
 function parse(text: string): { result?: unknown; error?: unknown } {

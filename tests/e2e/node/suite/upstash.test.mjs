@@ -12,7 +12,7 @@ import { isLeaseholdError, LockManager } from 'leasehold';
 import { upstashConnection } from 'leasehold/upstash';
 import tour from '../programs/tour.js';
 import { startServer } from '../support/server.mjs';
-import { startUpstash } from '../support/upstash.mjs';
+import { lose, startUpstash } from '../support/upstash.mjs';
 import { soon, until } from '../support/wait.mjs';
 
 let server, proxy;
@@ -45,11 +45,13 @@ for (const [name, make] of [
   });
 }
 
-test('the tour from a program that ends by itself', async () => {
+test('the tour from a program that ends by itself, and sends a command once whose reply is lost', async () => {
+  proxy.faults.push(undefined, lose);
   const run = promisify(execFile)(process.execPath, ['programs/upstash.mjs'], {
     cwd: join(import.meta.dirname, '..'), timeout: 20_000, env: { ...process.env, UPSTASH_URL: proxy.url, UPSTASH_TOKEN: proxy.token },
   });
   assert.match((await run).stdout, /^toured$/m);
+  assert.equal(sent('INCR'), 1);
 });
 
 test('it can be required', () => {
@@ -104,10 +106,7 @@ test('a command whose reply is lost is sent once, although the client would send
   const connection = upstashConnection(redis);
   // The socket is in use already, so that a runtime might take its end for an idle one's.
   await connection.call(['PING']);
-  proxy.faults.push(async (response, run) => {
-    await run();
-    response.destroy();
-  });
+  proxy.faults.push(lose);
   await assert.rejects(connection.call(['INCR', 'count']), (error) => error.sent !== false);
   assert.equal(await server.cli('GET', 'count'), '1');
   assert.equal(sent('INCR'), 1);
@@ -120,10 +119,7 @@ test('a command whose reply is lost is sent once, although the client would send
 test('a lock whose answer is lost is found again', async () => {
   const locks = new LockManager(upstashConnection(client()), { responseTimeout: '500ms' });
   await locks.mutex('warm').run(() => {});
-  proxy.faults.push(async (response, run) => {
-    await run();
-    response.destroy();
-  });
+  proxy.faults.push(lose);
   const lease = await locks.mutex('found').acquire({ wait: '5s' });
   assert.equal(proxy.faults.length, 0);
   assert.equal(await lease.release(), 'released');

@@ -5,6 +5,12 @@ import { Redis } from 'ioredis';
 
 const TOKEN = 'the-token';
 
+/** A fault: the command runs, and its reply is lost. */
+export async function lose(response, run) {
+  await run();
+  response.destroy();
+}
+
 /** Starts a proxy on loopback. It ends with `stop`. */
 export async function startUpstash(server) {
   const redis = new Redis(server.port, { retryStrategy: () => 20 });
@@ -13,7 +19,7 @@ export async function startUpstash(server) {
     token: TOKEN,
     /** The commands that have arrived, each time that they did. */
     seen: [],
-    /** How to answer the next commands instead: functions of the response and the command. The first one is used, and removed. */
+    /** How to answer the next commands instead: functions of the response and of what runs the command, or undefined for no fault. */
     faults: [],
     stop: async () => {
       redis.disconnect();
