@@ -74,6 +74,7 @@ function checkToken(token: unknown): string {
 const LONGEST_REQUEST_MS = 30_000;
 
 async function post(url: string, authorization: string, args: readonly string[]): Promise<unknown> {
+  const { host } = new URL(url);
   const response = await fetch(url, {
     method: 'POST',
     headers: { authorization, 'content-type': 'application/json', 'upstash-encoding': 'base64' },
@@ -81,13 +82,21 @@ async function post(url: string, authorization: string, args: readonly string[])
     // To follow a redirect would send the command again.
     redirect: 'manual',
     signal: AbortSignal.timeout(LONGEST_REQUEST_MS),
+  }).catch((error: unknown) => {
+    throw new Error(`no reply from the REST API at ${host}: ${reasonOf(error)}`, { cause: error });
   });
   const text = await response.text();
   const { result, error } = parse(text);
   if (error === undefined && result !== undefined && response.ok) return decode(result);
   // The server's own words. An error of a gateway is no answer of the server: the command may have run.
   if (typeof error === 'string' && response.status < 500) throw new Error(withCode(error, response.status));
-  throw new Error(`the REST API at ${new URL(url).host} answered with HTTP status ${response.status}: ${error ?? text.slice(0, 200)}`);
+  throw new Error(`the REST API at ${host} answered with HTTP status ${response.status}: ${error ?? text.slice(0, 200)}`);
+}
+
+/** Node hides the reason of a failed request in the error's cause. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error && error.cause.message !== '' ? error.cause.message : error.message;
 }
 
 /** Deno's `fetch` sends a `POST` again when the connection breaks before the answer, except if its body is a stream. */
