@@ -81,6 +81,18 @@ for (const name of ['redlock', 'redis-semaphore']) {
 // redis-semaphore is CommonJS only, so a program may import it as a whole. The drop-in is the same.
 writeFileSync('dist/redlock.mjs', `export { Redlock as default, ExecutionError, Lock, Redlock, ResourceLockedError } from './redlock.cjs';\n`);
 
+// The adapters for one service or host each. They import the package by its name, so that workerd and Node each get their own build of it.
+for (const name of ['upstash', 'bun', 'cloudflare']) {
+  const external = (id) => id === 'bun' || id === 'cloudflare:sockets' || id.endsWith('/index.js');
+  const adapter = { ...common, entryPoints: [`ts/adapters/${name}.ts`], external: ['bun', 'cloudflare:sockets'], plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => 'leasehold') }] };
+  const types = await rollup({ input: `ts/adapters/${name}.ts`, external, plugins: [dts({ compilerOptions: { stripInternal: true } })] });
+  for (const [format, end] of [['esm', 'm'], ['cjs', 'c']]) {
+    await build({ ...adapter, format, outfile: `dist/${name}.${end}js` });
+    await types.write({ file: `dist/${name}.d.${end}ts`, format: 'es', paths: (id) => (id.endsWith('/index.js') ? `./index.${end}js` : id) });
+  }
+  await types.close();
+}
+
 // The server in memory uses the package's own errors, and gives managers a link. Nothing else is in both.
 await build({ ...node, platform: 'node', entryPoints: ['ts/memory/index.ts'], outfile: 'dist/testing.cjs', plugins: [{ name: 'testing', setup: forTesting }] });
 const testing = await rollup({

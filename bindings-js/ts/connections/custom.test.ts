@@ -35,6 +35,7 @@ test('an_error_of_a_custom_connection_tells_how_far_the_command_came', async () 
   const failing = (error: unknown): Promise<string> => custom(async () => Promise.reject(error)).call(['PING']).then(kindOf);
   assert.equal(refusal(await custom(async () => Promise.reject(new Error('NOSCRIPT No matching script'))).call(['PING'])), 'NOSCRIPT No matching script');
   assert.equal(await failing(Object.assign(new Error('no connection'), { sent: false })), 'unavailable');
+  assert.equal(await failing(Object.assign(new Error('a cluster'), { code: 'unsupported' })), 'unsupported');
   assert.equal(await failing(new Error('the connection broke')), 'interrupted');
   assert.equal(await failing(new Error('HTTP 503 from the gateway')), 'interrupted');
   assert.equal(await failing(new Error('A connection broke')), 'interrupted');

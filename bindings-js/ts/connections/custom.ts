@@ -21,7 +21,8 @@ export interface CustomConnection {
    *
    * If the server refuses the command, reject with an error whose message is the server's text, beginning with its code
    * (`NOSCRIPT No matching script`). Any other error means that the command may have run. If you know that it was never sent,
-   * set `sent: false` on the error.
+   * set `sent: false` on the error. If no command can ever run on this connection, set `code: 'unsupported'`: the call then fails
+   * at once, and is not tried again.
    */
   call(args: string[]): Promise<unknown>;
 
@@ -72,8 +73,9 @@ export class CustomLink implements Link {
 }
 
 function failedBy(error: unknown): Failed {
-  const neverSent = typeof error === 'object' && error !== null && 'sent' in error && error.sent === false;
-  return neverSent ? unavailable(messageOf(error), error) : toFailed(error);
+  if (typeof error !== 'object' || error === null) return toFailed(error);
+  if ('code' in error && error.code === 'unsupported') return { failure: { kind: 'unsupported', text: messageOf(error) }, cause: error };
+  return 'sent' in error && error.sent === false ? unavailable(messageOf(error), error) : toFailed(error);
 }
 
 function openPubSub(connection: CustomConnection, listener: PubSubListener): PubSubConnection {

@@ -147,6 +147,8 @@ function unknown(connection: unknown): string {
   if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
   if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used: one client is enough for any load`;
   if (has(connection, 'sendCommand', 'getSentinelNode')) return `${EXPECTED}; a node-redis sentinel can't be used: use ioredis for Sentinel`;
+  if (has(connection, 'pipeline', 'exec', 'evalsha')) return `${EXPECTED}; for @upstash/redis, pass \`upstashConnection(redis)\` of \`leasehold/upstash\``;
+  if (has(connection, 'send', 'duplicate', 'getBuffer')) return `${EXPECTED}; for Bun, pass \`bunConnection(url)\` of \`leasehold/bun\``;
   if (has(connection, 'duplicate', 'defineCommand')) return `${EXPECTED}, not a mock: in a test, use \`MemoryServer\` of \`leasehold/testing\``;
   if (has(connection, 'then')) return `${EXPECTED}, not a promise: await it first`;
   return EXPECTED;
