@@ -2,6 +2,7 @@
 
 mod acl;
 mod bad_input;
+mod blocking;
 mod breaks;
 mod connecting;
 mod contention;
