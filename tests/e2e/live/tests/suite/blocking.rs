@@ -18,6 +18,9 @@ fn quick() -> Builder {
         .wait(Duration::from_secs(20))
 }
 
+/// A TTL that no test outlasts: a lock that is free was released.
+const LONG: Duration = Duration::from_secs(60);
+
 fn client(server: &Server) -> Result<LockManager, Error> {
     quick().connect(&server.url())
 }
@@ -181,7 +184,8 @@ fn a_panic_in_the_work_releases_the_lock() -> Tested {
 fn the_last_handle_releases_the_leases_and_ends_the_thread() -> Tested {
     let server = Server::start()?;
     let locks = client(&server)?;
-    let (first, second) = (locks.mutex("first").acquire()?, locks.mutex("second").acquire()?);
+    let held = |name| locks.mutex(name).ttl(LONG).acquire();
+    let (first, second) = (held("first")?, held("second")?);
     drop(first);
     until("a dropped lease is released", || is_there(&server, "first").is_ok_and(|there| !there));
     drop(locks);
@@ -243,7 +247,7 @@ fn inside_a_tokio_task_blocking_calls_fail_and_in_spawn_blocking_they_work() -> 
     }];
     for builder in builders {
         let locks = client(server)?;
-        let held = |name| locks.mutex(unique(name)).acquire();
+        let held = |name| locks.mutex(unique(name)).ttl(LONG).acquire();
         let (kept, doomed, spawned, unwanted) = (held("a")?, held("b")?, held("c")?, held("d")?);
         let names = [&kept, &doomed, &spawned, &unwanted].map(|lease| lease.name().to_owned());
         let runtime = builder().enable_all().build()?;
