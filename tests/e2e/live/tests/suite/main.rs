@@ -23,6 +23,7 @@ mod memory;
 mod metrics;
 mod outages;
 mod pauses;
+mod pushes;
 mod readers;
 mod reentrant;
 mod semaphore;
