@@ -194,17 +194,6 @@ impl<F: Fn(Input<'_>)> Subscriber<F> {
 
 const CLOSED: &str = "the connection closed";
 
-/// The user's connection goes on without the client's channels.
-impl<F> Drop for Subscriber<F> {
-    fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        for channel in &self.subscribed {
-            let leaving = self.connection.run(command(&["UNSUBSCRIBE", channel]));
-            runtime.spawn(with_timeout(self.response_timeout, leaving));
-        }
-    }
-}
-
 fn command(words: &[&str]) -> redis::Cmd {
     let mut command = redis::Cmd::new();
     command.arg(words);

@@ -10,7 +10,7 @@ use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// No heartbeat can find a grant in time with this.
+/// No heartbeat can find a grant in time with this, and no TTL ends.
 const WINDOW: Duration = Duration::from_secs(60);
 
 fn resp3(server: &Server) -> redis::RedisResult<Client> {
@@ -34,7 +34,7 @@ async fn reconnecting(
 }
 
 fn patient() -> leasehold::Builder {
-    quick().claim_window(WINDOW).wait(SOON)
+    quick().claim_window(WINDOW).ttl(WINDOW).wait(SOON)
 }
 
 /// How often the server has run each script, and how often it was subscribed to.
@@ -131,7 +131,8 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
     });
     let mut connection = resp3(&server)?.get_multiplexed_async_connection_with_config(&config).await?;
     connection.subscribe("news").await?;
-    let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
+    // Without a label, nothing delays the manager's end.
+    let locks = patient().label("").from_connection_with_push(connection.clone(), pushes).await?;
     let holder = patient().connect(&server.url()).await?;
     let lease = holder.mutex("door").acquire().await?;
     let waiter = waiting(&locks, &server, "door").await;
@@ -148,11 +149,14 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
     };
     assert_eq!(soon("the news", news).await, Some(Value::BulkString(b"rain".to_vec())));
     lease.release().await?;
-    holder.close().await;
 
-    // The manager leaves its channels and nothing else.
+    // The manager leaves its channels and nothing else, even if it is closed during a wait.
+    let lease = holder.mutex("door").acquire().await?;
+    let waiter = waiting(&locks, &server, "door").await;
     locks.close().await;
-    drop(locks);
+    assert!(matches!(soon("the end of the wait", waiter).await?, Err(Error::Closed)));
+    lease.release().await?;
+    holder.close().await;
     until("its channel is left", async || subscribed(&server).is_ok_and(|count| count == 0)).await;
     assert_eq!(server.cli(&["PUBSUB", "CHANNELS"])?.list().len(), 1);
     let pong: String = redis::cmd("PING").query_async(&mut connection).await?;
