@@ -180,6 +180,19 @@ async fn a_caller_that_leaves_all_channels_does_not_strand_a_waiter() -> Tested 
 }
 
 #[tokio::test]
+async fn a_user_who_may_not_unsubscribe_waits_by_message_again_and_again() -> Tested {
+    let server = Server::start()?;
+    // Servers run HELLO for everyone.
+    server.cli(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-hello", "-unsubscribe"])?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/?protocol=resp3", server.port());
+    let (sender, pushes) = unbounded_channel();
+    let config = AsyncConnectionConfig::new().set_push_sender(sender);
+    let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
+    let locks = patient().from_connection_with_push(connection, pushes).await?;
+    hands_over_in_one_call(&patient().connect(&server.url()).await?, &locks, &server).await
+}
+
+#[tokio::test]
 async fn without_resp3_or_with_the_wrong_receiver_waiters_poll() -> Tested {
     let server = shared_server();
     let resp2 = Client::open(server.url())?.get_multiplexed_async_connection().await?;
