@@ -205,7 +205,7 @@ async fn without_resp3_or_with_the_wrong_receiver_waiters_poll() -> Tested {
     {
         let name = unique("door");
         let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
-        let holder = quick().connect(&server.url()).await?;
+        let holder = patient().connect(&server.url()).await?;
         let lease = holder.mutex(&name).acquire().await?;
         let waiter = waiting(&locks, server, &name).await;
         lease.release().await?;
