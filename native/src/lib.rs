@@ -43,6 +43,8 @@
 //! The crate needs a tokio runtime with I/O and time enabled, either multi-threaded or current-thread. Each manager
 //! runs one task on the runtime that it was connected on. When that runtime ends, every call fails with
 //! [`Error::Closed`], even from another runtime. So a program with two runtimes needs a manager for each.
+//!
+//! Code without async uses the module `blocking`, with the feature of that name.
 
 mod api;
 mod client;
@@ -50,6 +52,8 @@ mod errors;
 mod metrics;
 mod net;
 
+#[cfg(feature = "blocking")]
+pub use api::blocking;
 #[cfg(feature = "testing")]
 pub use api::testing;
 pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, ReadWrite, Semaphore};

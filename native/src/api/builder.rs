@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, Wait, check_label};
 use redis::aio::ConnectionLike;
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionInfo, IntoConnectionInfo, PushInfo};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::host::default_label;
 use super::lock::set_wait;
@@ -14,8 +15,8 @@ use crate::client::Client;
 use crate::errors::Error;
 use crate::metrics;
 use crate::net::{
-    Endpoint, Link, Login, Origin, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server, connect_quorum,
-    no_address, parse_addresses,
+    Endpoint, Link, Login, Origin, PushConnection, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server,
+    connect_quorum, no_address, parse_addresses,
 };
 
 /// The options of a [`LockManager`].
@@ -241,7 +242,30 @@ impl Builder {
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         let (engine, labels) = self.engine()?;
-        self.start((engine, labels), Arc::new(connection), None, Instant::now()).await
+        self.start((engine, labels), Arc::new(connection), Origin::Servers(None), Instant::now()).await
+    }
+
+    /// Uses a RESP3 connection that you provide, and its push messages: see
+    /// [`LockManager::from_connection_with_push`].
+    ///
+    /// # Cancel safety
+    /// As [`LockManager::from_connection_with_push`].
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
+    pub async fn from_connection_with_push<C>(
+        self,
+        connection: C,
+        pushes: UnboundedReceiver<PushInfo>,
+    ) -> Result<LockManager, Error>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        let (engine, labels) = self.engine()?;
+        let connection: SharedConnection = Arc::new(connection);
+        let origin = Origin::Pushes(PushConnection { connection: Arc::clone(&connection), pushes });
+        self.start((engine, labels), connection, origin, Instant::now()).await
     }
 
     /// Connects to several independent servers: see [`LockManager::quorum`].
@@ -320,24 +344,25 @@ impl Builder {
             let limit = self.config.response_timeout.saturating_sub(start.elapsed());
             cluster.check_eviction(limit).await.map_err(failed)??;
         }
-        self.start(engine, Arc::new(connection), Some(endpoint), start).await
+        self.start(engine, Arc::new(connection), Origin::Servers(Some(endpoint)), start).await
     }
 
     async fn start(
         self,
         (engine, labels): (Engine, Labels),
         connection: SharedConnection,
-        endpoint: Option<Endpoint>,
+        origin: Origin,
         since: Instant,
     ) -> Result<LockManager, Error> {
         let response_timeout = self.config.response_timeout;
+        let endpoint = origin.endpoint();
         let server = endpoint.as_ref().map(Endpoint::url);
         // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
         check_server(&connection, server.as_deref(), requirements, (since, response_timeout)).await?;
-        let link = Link::new(connection, endpoint.clone(), response_timeout);
-        Ok(self.run(engine, Some(labels), link, server, Origin::Servers(endpoint)))
+        let link = Link::new(connection, endpoint, response_timeout);
+        Ok(self.run(engine, Some(labels), link, server, origin))
     }
 
     fn run(

@@ -130,7 +130,7 @@ impl Lease {
     }
 
     /// Resolves when the lease ends: with the reason if it was lost, with none if it was released.
-    fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + Sync + 'static + use<> {
+    pub(super) fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + Sync + 'static + use<> {
         let loss = self.client.shared.loss_receiver(self.id);
         async move { loss?.wait_for(Option::is_some).await.ok().and_then(|reason| *reason) }
     }

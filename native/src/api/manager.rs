@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use leasehold_core::{AcquireOptions, Inspection, Kind, Outcome};
-use redis::IntoConnectionInfo;
 use redis::aio::ConnectionLike;
+use redis::{IntoConnectionInfo, PushInfo};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::builder::Builder;
 use super::lock::{Lock, ReadWrite, Semaphore};
@@ -162,7 +163,8 @@ impl LockManager {
 
     /// Uses a connection that you provide, and never closes it.
     ///
-    /// The manager can't subscribe on it, so waiters poll, at least once in a third of the claim window. Reconnecting is
+    /// The manager can't subscribe on it, so waiters poll, at least once in a third of the claim window. With RESP3, use
+    /// [`from_connection_with_push`](Self::from_connection_with_push): its waiters are notified. Reconnecting is
     /// the connection's job. It must **never resend a command by itself**: a repeated command may arrive after the
     /// release of its lease. For a cluster, prefer [`cluster`](Self::cluster).
     ///
@@ -181,6 +183,50 @@ impl LockManager {
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         Self::builder().from_connection(connection).await
+    }
+
+    /// Uses a RESP3 connection that you provide, for commands and for messages. Waiters are notified by push messages on
+    /// the same connection and don't poll. `pushes` is the other end of the connection's `push_sender`.
+    ///
+    /// ```no_run
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::LockManager;
+    /// use redis::AsyncConnectionConfig;
+    /// # use leasehold::redis;
+    ///
+    /// let (sender, pushes) = tokio::sync::mpsc::unbounded_channel();
+    /// let config = AsyncConnectionConfig::new().set_push_sender(sender);
+    /// let client = redis::Client::open("redis://127.0.0.1/?protocol=resp3")?;
+    /// let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    /// let locks = LockManager::from_connection_with_push(connection.clone(), pushes).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A `ConnectionManager` works in the same way. After it has reconnected, the manager subscribes again, with or
+    /// without `set_automatic_resubscription`. A `MultiplexedConnection` that broke stays broken. For a cluster, use
+    /// [`cluster`](Self::cluster).
+    ///
+    /// The manager takes every message from `pushes` and ignores those of other channels. If you have channels of your
+    /// own on the connection, let the push sender be a closure that sends each message to both receivers. Use one
+    /// manager for a connection. If you unsubscribe from all channels at once, the manager subscribes again.
+    ///
+    /// If the connection speaks RESP2, or if `pushes` gets nothing from it, the manager logs a warning and its waiters
+    /// poll. The manager asks for the protocol with `HELLO` when it first subscribes.
+    ///
+    /// The rules of [`from_connection`](Self::from_connection) apply: the connection never resends a command by itself,
+    /// and `redis::sentinel` didn't make it. The manager never closes it, and leaves its channels when it ends.
+    ///
+    /// # Cancel safety
+    /// You can drop the future at any time. It changes nothing on the server.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn from_connection_with_push<C>(connection: C, pushes: UnboundedReceiver<PushInfo>) -> Result<Self, Error>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        Self::builder().from_connection_with_push(connection, pushes).await
     }
 
     /// A manager with a server in memory of its own, for tests without Redis. Several managers share a server that you

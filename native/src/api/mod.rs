@@ -2,6 +2,8 @@
 //!
 //! Everything that leaves this folder is public.
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod builder;
 mod host;
 mod lease;
@@ -17,3 +19,33 @@ pub use lease::{Fence, Lease};
 pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::{Closed, LockManager};
 pub use owner::Owner;
+
+#[cfg(all(test, feature = "blocking"))]
+mod tests {
+    /// The names of the methods that users of a file see.
+    fn methods(source: &str) -> impl Iterator<Item = &str> {
+        source.lines().filter_map(|line| {
+            let line = line.trim_start();
+            let method = line.strip_prefix("pub fn ").or_else(|| line.strip_prefix("pub async fn "))?;
+            method.split(['(', '<']).next()
+        })
+    }
+
+    #[test]
+    fn the_blocking_api_has_every_name_of_the_async_one() {
+        // The module's docs tell why these differ.
+        let different = ["lost", "from_connection", "from_connection_with_push", "inspect_server"];
+        for (asynchronous, blocking) in [
+            (include_str!("builder.rs"), include_str!("blocking/builder.rs")),
+            (include_str!("manager.rs"), include_str!("blocking/manager.rs")),
+            (include_str!("lock.rs"), include_str!("blocking/lock.rs")),
+            (include_str!("lease.rs"), include_str!("blocking/lease.rs")),
+        ] {
+            for name in methods(asynchronous).filter(|name| !different.contains(name)) {
+                let known = blocking.contains(&format!("fn {name}(")) || blocking.contains(&format!("fn {name}<"));
+                let option = blocking.contains(&format!("\" {name}("));
+                assert!(known || option, "the blocking API has no `{name}`");
+            }
+        }
+    }
+}

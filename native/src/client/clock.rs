@@ -16,7 +16,7 @@ pub(crate) enum Clock {
 impl Clock {
     pub(super) fn of(origin: &Origin) -> Self {
         match origin {
-            Origin::Servers(_) => Self::System,
+            Origin::Servers(_) | Origin::Pushes(_) => Self::System,
             #[cfg(feature = "testing")]
             Origin::Memory(server) => Self::Testing(server.clock()),
         }

@@ -13,6 +13,7 @@ mod dedicated;
 mod links;
 mod origin;
 mod pubsub;
+mod pushes;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 mod topology;
@@ -22,6 +23,7 @@ pub(crate) use dedicated::DedicatedConnection;
 pub(crate) use links::{Completion, Link, connect_quorum};
 pub(crate) use origin::Origin;
 pub(crate) use pubsub::ChannelRequest;
+pub(crate) use pushes::PushConnection;
 pub(crate) use topology::{
     Endpoint, Login, QUORUM_FIELD, Requirements, Server, check_server, no_address, parse_addresses,
 };

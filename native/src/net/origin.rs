@@ -7,6 +7,7 @@ use leasehold_core::Input;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::pubsub::{ChannelRequest, run_subscriber};
+use super::pushes::{PushConnection, run_push_subscriber};
 #[cfg(feature = "testing")]
 use super::testing;
 use super::topology::Endpoint;
@@ -14,6 +15,8 @@ use super::topology::Endpoint;
 pub(crate) enum Origin {
     /// Servers. None if the user provided the only connection, which can't subscribe.
     Servers(Option<Endpoint>),
+    /// The user provided the connection, and its push messages.
+    Pushes(PushConnection),
     /// A server in memory.
     #[cfg(feature = "testing")]
     Memory(testing::Server),
@@ -24,6 +27,7 @@ impl Origin {
     pub(crate) fn endpoint(&self) -> Option<Endpoint> {
         match self {
             Self::Servers(endpoint) => endpoint.clone(),
+            Self::Pushes(_) => None,
             #[cfg(feature = "testing")]
             Self::Memory(_) => None,
         }
@@ -38,6 +42,7 @@ impl Origin {
     ) -> BoxFuture<'static, ()> {
         match self {
             Self::Servers(endpoint) => Box::pin(run_subscriber(to_engine, endpoint, response_timeout, requests)),
+            Self::Pushes(pushes) => Box::pin(run_push_subscriber(to_engine, pushes, response_timeout, requests)),
             #[cfg(feature = "testing")]
             Self::Memory(server) => Box::pin(server.run_subscriber(to_engine, requests)),
         }

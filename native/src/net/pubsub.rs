@@ -179,7 +179,7 @@ impl<F: Fn(Input<'_>)> Subscriber<F> {
 }
 
 /// Only a refusal by the server is final. After any other failure, another attempt may succeed.
-fn subscribe_failure(error: &RedisError) -> Failure {
+pub(super) fn subscribe_failure(error: &RedisError) -> Failure {
     match connect_failure(error) {
         refused @ Failure::Refused(_) => refused,
         _ if error.code().is_some() => Failure::Refused(error_text(error)),

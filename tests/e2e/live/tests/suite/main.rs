@@ -2,6 +2,7 @@
 
 mod acl;
 mod bad_input;
+mod blocking;
 mod breaks;
 mod connecting;
 mod contention;
@@ -22,6 +23,7 @@ mod memory;
 mod metrics;
 mod outages;
 mod pauses;
+mod pushes;
 mod readers;
 mod reentrant;
 mod semaphore;

@@ -1,0 +1,108 @@
+//! The options of a blocking manager.
+
+use std::time::Duration;
+
+use leasehold_core::Wait;
+use redis::IntoConnectionInfo;
+
+use super::background::Background;
+use super::manager::LockManager;
+use super::same_options;
+use crate::errors::Error;
+
+/// The options of a blocking [`LockManager`]. They are those of the async [`Builder`](crate::Builder).
+///
+/// ```no_run
+/// # fn build() -> Result<(), leasehold::Error> {
+/// use std::time::Duration;
+/// use leasehold::blocking::LockManager;
+///
+/// let locks = LockManager::builder().prefix("billing:").ttl(Duration::from_secs(10)).connect("redis://127.0.0.1/")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it connects"]
+pub struct Builder {
+    inner: crate::Builder,
+}
+
+impl Builder {
+    same_options! {
+        "Builder::prefix" prefix(prefix: impl Into<String>);
+        "Builder::local_handoffs" local_handoffs(handoffs: u32);
+        "Builder::claim_window" claim_window(window: Duration);
+        "Builder::response_timeout" response_timeout(timeout: Duration);
+        "Builder::node_timeout" node_timeout(timeout: Duration);
+        "Builder::mixed_fleet" mixed_fleet(mixed: bool);
+        "Builder::label" label(label: impl Into<String>);
+        "Builder::ttl" ttl(ttl: Duration);
+        "Builder::wait" wait(wait: impl Into<Wait>);
+        "Builder::linger" linger(time: Duration);
+        "Builder::check_eviction" check_eviction(check: bool);
+        "Builder::username" username(username: impl Into<String>);
+        "Builder::password" password(password: impl Into<String>);
+        "Builder::database" database(number: u32);
+    }
+
+    /// Connects to the server at `url`: see [`LockManager::connect`](crate::LockManager::connect).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn connect(self, url: &str) -> Result<LockManager, Error> {
+        Background::start(self.inner.connect(url)).map(LockManager::new)
+    }
+
+    /// Connects with the address and settings of `client`: see
+    /// [`LockManager::from_client`](crate::LockManager::from_client).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
+    pub fn from_client(self, client: redis::Client) -> Result<LockManager, Error> {
+        Background::start(self.inner.from_client(client)).map(LockManager::new)
+    }
+
+    /// Connects to a cluster: see [`LockManager::cluster`](crate::LockManager::cluster).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn cluster<I>(self, nodes: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Background::start(self.inner.cluster(nodes)).map(LockManager::new)
+    }
+
+    /// Connects to the primary that Sentinel monitors as `service`: see
+    /// [`LockManager::sentinel`](crate::LockManager::sentinel).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn sentinel<I>(self, service: impl Into<String>, sentinels: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Background::start(self.inner.sentinel(service, sentinels)).map(LockManager::new)
+    }
+
+    /// Connects to several independent servers: see [`LockManager::quorum`](crate::LockManager::quorum).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn quorum<I>(self, servers: I) -> Result<LockManager, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Background::start(self.inner.quorum(servers)).map(LockManager::new)
+    }
+
+    /// Uses a server in memory: see [`testing`](crate::testing). Time is real, because the thread's clock is not paused.
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    #[cfg(feature = "testing")]
+    pub fn in_memory(self, server: &crate::testing::Server) -> Result<LockManager, Error> {
+        Background::start(async { self.inner.in_memory(server) }).map(LockManager::new)
+    }
+}

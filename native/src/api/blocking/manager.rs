@@ -1,0 +1,164 @@
+//! The blocking lock manager.
+
+use std::fmt;
+use std::sync::Arc;
+
+use leasehold_core::Inspection;
+use redis::IntoConnectionInfo;
+
+use super::background::Background;
+use super::builder::Builder;
+use super::lock::{Lock, ReadWrite, Semaphore};
+use crate::api::{Closed, Owner};
+use crate::errors::Error;
+
+/// A client of one server, one cluster or one quorum, with a background thread. Cloning it is cheap and starts no thread.
+///
+/// The client ends when you call [`close`](Self::close), or when the last clone, lock and lease are dropped. Then the
+/// background thread releases the leases and ends. Dropping doesn't wait for that. So release the leases, or call
+/// `close`, before `main` returns.
+#[derive(Clone)]
+pub struct LockManager {
+    background: Arc<Background>,
+}
+
+impl LockManager {
+    pub(super) fn new(background: Arc<Background>) -> Self {
+        Self { background }
+    }
+
+    /// Connects to the server at `url`: see [`LockManager::connect`](crate::LockManager::connect).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        Self::builder().connect(url)
+    }
+
+    /// Connects with the address and settings of `client`: see
+    /// [`LockManager::from_client`](crate::LockManager::from_client).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn from_client(client: redis::Client) -> Result<Self, Error> {
+        Self::builder().from_client(client)
+    }
+
+    /// Connects to a cluster: see [`LockManager::cluster`](crate::LockManager::cluster).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn cluster<I>(nodes: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Self::builder().cluster(nodes)
+    }
+
+    /// Connects to the primary that Sentinel monitors as `service`: see
+    /// [`LockManager::sentinel`](crate::LockManager::sentinel).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn sentinel<I>(service: impl Into<String>, sentinels: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Self::builder().sentinel(service, sentinels)
+    }
+
+    /// A manager for locks over several independent servers: see [`LockManager::quorum`](crate::LockManager::quorum).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn quorum<I>(servers: I) -> Result<Self, Error>
+    where
+        I: IntoIterator<Item: IntoConnectionInfo>,
+    {
+        Self::builder().quorum(servers)
+    }
+
+    /// A manager with a server in memory of its own, for tests without Redis.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// let locks = leasehold::blocking::LockManager::in_memory()?;
+    /// let lease = locks.mutex("invoice:42").acquire()?;
+    /// assert!(locks.mutex("invoice:42").try_acquire()?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `unsupported` inside a tokio task.
+    #[cfg(feature = "testing")]
+    pub fn in_memory() -> Result<Self, Error> {
+        Background::start(async { crate::LockManager::in_memory() }).map(Self::new)
+    }
+
+    /// A builder, to set options before connecting.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A mutex: one holder at a time.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        self.lock(self.background.manager.mutex(name))
+    }
+
+    /// A read-write lock: many readers or one writer, in one queue, so neither starves the other.
+    pub fn read_write(&self, name: impl AsRef<str>) -> ReadWrite {
+        ReadWrite::new(Arc::clone(&self.background), self.background.manager.read_write(name))
+    }
+
+    /// A reentrant lock: see [`LockManager::reentrant`](crate::LockManager::reentrant).
+    pub fn reentrant(&self, name: impl AsRef<str>, owner: &Owner) -> Lock {
+        self.lock(self.background.manager.reentrant(name, owner))
+    }
+
+    /// A semaphore with `limit` permits: see [`LockManager::semaphore`](crate::LockManager::semaphore).
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(Arc::clone(&self.background), self.background.manager.semaphore(name, limit))
+    }
+
+    /// One exclusive lock over several names: see [`LockManager::multi`](crate::LockManager::multi).
+    pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Lock {
+        self.lock(self.background.manager.multi(names))
+    }
+
+    /// Asks the server who holds the lock `name`, and who waits for it: see
+    /// [`LockManager::inspect`](crate::LockManager::inspect).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
+        self.background.block_on(self.background.manager.inspect(name))?
+    }
+
+    /// Takes the lock `name` from its holders: see [`LockManager::force_release`](crate::LockManager::force_release).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn force_release(&self, name: impl AsRef<str>) -> Result<u32, Error> {
+        self.background.block_on(self.background.manager.force_release(name))?
+    }
+
+    /// Ends the client for all its clones: see [`LockManager::close`](crate::LockManager::close). Calls of other threads
+    /// end with [`Error::Closed`]. You can call it twice.
+    ///
+    /// # Errors
+    /// `unsupported` inside a tokio task. The client is not closed then.
+    pub fn close(&self) -> Result<Closed, Error> {
+        self.background.block_on(self.background.manager.close())
+    }
+
+    fn lock(&self, inner: crate::Lock) -> Lock {
+        Lock::new(Arc::clone(&self.background), inner)
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.background.manager.fmt(f)
+    }
+}

@@ -1,0 +1,220 @@
+//! Connections that users bring, with RESP3 push messages: waiters are notified on the user's own connection.
+
+use std::time::Duration;
+
+use leasehold::{Error, Lease, LockManager};
+use leasehold_live::{SOON, Tested, begin, is_there, quick, shared_server, soon, subscribed, unique, until, waiters};
+use leasehold_servers::Server;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+/// No heartbeat can find a grant in time with this, and no TTL ends.
+const WINDOW: Duration = Duration::from_secs(60);
+
+fn resp3(server: &Server) -> redis::RedisResult<Client> {
+    Client::open(format!("{}?protocol=resp3", server.url()))
+}
+
+async fn multiplexed(server: &Server) -> redis::RedisResult<(MultiplexedConnection, UnboundedReceiver<PushInfo>)> {
+    let (sender, pushes) = unbounded_channel();
+    let config = AsyncConnectionConfig::new().set_push_sender(sender);
+    Ok((resp3(server)?.get_multiplexed_async_connection_with_config(&config).await?, pushes))
+}
+
+async fn reconnecting(
+    server: &Server,
+    resubscribes: bool,
+) -> redis::RedisResult<(ConnectionManager, UnboundedReceiver<PushInfo>)> {
+    let (sender, pushes) = unbounded_channel();
+    let config = ConnectionManagerConfig::new().set_push_sender(sender);
+    let config = if resubscribes { config.set_automatic_resubscription() } else { config };
+    Ok((ConnectionManager::new_with_config(resp3(server)?, config).await?, pushes))
+}
+
+fn patient() -> leasehold::Builder {
+    quick().claim_window(WINDOW).ttl(WINDOW).wait(SOON)
+}
+
+/// How often the server has run each script, and how often it was subscribed to.
+fn calls(server: &Server) -> Result<[u64; 3], leasehold_servers::Error> {
+    let stats = server.cli(&["INFO", "commandstats"])?;
+    let stats = stats.text().unwrap_or_default();
+    Ok(["evalsha", "eval", "subscribe"].map(|command| {
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.and_then(|line| line.split(',').next()).and_then(|calls| calls.parse().ok()).unwrap_or(0)
+    }))
+}
+
+/// Begins to acquire, and returns once the waiter is in the server's queue.
+async fn waiting(locks: &LockManager, server: &Server, name: &str) -> JoinHandle<Result<Lease, Error>> {
+    let waiting = begin(locks.mutex(name));
+    until("it waits", async || waiters(server, name).is_ok_and(|count| count == 1)).await;
+    waiting
+}
+
+/// The two managers pass the lock, each time with one script call: the release. The waiter sends nothing.
+async fn hands_over_in_one_call(first: &LockManager, second: &LockManager, server: &Server) -> Tested {
+    let name = unique("door");
+    // The first waits make the subscriptions and write the labels.
+    let lease = first.mutex(&name).acquire().await?;
+    let waiter = waiting(second, server, &name).await;
+    lease.release().await?;
+    let lease = soon("the first hand-over", waiter).await??;
+    let waiter = waiting(first, server, &name).await;
+    lease.release().await?;
+    let mut lease = soon("the second hand-over", waiter).await??;
+    for (next, _) in [(second, first), (first, second)] {
+        let waiter = waiting(next, server, &name).await;
+        let before = calls(server)?;
+        lease.release().await?;
+        lease = soon("the hand-over", waiter).await??;
+        let [scripts, texts, subscriptions] = calls(server)?;
+        assert_eq!([scripts - before[0], texts - before[1], subscriptions - before[2]], [1, 0, 0]);
+        assert!(lease.verify().await?);
+    }
+    lease.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn waiters_on_a_brought_connection_are_granted_by_push_in_one_round_trip() -> Tested {
+    let server = Server::start()?;
+    let ((one, to_one), (two, to_two)) = (multiplexed(&server).await?, multiplexed(&server).await?);
+    let first = patient().from_connection_with_push(one, to_one).await?;
+    let second = patient().from_connection_with_push(two, to_two).await?;
+    hands_over_in_one_call(&first, &second, &server).await?;
+
+    let ((one, to_one), (two, to_two)) = (reconnecting(&server, false).await?, reconnecting(&server, true).await?);
+    let first = patient().from_connection_with_push(one, to_one).await?;
+    let second = patient().from_connection_with_push(two, to_two).await?;
+    hands_over_in_one_call(&first, &second, &server).await
+}
+
+#[tokio::test]
+async fn a_waiter_gets_its_lock_after_the_connection_was_killed_and_waits_by_message_again() -> Tested {
+    for resubscribes in [false, true] {
+        let server = Server::start()?;
+        let holder = patient().connect(&server.url()).await?;
+        let (mut connection, pushes) = reconnecting(&server, resubscribes).await?;
+        let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
+        let lease = holder.mutex("door").acquire().await?;
+        let waiter = waiting(&locks, &server, "door").await;
+        let id: u64 = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
+        server.cli(&["CLIENT", "KILL", "ID", &id.to_string()])?;
+        lease.release().await?;
+        soon("the lock after the break", waiter).await??.release().await?;
+
+        let id: u64 = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
+        let line = || -> Option<String> {
+            let list = server.cli(&["CLIENT", "LIST", "ID", &id.to_string()]).ok()?;
+            list.text().map(str::to_owned)
+        };
+        until("it subscribes again", async || line().is_some_and(|line| !line.contains(" sub=0 "))).await;
+        let lease = holder.mutex("door").acquire().await?;
+        let waiter = waiting(&locks, &server, "door").await;
+        lease.release().await?;
+        soon("the lock by message", waiter).await??.release().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
+    let server = Server::start()?;
+    let (to_locks, pushes) = unbounded_channel();
+    let (mine, mut my_pushes): (UnboundedSender<PushInfo>, _) = unbounded_channel();
+    let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+        let _ = to_locks.send(push.clone());
+        mine.send(push)
+    });
+    let mut connection = resp3(&server)?.get_multiplexed_async_connection_with_config(&config).await?;
+    connection.subscribe("news").await?;
+    // Without a label, nothing delays the manager's end.
+    let locks = patient().label("").from_connection_with_push(connection.clone(), pushes).await?;
+    let holder = patient().connect(&server.url()).await?;
+    let lease = holder.mutex("door").acquire().await?;
+    let waiter = waiting(&locks, &server, "door").await;
+    server.cli(&["PUBLISH", "news", "rain"])?;
+    lease.release().await?;
+    let lease = soon("the lock", waiter).await??;
+    let news = async {
+        while let Some(push) = my_pushes.recv().await {
+            if push.kind == PushKind::Message && push.data.first() == Some(&Value::BulkString(b"news".to_vec())) {
+                return push.data.get(1).cloned();
+            }
+        }
+        None
+    };
+    assert_eq!(soon("the news", news).await, Some(Value::BulkString(b"rain".to_vec())));
+    lease.release().await?;
+
+    // The manager leaves its channels and nothing else, even if it is closed during a wait.
+    let lease = holder.mutex("door").acquire().await?;
+    let waiter = waiting(&locks, &server, "door").await;
+    locks.close().await;
+    assert!(matches!(soon("the end of the wait", waiter).await?, Err(Error::Closed)));
+    lease.release().await?;
+    holder.close().await;
+    until("its channel is left", async || subscribed(&server).is_ok_and(|count| count == 0)).await;
+    assert_eq!(server.cli(&["PUBSUB", "CHANNELS"])?.list().len(), 1);
+    let pong: String = redis::cmd("PING").query_async(&mut connection).await?;
+    assert_eq!(pong, "PONG");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_all_channels_does_not_strand_a_waiter() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    let (mut connection, pushes) = multiplexed(server).await?;
+    let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
+    let holder = patient().connect(&server.url()).await?;
+    let lease = holder.mutex(&name).acquire().await?;
+    let waiter = waiting(&locks, server, &name).await;
+    let no_channel: [&str; 0] = [];
+    connection.unsubscribe(&no_channel).await?;
+    lease.release().await?;
+    soon("the lock", waiter).await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_unsubscribe_waits_by_message_again_and_again() -> Tested {
+    let server = Server::start()?;
+    // Servers run HELLO for everyone.
+    server.cli(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-hello", "-unsubscribe"])?;
+    let url = format!("redis://app:secret@127.0.0.1:{}/?protocol=resp3", server.port());
+    let (sender, pushes) = unbounded_channel();
+    let config = AsyncConnectionConfig::new().set_push_sender(sender);
+    let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
+    let locks = patient().from_connection_with_push(connection, pushes).await?;
+    hands_over_in_one_call(&patient().connect(&server.url()).await?, &locks, &server).await
+}
+
+#[tokio::test]
+async fn without_resp3_or_with_the_wrong_receiver_waiters_poll() -> Tested {
+    let server = shared_server();
+    let resp2 = Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    let (resp3, _its_own) = multiplexed(server).await?;
+    let (_sender, another) = multiplexed(server).await?;
+    let (_, closed) = unbounded_channel();
+    let (broken, _its_own) = multiplexed(server).await?;
+    for (what, connection, pushes) in
+        [("RESP2", resp2, unbounded_channel().1), ("wrong", resp3, another), ("closed", broken, closed)]
+    {
+        let name = unique("door");
+        let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
+        let holder = patient().connect(&server.url()).await?;
+        let lease = holder.mutex(&name).acquire().await?;
+        let waiter = waiting(&locks, server, &name).await;
+        lease.release().await?;
+        let lease = soon(what, waiter).await??;
+        assert!(is_there(server, &name)?, "{what}");
+        lease.release().await?;
+        let mut connection = connection;
+        let pong: String = redis::cmd("PING").query_async(&mut connection).await?;
+        assert_eq!(pong, "PONG", "{what}");
+    }
+    Ok(())
+}
