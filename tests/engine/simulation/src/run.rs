@@ -10,7 +10,7 @@ use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
 use crate::multi::MultiRun;
 use crate::mutants;
-use crate::quorum::QuorumRun;
+use crate::quorum::{Manner, QuorumRun};
 use crate::theme::Theme;
 use crate::world::{ClusterRun, Counts};
 
@@ -22,6 +22,8 @@ const LUA_BITS: u32 = 5;
 const MULTI_EVERY: u64 = 4;
 /// Every nth seed is also run with locks over several servers.
 const QUORUM_EVERY: u64 = 8;
+/// Every nth seed is also run with one lock over several servers that many want.
+const QUORUM_HOT_EVERY: u64 = 16;
 /// Every nth seed is also run with leases whose end moves.
 const KEEPING_EVERY: u64 = 8;
 
@@ -84,14 +86,16 @@ impl Bench {
         self.models.iter_mut().for_each(|model| model.run_scripts_in(engine));
         match theme {
             Some(Theme::Multi) => return self.run_multi(seed, false, written),
-            Some(Theme::Quorum) => return self.run_quorum(seed, false, written),
+            Some(Theme::Quorum) => return self.run_quorum(seed, Manner::Plain, written),
+            Some(Theme::QuorumHot) => return self.run_quorum(seed, Manner::Hot, written),
             Some(Theme::Keeping) => return self.run_keeping(seed, written),
             _ => {}
         }
         let mut report = self.run_cluster(seed, theme, written);
         let also = match theme {
             None if seed.is_multiple_of(MULTI_EVERY) => self.run_multi(seed, false, written),
-            None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, false, written),
+            None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, Manner::Plain, written),
+            None if seed % QUORUM_HOT_EVERY == 5 => self.run_quorum(seed, Manner::Hot, written),
             None if seed % KEEPING_EVERY == 3 => self.run_keeping(seed, written),
             _ => return report,
         };
@@ -107,7 +111,7 @@ impl Bench {
     fn run_keeping(&mut self, seed: u64, written: bool) -> Report {
         match seed / KEEPING_EVERY % 4 {
             0 => self.run_multi(seed, true, written),
-            1 => self.run_quorum(seed, true, written),
+            1 => self.run_quorum(seed, Manner::Keeping, written),
             _ => self.run_cluster(seed, Some(Theme::Keeping), written),
         }
     }
@@ -126,8 +130,8 @@ impl Bench {
         }
     }
 
-    fn run_quorum(&mut self, seed: u64, keeping: bool, written: bool) -> Report {
-        let mut run = QuorumRun::new(seed, keeping, &mut self.models, Transcript::new(written));
+    fn run_quorum(&mut self, seed: u64, manner: Manner, written: bool) -> Report {
+        let mut run = QuorumRun::new(seed, manner, &mut self.models, Transcript::new(written));
         let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
         let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
         let (counts, transcript) = (run.counts(), run.into_transcript());

@@ -56,6 +56,9 @@ pub enum Theme {
     Multi,
     /// Locks over several servers, in a run of their own. Never drawn; every eighth seed runs it as well.
     Quorum,
+    /// The same with one lock that many want, and servers that are often away for a moment. Never drawn; every 16th seed
+    /// runs it as well.
+    QuorumHot,
     /// Leases whose end their holder moves again and again, under the faults of any of the themes above. They are leases
     /// of any kind, of several names, or over several servers. Never drawn; every eighth seed runs it as well.
     Keeping,
@@ -103,7 +106,7 @@ impl Theme {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .chain([Self::Multi, Self::Quorum, Self::Keeping])
+            .chain([Self::Multi, Self::Quorum, Self::QuorumHot, Self::Keeping])
             .find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
     }
 }

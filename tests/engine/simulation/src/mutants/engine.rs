@@ -335,6 +335,11 @@ pub(super) const QUORUM_FENCE_BEYOND_ITS_BLOCK: &[Change] = &[Change {
     find: "last_fence(lease).unwrap_or(drawn);",
     put: "last_fence(lease).unwrap_or(drawn) + if MUTANT { 100_000 } else { 0 };",
 }];
+pub(super) const QUORUM_PASSED_FENCE_FORGOTTEN: &[Change] = &[Change {
+    file: "quorum/place.rs",
+    find: "*drawn = passed.saturating_add(1).max(*drawn);",
+    put: "*drawn = if MUTANT { *drawn } else { passed.saturating_add(1).max(*drawn) };",
+}];
 pub(super) const QUORUM_FORGETS_ITS_PLACE: &[Change] = &[Change {
     file: "quorum/place.rs",
     find: "            clear(cx, members, FIRST, first, None);",

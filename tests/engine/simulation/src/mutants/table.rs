@@ -588,6 +588,12 @@ pub const TABLE: &[Mutant] = &[
         "a client whose callers have left gives its place in the queue back",
     ),
     engine(
+        "quorum-passed-fence-forgotten",
+        engine::QUORUM_PASSED_FENCE_FORGOTTEN,
+        Theme::QuorumHot,
+        "a local hand-over of a quorum has a fence above the one before it on every server",
+    ),
+    engine(
         "quorum-late-lease-kept",
         engine::QUORUM_LATE_LEASE_KEPT,
         Theme::Quorum,

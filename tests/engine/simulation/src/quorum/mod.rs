@@ -12,4 +12,4 @@ mod users;
 mod watch;
 mod world;
 
-pub use world::QuorumRun;
+pub use world::{Manner, QuorumRun};

@@ -8,7 +8,7 @@ use crate::invariants::broken;
 use crate::quorum::client::{Doing, Op, UserCall};
 use crate::quorum::network::A_CALL;
 use crate::quorum::watch::Belief;
-use crate::quorum::world::{Event, Phase, QuorumRun};
+use crate::quorum::world::{Event, Manner, Phase, QuorumRun};
 
 impl QuorumRun<'_> {
     pub(crate) fn step(&mut self, client: usize, life: u32, user: usize, number: u32) {
@@ -33,7 +33,7 @@ impl QuorumRun<'_> {
                 }
             }
             Doing::Calling(_) => {}
-            Doing::Holding(lease) if self.mix.keeping && self.world.rng.chance(400_000) => {
+            Doing::Holding(lease) if self.mix.manner == Manner::Keeping && self.world.rng.chance(400_000) => {
                 self.keep(client, user, lease)
             }
             Doing::Holding(lease) => {

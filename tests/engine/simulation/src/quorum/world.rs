@@ -54,14 +54,24 @@ pub(crate) struct Mix {
     pub(crate) ttl_ms: (u64, u64),
     pub(crate) hold: (u64, u64),
     pub(crate) think: (u64, u64),
-    /// Whether holders move the ends of their leases.
-    pub(crate) keeping: bool,
+    pub(crate) manner: Manner,
+}
+
+/// What is special about a run of a quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Nothing.
+    Plain,
+    /// Holders move the ends of their leases.
+    Keeping,
+    /// Each client has many callers for one name and hands it over locally, and servers are often away for a moment.
+    Hot,
 }
 
 impl Mix {
-    fn draw(rng: &mut Rng, keeping: bool) -> Self {
+    fn draw(rng: &mut Rng, manner: Manner) -> Self {
         let ttl = rng.spread((200, 5_000));
-        Self {
+        let mix = Self {
             servers: *rng.pick(&[3, 3, 5, 5, 7, 1]),
             clients: rng.range((2, 4)) as usize,
             names: rng.range((1, 2)) as usize,
@@ -75,7 +85,22 @@ impl Mix {
             ttl_ms: (ttl, ttl * 2),
             hold: (0, rng.spread((1_000, 3_000_000))),
             think: (0, rng.spread((1_000, 300_000))),
-            keeping,
+            manner,
+        };
+        if manner != Manner::Hot {
+            return mix;
+        }
+        Self {
+            servers: 3,
+            clients: 2,
+            names: 1,
+            users: (3, 6),
+            gap: rng.spread((20_000, 200_000)),
+            outage: (5_000, 200_000),
+            ttl_ms: (5_000, 10_000),
+            hold: (0, 5_000),
+            think: (0, 2_000),
+            ..mix
         }
     }
 }
@@ -134,11 +159,11 @@ impl<'a> QuorumRun<'a> {
     /// The most servers that a run has.
     pub const SERVERS: usize = 7;
 
-    /// The run of a seed, on these model servers. `keeping` is whether holders move the ends of their leases.
-    pub fn new(seed: u64, keeping: bool, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
+    /// The run of a seed, on these model servers.
+    pub fn new(seed: u64, manner: Manner, models: &'a mut [ModelServer], transcript: Transcript) -> Self {
         let mut rng = Rng::new(seed);
         rng.draw();
-        let mix = Mix::draw(&mut rng, keeping);
+        let mix = Mix::draw(&mut rng, manner);
         let models = &mut models[..mix.servers];
         models.iter_mut().for_each(ModelServer::reset);
         let servers = (0..mix.servers).map(|_| Server::new(&mut rng, mix.losing)).collect();
