@@ -146,7 +146,7 @@ pub(crate) struct Exec {
     /// The lock's name
     #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
-    /// How long the server keeps the lock after a crash of this machine: 10 ms to 24 h
+    /// How long the server keeps the lock after a crash of this machine: 10 ms to 30 days
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) ttl: Duration,
     /// How long to wait for the lock; 0 tries once [default: no limit]

@@ -82,7 +82,7 @@ pub struct AcquireOptions {
     pub kind: Kind,
     /// Exclusive or shared.
     pub mode: Mode,
-    /// How long the server keeps the lease unless it is renewed: 10 ms to 24 h. Default: 30 s.
+    /// How long the server keeps the lease unless it is renewed: 10 ms to 30 days. Default: 30 s.
     pub ttl: Duration,
     /// Whether to renew the lease at a third of `ttl` while it is held. Default: true. `false` makes a fixed lease.
     pub renew: bool,
@@ -189,7 +189,6 @@ impl Mode {
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(24 * 3600);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Refuses a value that is out of its bounds. `bounds` is their text for the error message.
@@ -206,9 +205,9 @@ fn within(
     Ok(())
 }
 
-/// Checks a TTL: 10 ms to 24 h.
+/// Checks a TTL: 10 ms to 30 days.
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
-    within("ttl", ttl, (Duration::from_millis(10), DAY), "10 ms to 24 h")
+    within("ttl", ttl, (Duration::from_millis(10), MONTH), "10 ms to 30 days")
 }
 
 fn check_wait(field: &'static str, wait: Duration) -> Result<(), Error> {

@@ -116,7 +116,7 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Makes the lease valid for at least `ttl` from now, but not past its `maxHold`. It never makes the lease shorter.
-   * 10 ms to 24 h.
+   * 10 ms to 30 days.
    *
    * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
    */

@@ -12,7 +12,7 @@ import {
 export interface LockOptions {
   /**
    * How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this long.
-   * 10 ms to 24 h. Default `'30s'`.
+   * 10 ms to 30 days. Default `'30s'`.
    */
   readonly ttl?: Duration | undefined;
   /** Renews the lease at a third of `ttl` while it is held. `false` makes a fixed lease. Default `true`. */
@@ -156,7 +156,7 @@ const DAY = 24 * 60 * MINUTE;
 
 /** The bounds of durations, in milliseconds and in words. The engine has the same bounds. */
 const BOUNDS = {
-  ttl: [10, DAY, '10 ms to 24 h'],
+  ttl: [10, 30 * DAY, '10 ms to 30 days'],
   maxHold: [10, 30 * DAY, '10 ms to 30 days'],
   linger: [1, MINUTE, '1 ms to 60 s'],
   wait: [1, 30 * DAY, "1 ms to 30 days, or 'forever', or call tryAcquire() instead"],

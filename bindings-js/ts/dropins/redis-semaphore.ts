@@ -21,7 +21,7 @@ export interface LockLostCallback {
 
 /** The times of a lock, in milliseconds. */
 export interface TimeoutOptions {
-  /** How long the server keeps the lock unless it is refreshed. 10 ms to 24 h. Default 10,000. */
+  /** How long the server keeps the lock unless it is refreshed. 10 ms to 30 days. Default 10,000. */
   lockTimeout?: number;
   /** How long `acquire` waits. Default 10,000. */
   acquireTimeout?: number;
@@ -314,7 +314,7 @@ function readOptions(given: LockOptions = {}): Settings {
   const { mixedFleet = true, onLockLost, identifierSuffix, lockTimeout = defaultTimeoutOptions.lockTimeout } = options;
   if (typeof mixedFleet !== 'boolean') throw new InvalidOptionError('mixedFleet', `is ${formatValue(mixedFleet)}: give true or false`);
   if (onLockLost !== undefined && typeof onLockLost !== 'function') throw new InvalidOptionError('onLockLost', `is ${formatValue(onLockLost)}: give a function`);
-  if (!(lockTimeout >= 10 && lockTimeout <= 24 * 60 * 60 * 1_000)) throw new InvalidOptionError('lockTimeout', `is ${lockTimeout} ms: choose 10 ms to 24 h`);
+  if (!(lockTimeout >= 10 && lockTimeout <= 30 * 24 * 60 * 60 * 1_000)) throw new InvalidOptionError('lockTimeout', `is ${lockTimeout} ms: choose 10 ms to 30 days`);
   return { refreshInterval: Math.round(lockTimeout * 0.8), ...defaultTimeoutOptions, ...options, lockTimeout, mixedFleet, onLockLost, identifierSuffix };
 }
 

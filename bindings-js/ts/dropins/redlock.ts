@@ -54,9 +54,9 @@ const DEFAULTS: Required<Settings> = {
 
 /** The bounds of a duration, in milliseconds. */
 const LEAST = 10;
-const MOST = 24 * 60 * 60 * 1_000;
+const MOST = 30 * 24 * 60 * 60 * 1_000;
 /** The longest wait that the engine takes, in milliseconds. */
-const LONGEST_WAIT = 30 * MOST;
+const LONGEST_WAIT = MOST;
 
 /** The codes of errors that another try can't mend. */
 const HOPELESS: readonly string[] = ['invalid-option', 'unsupported', 'closed'];
@@ -422,7 +422,7 @@ function mergeSettings(given: Partial<Settings> | undefined, defaults: Settings)
 
 function checkDuration(duration: unknown): void {
   if (typeof duration !== 'number' || !Number.isInteger(duration)) throw new InvalidOptionError('duration', `is ${formatValue(duration)}: give a whole number of milliseconds`);
-  if (duration < LEAST || duration > MOST) throw new InvalidOptionError('duration', `is ${duration} ms: choose 10 ms to 24 h`);
+  if (duration < LEAST || duration > MOST) throw new InvalidOptionError('duration', `is ${duration} ms: choose 10 ms to 30 days`);
 }
 
 /** Resources, for messages. */

@@ -97,7 +97,7 @@ pub(crate) fn time_left(millis: Option<u64>) -> Option<Option<Duration>> {
 
 const MOST_FENCE: u64 = 1 << 53;
 /// The longest TTL, with room for drift and timers.
-const MOST_LEFT: Duration = Duration::from_secs(25 * 3600);
+const MOST_LEFT: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// An integer, as a number or as text.
 pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {

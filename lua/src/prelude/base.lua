@@ -30,10 +30,10 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- No lease is longer than a day, and clients refuse an answer of more than 25 hours. A longer TTL is cut to just above
+-- No lease is longer than 30 days, and clients refuse an answer of more than 31 days. A longer TTL is cut to just above
 -- that.
 local function cut(ms)
-  return math.min(ms, 90000001)
+  return math.min(ms, 2678400001)
 end
 
 -- Whether a holder's text is one of our tokens. A lock without a holder has none.

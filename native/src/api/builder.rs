@@ -101,7 +101,7 @@ impl Builder {
         self
     }
 
-    /// The TTL for locks that set none: 10 ms to 24 h. Default: 30 s.
+    /// The TTL for locks that set none: 10 ms to 30 days. Default: 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
         self

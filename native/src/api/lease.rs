@@ -143,7 +143,7 @@ impl Lease {
         }
     }
 
-    /// Makes the lease valid for at least `ttl` from now (10 ms to 24 h), but not past its
+    /// Makes the lease valid for at least `ttl` from now (10 ms to 30 days), but not past its
     /// [`max_hold`](crate::Lock::max_hold).
     ///
     /// # Cancel safety

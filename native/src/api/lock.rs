@@ -72,7 +72,7 @@ impl Lock {
         self
     }
 
-    /// How long the server keeps the lease unless it is renewed: 10 ms to 24 h. A crashed holder blocks the others for this long.
+    /// How long the server keeps the lease unless it is renewed: 10 ms to 30 days. A crashed holder blocks the others for this long.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self

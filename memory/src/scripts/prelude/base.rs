@@ -62,10 +62,10 @@ impl Counter {
     }
 }
 
-/// No lease is longer than a day, and clients refuse an answer of more than 25 hours. A longer TTL is cut to just above
+/// No lease is longer than 30 days, and clients refuse an answer of more than 31 days. A longer TTL is cut to just above
 /// that.
 pub(crate) fn cut(ms: i64) -> i64 {
-    ms.min(90_000_001)
+    ms.min(2_678_400_001)
 }
 
 impl<'a> Base<'a> {
