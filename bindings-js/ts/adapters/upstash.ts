@@ -60,7 +60,12 @@ function read(redis: unknown): { url: string; authorization: string } {
 }
 
 function checkUrl(url: unknown): string {
-  if (typeof url === 'string' && /^https?:\/\/[^\s/]+/.test(url) && URL.canParse(url)) return url;
+  if (typeof url === 'string' && /^https?:\/\/[^\s/]+/.test(url) && URL.canParse(url)) {
+    const { username, password } = new URL(url);
+    if (username === '' && password === '') return url;
+    // `fetch` refuses it with an error that quotes the password.
+    throw new InvalidOptionError('url', 'must have no user name and no password: the token is the login');
+  }
   throw new InvalidOptionError('url', 'must be the REST URL of the database, such as `https://name.upstash.io`');
 }
 
