@@ -2,7 +2,7 @@
  * `leasehold/bun`: a connection over Bun's own Redis client.
  *
  * It makes its own clients instead of taking yours. By default, Bun queues commands while a server is down and sends them after the
- * reconnect, when the manager has long given them up, and it drops all subscriptions without a word. A client doesn't tell its options.
+ * reconnect, when the manager has given them up. It also drops all subscriptions without an event. The options of a client can't be read.
  */
 
 import { RedisClient } from 'bun';

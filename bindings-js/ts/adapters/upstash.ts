@@ -26,7 +26,7 @@ export interface UpstashAddress {
  *
  * HTTP brings no messages, so waiters poll: a hand-over takes longer, and each poll is one command. `waitForReplicas` is refused.
  *
- * Of a client, only the address and the token are used. Its retries, timeout, deserialization and pipelines are not.
+ * It uses only the address and the token of a client, and not its retries, timeout, deserialization or pipelines.
  *
  * @throws {InvalidOptionError} if there is no address or no token.
  *
