@@ -2,7 +2,7 @@
  * `leasehold/bun`: a connection over Bun's own Redis client.
  *
  * It makes its own clients instead of taking yours. By default, Bun queues commands while a server is down and sends them after the
- * reconnect, when the manager has long given them up, and it drops all subscriptions without a word. A client doesn't tell its options.
+ * reconnect, when the manager has given them up. It also drops all subscriptions without an event. The options of a client can't be read.
  */
 
 import { RedisClient } from 'bun';
@@ -15,7 +15,7 @@ export type { ServerConnection };
 export interface BunConnectionOptions {
   /** `true`, or Bun's TLS options such as `ca`, `cert` and `key`. */
   readonly tls?: boolean | object | undefined;
-  /** How long Bun tries to connect, in milliseconds. Default: 10,000. */
+  /** How long Bun tries to connect, in milliseconds. Default: 10,000. A longer time has no effect. */
   readonly connectionTimeout?: number | undefined;
 }
 
@@ -37,14 +37,11 @@ export interface BunConnectionOptions {
  */
 export function bunConnection(url: string, options: BunConnectionOptions = {}): ServerConnection {
   const address = addressIn(url);
-  for (const name of Object.keys(options)) {
+  if (typeof options !== 'object' || options === null) throw new InvalidOptionError('options', 'must be an object');
+  check('url', url, {});
+  for (const [name, value] of Object.entries(options)) {
     if (!OPTIONS.includes(name)) throw new InvalidOptionError(name, `is not an option of bunConnection, which takes ${OPTIONS.join(' and ')}`);
-  }
-  try {
-    // This doesn't connect.
-    new RedisClient(url, { ...options, ...STRICT });
-  } catch (cause) {
-    throw new InvalidOptionError('url', `can't be used by Bun: ${messageOf(cause)}`, { cause });
+    check(name, url, { [name]: value });
   }
   return new OnDemandConnection(address, (events) => new BunTransport(url, address, options, events));
 }
@@ -52,6 +49,15 @@ export function bunConnection(url: string, options: BunConnectionOptions = {}): 
 const OPTIONS = ['tls', 'connectionTimeout'];
 /** With these, Bun fails what it can't send at once, and reports every break. */
 const STRICT = { autoReconnect: false, enableOfflineQueue: false };
+
+/** Lets Bun check one option. This doesn't connect. */
+function check(field: string, url: string, options: object): void {
+  try {
+    new RedisClient(url, { ...options, ...STRICT });
+  } catch (cause) {
+    throw new InvalidOptionError(field, `can't be used by Bun: ${messageOf(cause)}`, { cause });
+  }
+}
 
 /** The address without the password. */
 function addressIn(url: unknown): string {

@@ -49,10 +49,12 @@ function parseUrl(url: unknown): Target {
   const database = pathname.replace(/^\//, '') || '0';
   if (!/^\d{1,5}$/.test(database)) throw new InvalidOptionError('url', 'must end with the number of a database, such as `/0`, or with nothing');
   return {
-    hostname: hostname.replace(/^\[(.*)\]$/, '$1'),
+    // An IPv6 address keeps its brackets: without them, `connect` looks for a host of that name.
+    hostname,
     port: Number(port || 6379),
     secureTransport: protocol === 'rediss:' ? 'on' : 'off',
-    login: password === '' ? [] : ['AUTH', decoded(username) || 'default', decoded(password)],
+    // A user may have no password.
+    login: username === '' && password === '' ? [] : ['AUTH', decoded(username) || 'default', decoded(password)],
     database,
     name: `${protocol}//${hostname}:${port || 6379}`,
   };

@@ -30,6 +30,35 @@ test('replies_are_the_same_however_the_bytes_are_cut', () => {
   );
 });
 
+test('a_long_list_in_small_pieces_is_read_once', () => {
+  // Counts the bytes that are read: a reader that begins again with each piece reads a thousand times as many.
+  const list = bytes(`*${10_000}\r\n${'$5\r\nabcde\r\n'.repeat(10_000)}`);
+  const decode = TextDecoder.prototype.decode;
+  let lines = 0;
+  TextDecoder.prototype.decode = function (...given) {
+    lines += 1;
+    return decode.apply(this, given);
+  };
+  try {
+    const reader = new RespReader();
+    const read = [];
+    for (let at = 0; at < list.length; at += 64) read.push(...reader.push(list.subarray(at, at + 64)));
+    assert.equal((read[0] as RespValue[]).length, 10_000);
+  } finally {
+    TextDecoder.prototype.decode = decode;
+  }
+  assert.ok(lines < 30_000, `${lines} lines`);
+});
+
+test('a_reply_is_limited_although_its_items_have_been_read', () => {
+  const reader = new RespReader();
+  reader.push(bytes(`*${1024 * 1024}\r\n`));
+  const piece = bytes(':1000\r\n'.repeat(2048));
+  assert.throws(() => {
+    for (let i = 0; i < 512; i++) reader.push(piece);
+  }, /longer than/);
+});
+
 test('a_command_counts_bytes_not_letters', () => {
   assert.equal(new TextDecoder().decode(encodeCommand(['SET', 'é', ''])), '*3\r\n$3\r\nSET\r\n$2\r\né\r\n$0\r\n\r\n');
 });

@@ -16,28 +16,47 @@ export function encodeCommand(args: readonly string[]): Uint8Array {
   return encoder.encode(`*${args.length}\r\n${args.map((arg) => `$${encoder.encode(arg).length}\r\n${arg}\r\n`).join('')}`);
 }
 
-/** Splits a stream of bytes into replies. */
+/** Splits a stream of bytes into replies. It reads each item of a list once, however the bytes are cut. */
 export class RespReader {
   #bytes: Uint8Array = new Uint8Array();
   #at = 0;
+  /** The lists that are incomplete, outermost first. */
+  readonly #lists: { readonly items: RespValue[]; readonly length: number }[] = [];
+  /** How many bytes of the incomplete reply have been read. */
+  #size = 0;
 
   /** Takes the next bytes and returns the replies that they complete. Throws for bytes that are no reply; don't use it after that. */
   push(chunk: Uint8Array): RespValue[] {
     this.#bytes = this.#bytes.length === 0 ? chunk : joined(this.#bytes, chunk);
-    const values: RespValue[] = [];
     this.#at = 0;
-    let complete = 0;
-    for (let value = this.#next(0); value !== undefined; value = this.#next(0)) {
-      values.push(value);
-      complete = this.#at;
+    const replies: RespValue[] = [];
+    let read = 0;
+    for (let item = this.#next(); item !== undefined; item = this.#next()) {
+      this.#size += this.#at - read;
+      read = this.#at;
+      const reply = item === LIST ? undefined : this.#completedBy(item);
+      if (reply === undefined) continue;
+      replies.push(reply);
+      this.#size = 0;
     }
-    this.#bytes = this.#bytes.subarray(complete);
-    if (this.#bytes.length > LONGEST_REPLY) throw new Error(`a reply is longer than ${LONGEST_REPLY} bytes`);
-    return values;
+    this.#bytes = this.#bytes.subarray(read);
+    if (this.#size + this.#bytes.length > LONGEST_REPLY) throw new Error(`a reply is longer than ${LONGEST_REPLY} bytes`);
+    return replies;
   }
 
-  /** The value at the current position; undefined while it is incomplete. */
-  #next(depth: number): RespValue | undefined {
+  /** Adds a value to the list that it is in. Returns the reply, if it is complete now. */
+  #completedBy(value: RespValue): RespValue | undefined {
+    for (let list = this.#lists.at(-1); list !== undefined; list = this.#lists.at(-1)) {
+      list.items.push(value);
+      if (list.items.length < list.length) return undefined;
+      this.#lists.pop();
+      value = list.items;
+    }
+    return value;
+  }
+
+  /** The value at the current position, or that a list begins there; undefined while it is incomplete. */
+  #next(): RespValue | typeof LIST | undefined {
     const line = this.#line();
     if (line === undefined) return undefined;
     const [kind, text] = [line.charAt(0), line.slice(1)];
@@ -46,7 +65,7 @@ export class RespReader {
       case '-': return new ErrorReply(text);
       case ':': return numberIn(text);
       case '$': return this.#bulk(numberIn(text));
-      case '*': return this.#list(numberIn(text), depth + 1);
+      case '*': return this.#list(numberIn(text));
       default: throw new Error(`not a reply of a Redis server: ${JSON.stringify(line.slice(0, 40))}`);
     }
   }
@@ -69,19 +88,17 @@ export class RespReader {
     return bytes;
   }
 
-  #list(length: number, depth: number): RespValue | undefined {
+  #list(length: number): RespValue | typeof LIST {
     if (length < 0) return null;
-    if (length > LONGEST_REPLY || depth > DEEPEST_LIST) throw new Error('a reply is too large');
-    const items: RespValue[] = [];
-    for (let i = 0; i < length; i++) {
-      const item = this.#next(depth);
-      if (item === undefined) return undefined;
-      items.push(item);
-    }
-    return items;
+    if (length === 0) return [];
+    if (length > LONGEST_REPLY || this.#lists.length === DEEPEST_LIST) throw new Error('a reply is too large');
+    this.#lists.push({ items: [], length });
+    return LIST;
   }
 }
 
+/** A list with items begins. */
+const LIST = Symbol('list');
 const CR = 13;
 
 function numberIn(text: string): number {

@@ -26,6 +26,10 @@ class Silent implements Transport {
     return Promise.resolve();
   }
 
+  refuse(error: Error): void {
+    this.#fail(error);
+  }
+
   close(): void {
     this.isClosed = true;
     this.#fail(new Error('closed by us'));
@@ -86,6 +90,15 @@ test('a_subscription_without_an_acknowledgement_fails_and_the_next_one_has_a_soc
   await out;
   void failureOf(connection.subscribe('channel', () => {}, () => {}));
   assert.equal(sockets.length, 2);
+});
+
+test('a_subscription_that_the_server_refuses_leaves_no_socket_behind', async (t) => {
+  const { connection, sockets } = silent(t, () => Promise.resolve());
+  const refused = failureOf(connection.subscribe('channel', () => {}, () => {}));
+  await turns();
+  sockets[0]?.refuse(new Error('NOPERM no channel'));
+  assert.equal((await refused).message, 'NOPERM no channel');
+  assert.equal(sockets[0]?.isClosed, true);
 });
 
 test('a_socket_that_can_not_be_opened_is_told_as_never_sent', async (t) => {

@@ -63,7 +63,7 @@ export class OnDemandConnection implements ServerConnection {
     try {
       await acknowledged;
     } catch (error) {
-      if (this.#subscriptions.get(channel) === subscription) this.#subscriptions.delete(channel);
+      if (this.#subscriptions.get(channel) === subscription) this.#remove(channel);
       throw error;
     }
     return () => this.#unsubscribe(channel, listener);
@@ -82,10 +82,14 @@ export class OnDemandConnection implements ServerConnection {
   #unsubscribe(channel: string, listener: Listener): void {
     const subscription = this.#subscriptions.get(channel);
     if (subscription?.listeners.delete(listener) !== true || subscription.listeners.size > 0) return;
+    this.#remove(channel);
+    this.#messages.current?.unsubscribe(channel).catch(() => {});
+  }
+
+  /** The socket stays open only while it is needed, because hosts limit the number of sockets. */
+  #remove(channel: string): void {
     this.#subscriptions.delete(channel);
-    // The socket stays open only while it is needed, because hosts limit the number of sockets.
     if (this.#subscriptions.size === 0) this.#messages.drop();
-    else this.#messages.current?.unsubscribe(channel).catch(() => {});
   }
 
   #endSubscriptions(error: unknown): void {

@@ -26,7 +26,7 @@ export interface UpstashAddress {
  *
  * HTTP brings no messages, so waiters poll: a hand-over takes longer, and each poll is one command. `waitForReplicas` is refused.
  *
- * Of a client, only the address and the token are used. Its retries, timeout, deserialization and pipelines are not.
+ * It uses only the address and the token of a client, and not its retries, timeout, deserialization or pipelines.
  *
  * @throws {InvalidOptionError} if there is no address or no token.
  *
@@ -60,7 +60,12 @@ function read(redis: unknown): { url: string; authorization: string } {
 }
 
 function checkUrl(url: unknown): string {
-  if (typeof url === 'string' && /^https?:\/\/[^\s/]+/.test(url) && URL.canParse(url)) return url;
+  if (typeof url === 'string' && /^https?:\/\/[^\s/]+/.test(url) && URL.canParse(url)) {
+    const { username, password } = new URL(url);
+    if (username === '' && password === '') return url;
+    // `fetch` refuses it with an error that quotes the password.
+    throw new InvalidOptionError('url', 'must have no user name and no password: the token is the login');
+  }
   throw new InvalidOptionError('url', 'must be the REST URL of the database, such as `https://name.upstash.io`');
 }
 

@@ -93,9 +93,10 @@ impl Client {
             self.failed(purpose, Failed::by(Failure::Unavailable(String::new()), Form::Digest));
             return false;
         }
-        if let Some(op) = self.cx.call_behind(purpose) {
-            self.cx.sends_another(op);
-            self.cx.op_sent(op);
+        if let Some(op) = self.cx.call_behind(purpose)
+            && let Some(open) = self.cx.ops.get_mut(&op)
+        {
+            open.sent = Some(self.cx.now);
         }
         if let Purpose::Acquire { lock, .. } = purpose {
             self.with(lock, |lock, cx| {

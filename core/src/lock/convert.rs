@@ -22,8 +22,8 @@ fn retry_within(cx: &Context, validity: &Validity) -> Duration {
     (validity.until.since(cx.now) / 4).max(Duration::from_millis(10)).min(cx.config.claim_window / 3)
 }
 
-const OTHER_READERS: Error = Error::Conflict("other readers hold the lock as well: only a sole reader can upgrade");
-const UNDER_WAY: Error = Error::Conflict("the lease is being converted already: wait for that call to end");
+const OTHER_READERS: Error = Error::Conflict("other readers hold the lock: only a sole reader can upgrade");
+const UNDER_WAY: Error = Error::Conflict("the lease is already being converted: wait for that call");
 
 impl LockState {
     pub(crate) fn convert(&mut self, cx: &mut Context, op: Caller, id: LeaseId, to: Mode) {

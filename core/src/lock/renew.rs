@@ -91,7 +91,9 @@ impl LockState {
         match answer.status {
             Status::Renewed => {
                 let left = answer.left.unwrap_or_default();
-                hold.passing = hold.passing.filter(|wanted| *wanted > left);
+                if hold.passing <= Some(left) {
+                    hold.passing = None;
+                }
                 if hold.converting.is_none() {
                     let told = Validity::new(cx, sent.at, left);
                     // If the command set nothing, its answer doesn't postpone the next renewal.
@@ -167,9 +169,9 @@ impl LockState {
             (FailureClass::Fatal(Error::WrongKind(_)), op) => self.renew_found_nothing(cx, op, LossReason::Taken),
             (FailureClass::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
             (FailureClass::Retry(_), Some(op)) => cx.send_op_again(op),
-            // A local caller waits for it.
+            // A local caller waits for it. Readers that hold the lease keep enough time for several attempts.
             (FailureClass::Retry(_), None) if hold.passing.is_some() => {
-                let at = cx.now + cx.backoff(PASSING, cx.config.response_timeout);
+                let at = cx.now + cx.backoff(PASSING, hold.validity.granted / 8);
                 cx.timers.set(Timer::Renewal(self.id), &mut hold.timers.renewal, Some(at));
             }
             // The renewal's timer retries as long as the lease is valid.

@@ -206,7 +206,7 @@ pub(crate) fn batch_reply(entries: &[Entry], now: u64, number: impl Fn(&Entry) -
 }
 
 /// By the number of arguments: acquire has eight behind its six keys, release four, force two, and renew two behind one
-/// key.
+/// key, or two for readers.
 pub(crate) fn granting(command: &Command, now: u64) -> Reply {
     if let Some(entries) = entries(command) {
         return batch_reply(&entries, now, |_| None);
@@ -217,7 +217,7 @@ pub(crate) fn granting(command: &Command, now: u64) -> Reply {
     let (status, fence, block, ttl) = match (keys, arguments.len()) {
         (_, 8) => ("entered", server, 1, arguments[2].parse().unwrap()),
         (_, 4 | 0) => ("released", 0, 0, 0),
-        (1, 2) => ("renewed", 0, 0, arguments[1].parse().unwrap()),
+        (1 | 2, 2) => ("renewed", 0, 0, arguments[1].parse().unwrap()),
         _ => panic!("{words:?}"),
     };
     let numbers = [fence, block, server, ttl, 0, 0].map(Scalar::Int);

@@ -430,3 +430,30 @@ fn a_local_waiter_gets_its_turn_soon_although_the_renewal_that_it_needs_was_lost
     client.serve(Duration::from_millis(1));
     assert!(matches!(client.result_of(next), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
 }
+
+#[test]
+fn a_refused_renewal_that_a_local_reader_waits_for_is_retried_before_the_lease_of_the_others_ends() {
+    let mut client = Client::new(Config::default());
+    let ttl = Duration::from_millis(120);
+    let options = AcquireOptions { ttl, mode: Mode::Shared, ..AcquireOptions::default() };
+    client.acquire("n", options);
+    let (id, _) = client.unanswered.remove(0);
+    let numbers = [1_700_000_000_000_000, 100, 1_700_000_000_000_000, 120, 0, 0].map(Scalar::Int);
+    let entered = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers).collect();
+    client.feed(Input::Reply { id, result: Ok(Reply::List(entered)) });
+    let renews = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
+
+    // The server is silent, so another reader needs a renewal when little time is left.
+    client.pass(Duration::from_millis(90));
+    client.unanswered.clear();
+    let next = client.acquire("n", options);
+    let (id, _) = client.unanswered.remove(client.unanswered.iter().position(renews).expect("a renewal"));
+    client.feed(Input::Reply { id, result: Err(Failure::Refused("BUSY a script runs".into())) });
+
+    while client.lost.is_empty() && !client.unanswered.iter().any(renews) {
+        client.pass(Duration::from_millis(1));
+    }
+    client.serve(Duration::from_micros(100));
+    assert_eq!(client.lost, []);
+    assert!(matches!(client.result_of(next), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
+}

@@ -22,7 +22,13 @@
 //!
 //! A method that blocks would stop all tasks of its thread. So inside a task of a tokio runtime it fails at once with
 //! [`Error::Unsupported`], and never panics. Use the [async API](crate::LockManager) there, or call the blocking one in
-//! `tokio::task::spawn_blocking` or `block_in_place`. Other async runtimes are not detected.
+//! `tokio::task::spawn_blocking` or `block_in_place`. Other async runtimes are not detected, and neither is a task inside
+//! `tokio::task::unconstrained`.
+//!
+//! # After a fork
+//!
+//! `fork` copies only the calling thread. In the child, the background thread is missing, and calls on a manager of the
+//! parent never end. Make a manager in the child.
 //!
 //! # Differences from the async API
 //!

@@ -4,7 +4,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -30,8 +30,9 @@ before(async () => {
   const tls = await startServer('--tls-cert-file', file('ca'), '--tls-key-file', file('key'), '--tls-auth-clients', 'no');
   const tlsPort = tls.port + 1;
   await tls.cli('CONFIG', 'SET', 'tls-port', `${tlsPort}`);
-  const [cluster, login] = await Promise.all([startServer('--cluster-enabled', 'yes'), startServer()]);
+  const [cluster, login] = await Promise.all([startServer('--cluster-enabled', 'yes'), startServer('--bind', '127.0.0.1', '-::1')]);
   await login.cli('ACL', 'SETUSER', 'worker', 'on', '>p@ss', '~*', '&*', '+@all');
+  await login.cli('ACL', 'SETUSER', 'guest', 'on', 'nopass', '~*', '&*', '+@all');
   await login.cli('ACL', 'SETUSER', 'default', 'resetpass', '>other');
   server = await startServer();
   servers = [server, tls, cluster, login];
@@ -44,7 +45,7 @@ before(async () => {
   await once(control, 'listening');
   given = {
     url: server.url, control: `http://127.0.0.1:${control.address().port}`,
-    urls: { cluster: cluster.url, login: login.url, tls: `rediss://127.0.0.1:${tlsPort}`, ca: file('ca') },
+    urls: { cluster: cluster.url, login: login.url, tls: `rediss://127.0.0.1:${tlsPort}`, ca: file('ca'), ...(hasIpv6() ? { ipv6: `redis://guest@[::1]:${login.port}` } : {}) },
   };
 });
 after(async () => {
@@ -54,6 +55,10 @@ after(async () => {
   if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
 });
 beforeEach(() => server.restart());
+
+function hasIpv6() {
+  return Object.values(networkInterfaces()).flat().some(({ address }) => address === '::1');
+}
 
 /** Acts on the server, for a scenario. */
 async function obey([word, ...words]) {
@@ -79,15 +84,19 @@ describe('leasehold/bun', () => {
       const told = (act) => { try { act(); } catch ({ code, field, message }) { console.log(code, field, message); } };
       told(() => bunConnection('redis://127.0.0.1', { autoReconnect: true }));
       told(() => bunConnection('redis://127.0.0.1', { enableOfflineQueue: true }));
+      told(() => bunConnection('redis://127.0.0.1', { connectionTimeout: -1 }));
+      told(() => bunConnection('redis://127.0.0.1', null));
       told(() => new LockManager(new RedisClient('redis://127.0.0.1')));
       const untrusted = bunConnection('${given.urls.tls}');
       await untrusted.call(['PING']).catch(({ sent }) => console.log('a certificate that is not trusted', sent));
       untrusted.close();
     `);
     const { stdout } = await execute(bun, [program], { timeout: 20_000 });
-    const [reconnect, queue, client, untrusted] = stdout.split('\n');
+    const [reconnect, queue, timeout, nothing, client, untrusted] = stdout.split('\n');
     assert.match(reconnect, /^invalid-option autoReconnect `autoReconnect` is not an option of bunConnection, which takes tls and connectionTimeout$/);
     assert.match(queue, /^invalid-option enableOfflineQueue /);
+    assert.match(timeout, /^invalid-option connectionTimeout `connectionTimeout` can't be used by Bun: /);
+    assert.match(nothing, /^invalid-option options /);
     assert.match(client, /^invalid-option connection .*`bunConnection\(url\)` of `leasehold\/bun`$/);
     assert.equal(untrusted, 'a certificate that is not trusted false');
   });

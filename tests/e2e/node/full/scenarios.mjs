@@ -142,6 +142,9 @@ export const scenarios = {
     });
     await locks.close();
     connection.close();
+    const guest = open(`redis://guest@${host}`);
+    check(/user=guest /.test(text(await guest.call(['CLIENT', 'INFO']))), 'a user without a password');
+    guest.close();
     for (const login of ['worker:wrong@', '']) {
       const wrong = open(`redis://${login}${host}`);
       const locked = new LockManager(wrong);
@@ -151,6 +154,13 @@ export const scenarios = {
       await locked.close();
       wrong.close();
     }
+  },
+
+  async 'it connects to an IPv6 address'({ open, urls }) {
+    if (urls.ipv6 === undefined) return;
+    const connection = open(urls.ipv6);
+    check(text(await connection.call(['PING'])) === 'PONG', 'it answers');
+    connection.close();
   },
 
   async 'it encrypts'({ open, urls }) {
