@@ -172,10 +172,16 @@ async fn a_caller_that_leaves_all_channels_does_not_strand_a_waiter() -> Tested 
     let holder = patient().connect(&server.url()).await?;
     let lease = holder.mutex(&name).acquire().await?;
     let waiter = waiting(&locks, server, &name).await;
+    connection.subscribe(&["news", "weather"]).await?;
     let no_channel: [&str; 0] = [];
     connection.unsubscribe(&no_channel).await?;
     lease.release().await?;
     soon("the lock", waiter).await??.release().await?;
+    // Three confirmations have arrived, and each command still gets its own reply.
+    for number in 0..10 {
+        let echo: u32 = redis::cmd("ECHO").arg(number).query_async(&mut connection).await?;
+        assert_eq!(echo, number);
+    }
     Ok(())
 }
 
