@@ -210,6 +210,8 @@ impl LockManager {
     /// The manager takes every message from `pushes` and ignores those of other channels. If you have channels of your
     /// own on the connection, let the push sender be a closure that sends each message to both receivers. Use one
     /// manager for a connection. If you unsubscribe from all channels at once, the manager subscribes again.
+    /// Unsubscribe with the connection's method `unsubscribe`. A `redis::cmd("UNSUBSCRIBE")` without channels gets one
+    /// reply for each channel, so later commands, also the manager's, get the replies of others.
     ///
     /// If the connection speaks RESP2, or if `pushes` gets nothing from it, the manager logs a warning and its waiters
     /// poll. The manager asks for the protocol with `HELLO` when it first subscribes.

@@ -174,7 +174,11 @@ async fn a_caller_that_leaves_all_channels_does_not_strand_a_waiter() -> Tested 
     let waiter = waiting(&locks, server, &name).await;
     connection.subscribe(&["news", "weather"]).await?;
     let no_channel: [&str; 0] = [];
-    connection.unsubscribe(&no_channel).await?;
+    let mut beside = connection.clone();
+    let echo = redis::cmd("ECHO").arg("mine").to_owned();
+    let (left, echoed) = tokio::join!(connection.unsubscribe(&no_channel), echo.query_async::<String>(&mut beside));
+    left?;
+    assert_eq!(echoed?, "mine");
     lease.release().await?;
     soon("the lock", waiter).await??.release().await?;
     // Three confirmations have arrived, and each command still gets its own reply.
