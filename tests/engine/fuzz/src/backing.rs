@@ -12,7 +12,7 @@ use leasehold_lua::{ACQUIRE_FAST, ALL, BATCH, MULTI, RELEASE_FAST};
 /// The most fences that one command asks for.
 const MOST_FENCES: u64 = 1024;
 /// A number in a reply that is greater is no TTL.
-const LONGEST_MS: u64 = 25 * 3_600_000;
+const LONGEST_MS: u64 = 31 * 24 * 3_600_000;
 
 #[derive(Default)]
 pub(crate) struct Backing {

@@ -198,7 +198,7 @@ impl<'a> Given<'a> {
         let bad_names = self.kind == "multi" && (names.is_empty() || distinct.len() < names.len() || bytes > 1 << 20);
         let names = if names.is_empty() { vec!["job"] } else { names };
         let bad = [
-            ("ttl", !within(ttl, 10, DAY)),
+            ("ttl", !within(ttl, 10, 30 * DAY)),
             ("linger", linger.is_some_and(|linger| !lingers || self.mixed || !within(linger, 1, MINUTE))),
             ("max_hold", self.max_hold.is_some_and(|most| self.renew == Some(false) || !within(most, 10, 30 * DAY))),
             ("wait", matches!(wait, Some(Wait::For(wait)) if !within(wait, 1, 30 * DAY))),
@@ -217,9 +217,9 @@ impl<'a> Given<'a> {
         assert!(lease.fence().get() > 0 && lease.fences().len() > 0);
         for time in &self.extensions {
             match lease.extend(*time).await {
-                Ok(()) => assert!(within(*time, 10, DAY), "extended by {time:?}"),
+                Ok(()) => assert!(within(*time, 10, 30 * DAY), "extended by {time:?}"),
                 Err(Error::InvalidOption { field, .. }) => {
-                    assert!(field == "ttl" && !within(*time, 10, DAY), "{time:?}")
+                    assert!(field == "ttl" && !within(*time, 10, 30 * DAY), "{time:?}")
                 }
                 Err(error) => assert!(!error.code().is_empty(), "{error:?}"),
             }
