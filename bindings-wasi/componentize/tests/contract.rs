@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 
-use wit_parser::{InterfaceId, Resolve, TypeDefKind, WorldId, WorldItem, WorldKey};
+use wit_parser::{InterfaceId, Resolve, Stability, TypeDefKind, WorldId, WorldItem, WorldKey};
 
 type Tested = Result<(), Box<dyn Error>>;
 
@@ -127,6 +127,38 @@ fn every_item_is_documented() -> Tested {
         }
     }
     assert!(bare.is_empty(), "not documented: {bare:?}");
+    Ok(())
+}
+
+/// A reader of a later version sees which items an older component can't have.
+#[test]
+fn every_item_says_since_which_version_it_exists() -> Tested {
+    let contract = contract()?;
+    let package = &contract.resolve.packages[contract.package];
+    let mut items = Vec::new();
+    for (name, id) in &package.worlds {
+        let world = &contract.resolve.worlds[*id];
+        items.push((name.clone(), &world.stability));
+        for (key, item) in world.imports.iter().chain(&world.exports) {
+            // An interface that is imported only for its types has no line in the world, and so no gate.
+            if let WorldItem::Interface { stability, .. } = item
+                && contract.resolve.name_world_key(key) != "wasi:clocks/types@0.3.0"
+            {
+                items.push((format!("{name}: {}", contract.resolve.name_world_key(key)), stability));
+            }
+        }
+    }
+    for (name, id) in &package.interfaces {
+        let interface = &contract.resolve.interfaces[*id];
+        items.push((name.clone(), &interface.stability));
+        let functions = interface.functions.values();
+        items.extend(functions.map(|function| (format!("{name}.{}", function.name), &function.stability)));
+        let types = interface.types.iter();
+        items.extend(types.map(|(kind, id)| (format!("{name}.{kind}"), &contract.resolve.types[*id].stability)));
+    }
+    assert!(items.len() > 50, "only {} items were found", items.len());
+    items.retain(|(_, stability)| !matches!(stability, Stability::Stable { .. }));
+    assert!(items.is_empty(), "without `@since`: {items:?}");
     Ok(())
 }
 
