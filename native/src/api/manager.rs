@@ -127,9 +127,8 @@ impl LockManager {
     /// It needs an odd number of servers, three or more. They must not replicate each other. At the start, a majority
     /// must be reachable. A server that is down is ignored, and joins when it is back.
     ///
-    /// A client asks all servers at once. If the lock is taken, it asks again after a random delay. There is no
-    /// queue between clients and no order. The fencing token is the greatest of the majority's, and the whole
-    /// majority then remembers it.
+    /// A client asks all servers at once. If the lock is taken, it joins the queue on the first server. The fencing token
+    /// is the greatest of the majority's, and the whole majority then remembers it.
     ///
     /// Only exclusive locks are supported. Readers, the other kinds and several names are `unsupported`.
     ///
@@ -143,7 +142,7 @@ impl LockManager {
     /// # }
     /// ```
     ///
-    /// Clients wait in a queue on the first server. So list the servers in the same order everywhere.
+    /// List the servers in the same order everywhere, because the queue is on the first one.
     ///
     /// Connecting takes at most one response timeout (2 s).
     ///
