@@ -6,7 +6,7 @@
 //! ```text
 //! held with fence ..; computed 55
 //! the waiting thread has the lock: its fence is greater: true
-//! a loss is told: its key vanished from the server
+//! notified of a loss: its key vanished from the server
 //! not saved: lock `example:report`: the lease was lost: its key vanished from the server
 //! ```
 
@@ -44,7 +44,7 @@ fn main() -> Result<(), Error> {
         // An operator takes the lock. The next renewal finds out.
         locks.force_release(lease.name())?;
         if let Ok(reason) = losses.recv_timeout(Duration::from_secs(30)) {
-            println!("a loss is told: {reason}");
+            println!("notified of a loss: {reason}");
         }
         Ok::<_, Error>(())
     });

@@ -9,7 +9,7 @@
 //! ```text
 //! held: on the server true
 //! the waiter polls, and has the lock: true
-//! fred goes on: PONG
+//! fred still answers: PONG
 //! ```
 
 use std::error::Error;
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     other.close().await;
     locks.close().await;
-    println!("fred goes on: {}", client.ping::<String>(None).await?);
+    println!("fred still answers: {}", client.ping::<String>(None).await?);
     client.quit().await?;
     Ok(())
 }

@@ -80,7 +80,7 @@ impl Lock {
     ///
     /// If the lease is lost or the manager is closed, the call fails with `lost` or `closed`, but only after the work has
     /// ended. Long work should look at [`is_held`](Lease::is_held) between its steps. The result of the work counts only
-    /// if the lease was held until its end. An error of the work is returned as it is.
+    /// if the lease was held until its end. If the work fails, the call returns its error unchanged.
     ///
     /// ```no_run
     /// # fn pay(_: leasehold::Fence) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> { Ok(1) }

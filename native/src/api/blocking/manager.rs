@@ -126,7 +126,7 @@ impl LockManager {
         self.lock(self.background.manager.multi(names))
     }
 
-    /// Asks the server who holds the lock `name`, and who waits for it: see
+    /// Asks the server for the holders and waiters of the lock `name`: see
     /// [`LockManager::inspect`](crate::LockManager::inspect).
     ///
     /// # Errors

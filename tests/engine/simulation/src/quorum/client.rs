@@ -131,8 +131,8 @@ impl Client {
         }
     }
 
-    /// It goes on after a pause. What was not answered in time has failed for its tries, but each may still ask for the
-    /// fence, and once more for each server that may replace another one.
+    /// The client runs again after a pause. A command without an answer has timed out. A try may still ask for the fence,
+    /// and ask once more for the greater fence of each server that may replace another one.
     pub(crate) fn tries_go_on(&mut self, at: Instant, servers: usize) {
         let steps = 1 + (servers as u32 - 1) / 2;
         let latest = at + self.config.node_timeout * 2 * steps;
