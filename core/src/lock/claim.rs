@@ -259,7 +259,11 @@ impl LockState {
     }
 
     fn claim_answered(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) {
+        let newest = self.claim.as_ref().and_then(|claim| claim.base.as_ref());
+        let is_old = newest.is_some_and(|base| answer.server < base.server);
         match answer.status {
+            // The server has said since that another client holds the lock, so it has lost this grant.
+            Status::Entered | Status::Again if is_old => {}
             Status::Entered | Status::Again => {
                 let validity = Validity::new(cx, sent, answer.left.unwrap_or_default());
                 self.granted(cx, validity, answer);

@@ -457,3 +457,22 @@ fn a_refused_renewal_that_a_local_reader_waits_for_is_retried_before_the_lease_o
     assert_eq!(client.lost, []);
     assert!(matches!(client.result_of(next), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
 }
+
+#[test]
+fn a_grant_that_is_older_than_the_answer_that_another_client_holds_the_lock_is_no_grant() {
+    let mut client = Client::new(Config::default());
+    let options = AcquireOptions { ttl: Duration::from_secs(30), ..AcquireOptions::default() };
+    let call = client.acquire("n", options);
+    let (late, _) = client.unanswered.remove(0);
+    client.pass(Duration::from_millis(1_100));
+    let (id, _) = client.unanswered.pop().expect("the client asks again");
+
+    // The server granted the first one and lost its data. Another client has the lock when the second one arrives.
+    let answer = |status: &str, fence: i64, server: i64| {
+        let numbers = [fence, 1, server, 30_000, 0, 0].map(Scalar::Int);
+        Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
+    };
+    client.feed(Input::Reply { id, result: Ok(answer("waiting", 1, 1_700_000_002_000_000)) });
+    client.feed(Input::Reply { id: late, result: Ok(answer("entered", 1_700_000_001_000_000, 1_700_000_001_000_000)) });
+    assert_eq!(client.result_of(call), None, "{:?}", client.ended);
+}

@@ -151,10 +151,7 @@ impl Hold {
         // After a loss, the token must not be used any more.
         let ends = idle + self.linger.filter(|_| !self.lost).unwrap_or_default();
         let ends = asked.map_or(ends, |asked| ends.min(asked.max(idle)));
-        // The client heard late of a grant that the server had lost, after the same token had joined the queue again. It
-        // costs the others a claim window when that place is granted.
-        let ghost = self.orphan && self.lost && self.granted_anew == self.token;
-        if self.released || ghost || now <= ends + SOON {
+        if self.released || now <= ends + SOON {
             return Ok(());
         }
         broken("lingers", format!("kept at {now:?} although nobody has held it since {idle:?}: {self:?}"))
