@@ -188,6 +188,9 @@ impl ClusterRun<'_> {
                 waiting.push(token);
             }
             self.watch.locks[name].queue.keep(&waiting);
+            for (holder, _) in self.watch.keys.holders(&self.servers.models[server], server_us, name) {
+                self.watch.locks[name].fences.granted(holder);
+            }
         }
     }
 

@@ -107,8 +107,9 @@ impl Hold {
             token,
             began_with: token,
             // A token that was granted again may belong to the grant before the data loss.
+            // Data can also be lost in the very microsecond of the grant.
             orphan: data_lost_at
-                .is_some_and(|lost| lost > granted_at || (token.is_some() && self.granted_anew == token)),
+                .is_some_and(|lost| lost >= granted_at || (token.is_some() && self.granted_anew == token)),
             granted_anew: self.granted_anew,
             grants: self.grants,
             last_converted: None,
