@@ -267,7 +267,7 @@ impl Hold {
 
     /// Schedules the next renewal after a third of the granted time, if a holder is renewed.
     pub(crate) fn schedule_renewal(&mut self, cx: &mut Context, lock: LockId) {
-        // A local caller waits for the one that is under way. Its next attempt is not put off.
+        // A local caller waits for the renewal under way. The time of its next attempt stays.
         if self.passing.is_some() && self.timers.renewal.is_some() {
             return;
         }
