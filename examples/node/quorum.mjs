@@ -1,7 +1,7 @@
 // One lock over three independent servers (Redlock). It is held while two of them agree.
 //
 // It needs three servers in REDIS_URLS, separated by commas. It prints:
-//   one server is silent, and the lock is still held: true
+//   one server is silent, and the lock is held: true
 //   another client gets it: false
 //   released: released
 //   the next fence is greater: true
@@ -13,11 +13,11 @@ const urls = (process.env.REDIS_URLS ?? 'redis://127.0.0.1:6379,redis://127.0.0.
 const servers = urls.map((url) => new Redis(url));
 const [locks, others] = [await LockManager.quorum(servers), await LockManager.quorum(servers)];
 
-const lease = await locks.mutex('example:ledger').acquire();
 // One server does not answer for half a second. The other two are enough.
 const operator = new Redis(urls[0]);
 await operator.client('PAUSE', 500);
-console.log('one server is silent, and the lock is still held:', await lease.verify());
+const lease = await locks.mutex('example:ledger').acquire();
+console.log('one server is silent, and the lock is held:', await lease.verify());
 const another = await others.mutex('example:ledger').tryAcquire();
 console.log('another client gets it:', another !== null);
 console.log('released:', await lease.release());
