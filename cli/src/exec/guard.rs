@@ -14,9 +14,9 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _, PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{self, ChildStdin, Command, Stdio};
+use std::process::{self, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -42,30 +42,34 @@ const ACTED: u8 = 1;
 /// The side of `exec`.
 pub(super) struct Guard {
     process: process::Child,
-    pipe: Option<ChildStdin>,
+    pipe: Option<PipeWriter>,
     grace: Duration,
 }
 
 impl Guard {
     pub(super) fn start(grace: Duration) -> Outcome<Self> {
+        Self::start_with(grace, "")
+    }
+
+    /// The line is in the pipe before the guard runs, so a SIGKILL of `exec` leaves no guard that doesn't know the command.
+    fn start_with(grace: Duration, line: &str) -> Outcome<Self> {
         let failed = |error: io::Error| Failure::system("can't start the guard process", error);
         let path = own::path().map_err(failed)?;
         let grace_ms = milliseconds(grace).to_string();
-        let mut process = Command::new(path)
+        let (input, mut pipe) = io::pipe().map_err(failed)?;
+        // A guard that is stopped must not stop us.
+        fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| failed(error.into()))?;
+        pipe.write_all(line.as_bytes()).map_err(failed)?;
+        let process = Command::new(path)
             .arg0(NAME)
             .arg(grace_ms)
             .env_clear()
-            .stdin(Stdio::piped())
+            .stdin(input)
             .stdout(Stdio::null())
             .process_group(0)
             .spawn()
             .map_err(failed)?;
-        let pipe = process.stdin.take();
-        if let Some(pipe) = &pipe {
-            // A guard that is stopped must not stop us.
-            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| failed(error.into()))?;
-        }
-        Ok(Self { process, pipe, grace })
+        Ok(Self { process, pipe: Some(pipe), grace })
     }
 
     /// Its process.
@@ -94,9 +98,8 @@ impl Guard {
             return;
         }
         let _ = self.process.wait();
-        if let Ok(another) = Self::start(self.grace) {
+        if let Ok(another) = Self::start_with(self.grace, line) {
             *self = another;
-            self.write(line);
         }
     }
 
