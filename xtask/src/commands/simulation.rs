@@ -12,7 +12,7 @@ use crate::tools::error::{Error, Result};
 /// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;
 /// How many seeds belong to one commit.
-pub(crate) const OF_A_COMMIT: u64 = 4_000;
+pub(crate) const OF_A_COMMIT: u64 = 60_000;
 
 /// Run engines and model servers on virtual time, with faults, and check every promise at every step
 #[derive(Args)]
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn every_commit_has_seeds_of_its_own() {
-        assert_eq!(first_seed("00000001aa"), Some(1_004_000));
-        assert_eq!(first_seed("00000002aa"), Some(1_008_000));
+        assert_eq!(first_seed("00000001aa"), Some(1_060_000));
+        assert_eq!(first_seed("00000002aa"), Some(1_120_000));
         assert_eq!(first_seed("no commit"), None);
     }
 }

@@ -92,16 +92,15 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     steps.counted("explorer's own tests", || run_counted(&mut simulation::testing_the_explorer()));
     steps.step("every interleaving, as far as 20 seconds go", || simulation::explore(&Explore::briefly()));
     // From here on most steps wait for most of their time. What only computes runs beside them.
-    let lives = if scope == Scope::Quick { simulation::OF_A_COMMIT / 4 } else { simulation::OF_A_COMMIT };
-    let seeds = || {
-        let command = simulation::simulating(&Simulate::of_this_commit(lives))?;
+    let a_few_seeds = || {
+        let command = simulation::simulating(&Simulate::of_this_commit(1_000))?;
         Background::start("the simulation", &command)
     };
     let (mut simulated, mut mutated, mut component_build) = (None, None, None);
     steps.counted("npm package", || {
         let built = package_build.take().map_or(Ok(()), Background::wait);
         if scope == Scope::Quick {
-            simulated = seeds().ok();
+            simulated = a_few_seeds().ok();
         } else {
             let suite = component::linted(&component::SUITE);
             component_build = Background::start("a build of wasmtime, for the component's tests", &suite).ok();
@@ -110,7 +109,9 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         (tally, built.and(outcome))
     });
     if scope == Scope::Quick {
-        steps.leave_out("three quarters of the commit's simulated lives, and the mutants (or: cargo xtask mutants)");
+        steps.leave_out(
+            "most of the commit's 60,000 seeds (or: cargo xtask simulate), and the mutants (or: cargo xtask mutants)",
+        );
         steps.leave_out("the programs in examples/ (or: cargo xtask examples)");
         steps.leave_out(
             "the check that the engine needs no host (or: cargo xtask wasm), and of the package's types and exports",
@@ -125,7 +126,6 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.step("demo", || demo::run(&demo::Options::default()));
         steps.counted("component", || {
             component(component_build, || {
-                simulated = seeds().ok();
                 mutated = Background::start("the mutants", &simulation::mutating(&Mutants::default())).ok();
             })
         });
@@ -135,9 +135,13 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         let topologies = ["leasehold-live", "--test", "topologies"];
         steps.counted("failovers, moving slots", || with_server(find(), &topologies, &["--ignored"]));
     }
-    steps.step("simulation", || simulated.map_or_else(|| seeds()?.wait(), Background::wait));
-    if scope > Scope::Quick {
+    if scope == Scope::Quick {
+        steps.step("simulation", || simulated.map_or_else(|| a_few_seeds()?.wait(), Background::wait));
+    } else {
         steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::default()), Background::wait));
+        // The seeds take both cores for some minutes. Tests that watch the clock are over by now.
+        let seeds = Simulate::of_this_commit(simulation::OF_A_COMMIT);
+        steps.step("simulation", || simulation::simulate(&seeds));
     }
     if scope == Scope::Full {
         steps.counted("component in Node 26", component_in_node);
