@@ -94,7 +94,8 @@ impl KeyState {
             "hash" => pairs.map(|pair| (format!("{} = {}", pair[0], pair[1]), None)).collect(),
             _ => words.iter().map(|word| (word.clone(), None)).collect(),
         };
-        if kind == "hash" {
+        // Members whose scores are a millisecond apart may change places.
+        if kind == "hash" || kind == "zset" {
             items.sort_by(|a, b| a.0.cmp(&b.0));
         }
         Self { kind, items, pttl }
