@@ -18,6 +18,7 @@ mod bindings;
 mod client;
 mod limits;
 mod net;
+mod refusal;
 mod time;
 
 /// Everything that the component exports.

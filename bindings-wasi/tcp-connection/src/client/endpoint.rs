@@ -14,6 +14,7 @@ use super::pubsub;
 use crate::bindings::exports::leasehold::lock::connection::{self, Failure, GuestEndpoint, Reply, Servers};
 use crate::limits::{CALLS, SUBSCRIPTIONS};
 use crate::net::{Address, AddressError, Connection, encode};
+use crate::refusal;
 use crate::time::Stopwatch;
 
 /// The longest response timeout. A longer one is shortened.
@@ -29,10 +30,13 @@ pub(crate) struct Endpoint {
 
 impl GuestEndpoint for Endpoint {
     async fn open(servers: Servers, response_timeout_ms: u64) -> Result<connection::Endpoint, Failure> {
-        let Servers::Single(address) = servers else {
-            return Err(Failure::Unsupported("this connection provider supports single servers only".to_owned()));
+        let address = match servers {
+            Servers::Single(address) => address,
+            Servers::Cluster(_) => return Err(refusal::cluster_topology()),
+            Servers::Sentinel(_) => return Err(refusal::sentinel_topology()),
         };
         let address = Address::parse(&address).map_err(|error| match error {
+            AddressError::Tls(scheme) => refusal::tls(scheme),
             AddressError::Unsupported(why) => Failure::Unsupported(why.to_owned()),
             AddressError::Malformed(why) => Failure::Unsupported(format!("the server's address can't be read: {why}")),
         })?;

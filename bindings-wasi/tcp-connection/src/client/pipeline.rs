@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 
 use crate::bindings::exports::leasehold::lock::connection::{Failure, Reply};
 use crate::net::{Address, Broken, Connection, Input, Output, Parsed};
+use crate::refusal;
 use crate::time::{Stopwatch, race, sleep};
 
 /// One write combines waiting commands up to this many bytes.
@@ -148,7 +149,7 @@ impl Session<'_> {
     async fn receive(&self, input: &mut Input) -> End {
         loop {
             let reply = match input.next().await {
-                Ok(Parsed::Error(text)) => Err(Failure::Refused(text)),
+                Ok(Parsed::Error(text)) => Err(refusal::of_command(text)),
                 Ok(Parsed::Single(value)) => Ok(Reply::Single(value)),
                 Ok(Parsed::Array(values)) => Ok(Reply::Array(values)),
                 Ok(Parsed::Nested) => Ok(Reply::Other("an array in an array, or an error in one".to_owned())),

@@ -20,7 +20,9 @@ pub(super) struct Credentials {
 /// Why an address can't be used. Never contains the password.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AddressError {
-    /// This provider lacks something that the address asks for.
+    /// The address begins with this scheme, which asks for TLS.
+    Tls(&'static str),
+    /// This provider lacks something else that the address asks for.
     Unsupported(&'static str),
     /// It can't be parsed.
     Malformed(&'static str),
@@ -33,7 +35,8 @@ impl Address {
             .ok_or(AddressError::Malformed("write it as redis://user:password@host:port/database"))?;
         match scheme {
             "redis" | "valkey" => {}
-            "rediss" | "valkeys" => return Err(AddressError::Unsupported("this connection provider has no TLS")),
+            "rediss" => return Err(AddressError::Tls("rediss")),
+            "valkeys" => return Err(AddressError::Tls("valkeys")),
             _ => return Err(AddressError::Malformed("it must begin with redis://")),
         }
         if rest.contains(['?', '#']) {
@@ -134,7 +137,9 @@ mod tests {
 
     #[test]
     fn tls_and_parameters_are_unsupported() {
-        for text in ["rediss://h", "valkeys://h", "redis://h?protocol=resp3", "redis://h/0#insecure"] {
+        assert_eq!(Address::parse("rediss://h"), Err(AddressError::Tls("rediss")));
+        assert_eq!(Address::parse("valkeys://h?"), Err(AddressError::Tls("valkeys")));
+        for text in ["redis://h?protocol=resp3", "redis://h/0#insecure"] {
             assert!(matches!(Address::parse(text), Err(AddressError::Unsupported(_))), "{text}");
         }
     }

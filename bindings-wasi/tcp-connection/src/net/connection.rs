@@ -7,9 +7,10 @@ use wit_bindgen::{FutureReader, StreamReader, StreamResult, StreamWriter};
 use super::address::Address;
 use super::dial::{describe, dial};
 use super::resp::{Malformed, Parsed, Parser, encode};
-use crate::bindings::exports::leasehold::lock::connection::Failure;
+use crate::bindings::exports::leasehold::lock::connection::{Failure, Value};
 use crate::bindings::wasi::sockets::types::{ErrorCode, TcpSocket};
 use crate::bindings::wit_stream;
+use crate::refusal;
 use crate::time::timeout;
 
 /// How many bytes to read at a time.
@@ -65,7 +66,7 @@ impl Connection {
         }
     }
 
-    /// Logs in and selects the database. Sends all commands at once, to save round trips.
+    /// Logs in, asks for the server's mode and selects the database. Sends all commands at once, to save round trips.
     async fn handshake(&mut self, address: &Address) -> Result<(), Failure> {
         let database = address.database.to_string();
         let mut commands = Vec::new();
@@ -73,6 +74,8 @@ impl Connection {
             let words = ["AUTH"].into_iter().chain(credentials.user.as_deref()).chain([credentials.password.as_str()]);
             commands.push(words.collect::<Vec<_>>());
         }
+        // Before `SELECT`, which servers in another mode refuse in words that don't name the reason.
+        commands.push(MODE.to_vec());
         if address.database != 0 {
             commands.push(vec!["SELECT", &database]);
         }
@@ -82,6 +85,9 @@ impl Connection {
         self.output.write(bytes).await.map_err(Broken::unavailable)?;
         for words in &commands {
             match self.input.next().await.map_err(Broken::unavailable)? {
+                Parsed::Single(Value::Text(info)) if words == MODE => check_mode(&info, address)?,
+                // This user may not ask. A node of a cluster then shows it by its answers to the scripts.
+                Parsed::Error(_) if words == MODE => {}
                 Parsed::Error(text) if words == &["PING"] && text.starts_with("NOPERM") => {}
                 Parsed::Error(text) => return Err(handshake_error(text)),
                 _ => {}
@@ -132,6 +138,25 @@ impl Input {
     }
 }
 
+/// Asks for the server's mode: `standalone`, `cluster` or `sentinel`.
+const MODE: &[&str] = &["INFO", "server"];
+
+/// Fails if the server is a cluster's node or a Sentinel. A server that doesn't report its mode is accepted.
+fn check_mode(info: &[u8], address: &Address) -> Result<(), Failure> {
+    let server = || format!("the server at {}, port {},", address.host, address.port);
+    match mode(info) {
+        Some(b"cluster") => Err(refusal::cluster_node(&server())),
+        Some(b"sentinel") => Err(refusal::sentinel(&server())),
+        _ => Ok(()),
+    }
+}
+
+/// The mode in an answer to `INFO`. Redis and Valkey have different names for it.
+fn mode(info: &[u8]) -> Option<&[u8]> {
+    let mut lines = info.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.find_map(|line| line.strip_prefix(b"redis_mode:").or_else(|| line.strip_prefix(b"server_mode:")))
+}
+
 /// Errors that pass without a change by an operator.
 const TRANSIENT_ERRORS: [&str; 4] = ["ERR max number of clients", "LOADING ", "BUSY ", "MASTERDOWN "];
 
@@ -141,5 +166,19 @@ fn handshake_error(text: String) -> Failure {
         Failure::Unavailable(text)
     } else {
         Failure::Refused(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mode;
+
+    #[test]
+    fn the_mode_is_found_under_the_names_of_redis_and_of_valkey() {
+        let redis = b"# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\nos:Linux\r\n";
+        assert_eq!(mode(redis), Some(b"cluster".as_slice()));
+        let valkey = b"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:sentinel\r\n";
+        assert_eq!(mode(valkey), Some(b"sentinel".as_slice()));
+        assert_eq!(mode(b"# Server\r\nredis_version:7.0.15\r\n"), None);
     }
 }

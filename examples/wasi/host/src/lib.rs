@@ -11,7 +11,7 @@ mod redis_provider;
 
 pub use bindings::exports::leasehold::lock::locks::{
     AcquireOptions, Error, ErrorKind, HoldEnd, Inspection, LossReason, ManagerOptions, Mode, Multi, Reentrant,
-    ReleaseOutcome, Semaphore, Target, Topology, Vote, VoteAnswer,
+    ReleaseOutcome, Semaphore, Sentinel, Target, Topology, Vote, VoteAnswer,
 };
 pub use bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};
 pub use instance::{engine, with_network, with_provider};

@@ -1,8 +1,10 @@
 //! The component that connects by itself, with only standard WASI.
 
 use leasehold_component_tests::{tcp_component, with_tcp_component};
-use leasehold_servers::Server;
-use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, Mode, RedisProvider, with_provider};
+use leasehold_servers::{Cluster, Server};
+use leasehold_wasmtime_host::{
+    Error, ErrorKind, HoldEnd, LossReason, Mode, RedisProvider, Sentinel, Topology, with_provider,
+};
 
 use crate::common::*;
 
@@ -113,6 +115,109 @@ async fn what_can_not_be_connected_to_is_told_with_the_reason() {
         let error = refused(locks.open("127.0.0.1:6379", quick()).await);
         assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         assert!(error.message.contains("redis://user:password@host:port/database"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+/// Checks that it is `unsupported` for good, and that the message has these words and says what to use instead.
+#[track_caller]
+fn unsupported(error: &Error, words: &[&str]) {
+    assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
+    assert!(words.iter().all(|word| error.message.contains(word)), "without {words:?}: {error:?}");
+    assert!(error.message.contains("`lock.wasm` in a host"), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_address_that_asks_for_tls_is_refused_before_anything_is_sent() {
+    let (server, alone) = (Server::start().unwrap(), [(); 2].map(|()| Server::start().unwrap()));
+    let before = connections_so_far(&server);
+    let work = with_tcp_component(async |locks| {
+        for scheme in ["rediss", "valkeys"] {
+            let url = format!("{scheme}://:secret@127.0.0.1:{}", server.port());
+            let error = refused(locks.open(&url, quick()).await);
+            unsupported(&error, &["the server's address", &format!("`{scheme}://`"), "no TLS", "stunnel"]);
+            assert!(!error.message.contains("secret"), "{error:?}");
+
+            let urls = vec![alone[0].url(), url, alone[1].url()];
+            let error = refused(locks.open_at(Topology::Quorum(urls), quick()).await);
+            unsupported(&error, &[&format!("127.0.0.1:{}", server.port()), &format!("`{scheme}://`"), "no TLS"]);
+        }
+    });
+    work.await.unwrap();
+    assert_eq!(connections_so_far(&server), before + 1, "the one that asks");
+}
+
+/// How many connections the server has accepted so far. Asking is one.
+fn connections_so_far(server: &Server) -> i64 {
+    let stats = server.cli(&["INFO", "stats"]).unwrap();
+    let line =
+        stats.text().and_then(|text| text.lines().find_map(|line| line.strip_prefix("total_connections_received:")));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn the_topologies_cluster_and_sentinel_are_refused_by_name_even_if_there_is_a_server() {
+    let server = Server::start().unwrap();
+    let work = with_tcp_component(async |locks| {
+        let error = refused(locks.open_at(Topology::Cluster(vec![server.url()]), quick()).await);
+        unsupported(&error, &["topology `cluster`", "`single` or `quorum`"]);
+        let sentinel = Sentinel { addresses: vec![server.url()], primary: "main".to_owned() };
+        let error = refused(locks.open_at(Topology::Sentinel(sentinel), quick()).await);
+        unsupported(&error, &["topology `sentinel`", "`single`"]);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_refused_when_the_manager_is_opened_and_otherwise_at_the_first_command() {
+    let builder = || Server::builder().acl("app", "on >secret ~* &* +@all -info");
+    let cluster = Cluster::start(builder).unwrap();
+    let empty = builder().arg("--cluster-enabled", "yes").start().unwrap();
+    let alone = [(); 2].map(|()| Server::start().unwrap());
+    let node = cluster.server(0);
+    let work = with_tcp_component(async |locks| {
+        // A node has one database only, and refuses the others in words that don't name the reason.
+        for database in [0, 3] {
+            let url = format!("redis://127.0.0.1:{}/{database}", node.port());
+            let error = refused(locks.open(&url, patient()).await);
+            unsupported(&error, &[&format!("the server at 127.0.0.1, port {}", node.port()), "cluster"]);
+        }
+        let urls = vec![alone[0].url(), node.url(), alone[1].url()];
+        let error = refused(locks.open_at(Topology::Quorum(urls), patient()).await);
+        unsupported(&error, &[&format!("the server at 127.0.0.1, port {}", node.port()), "cluster"]);
+
+        // The user `app` may not ask the server for its mode. So a script's keys show it: they are in several slots, or in a
+        // slot of another node.
+        let other = cluster.server((cluster.owner("leasehold:fence").unwrap() + 1) % 3);
+        let manager = ok(locks.open(&format!("redis://app:secret@127.0.0.1:{}", other.port()), patient()).await);
+        for (name, code) in [("job", "CROSSSLOT"), ("{leasehold:fence}:job", "MOVED")] {
+            let error = refused(soon("it is refused", manager.acquire(mutex(name), None)).await);
+            unsupported(&error, &["cluster", code]);
+        }
+        // This one is a node without slots.
+        let url = format!("redis://app:secret@127.0.0.1:{}", empty.port());
+        let manager = ok(locks.open(&url, patient()).await);
+        let error = refused(soon("it is refused", manager.acquire(mutex("{leasehold:fence}:job"), None)).await);
+        unsupported(&error, &["cluster", "CLUSTERDOWN"]);
+    });
+    work.await.unwrap();
+    let keys = |place: usize| number(cluster.server(place), &["DBSIZE"]);
+    assert_eq!([0, 1, 2].map(keys), [0; 3], "nothing was written");
+}
+
+#[tokio::test]
+async fn a_sentinel_is_refused_when_the_manager_is_opened() {
+    let primary = Server::start().unwrap();
+    let sentinel = leasehold_servers::Sentinel::start(Server::builder(), &primary, 0, "").unwrap();
+    let work = with_tcp_component(async |locks| {
+        for database in [0, 3] {
+            let url = format!("redis://127.0.0.1:{}/{database}", sentinel.server().port());
+            let error = refused(locks.open(&url, patient()).await);
+            unsupported(
+                &error,
+                &[&format!("the server at 127.0.0.1, port {}", sentinel.server().port()), "Sentinel", "`single`"],
+            );
+        }
     });
     work.await.unwrap();
 }
