@@ -103,6 +103,7 @@ impl QuorumRun<'_> {
                 UserCall::Close => Input::Close { op },
             },
         );
+        self.watch.release_called();
     }
 
     /// From now on, its user does not rely on it.
@@ -112,7 +113,7 @@ impl QuorumRun<'_> {
         let holds = it.ops.iter().filter(|op| op.call == UserCall::Hold(lease) && op.ended).count();
         let released = it.ops.iter().filter(|op| op.call == UserCall::Release(lease)).count();
         if released > holds {
-            self.watch.ended(life, lease);
+            self.watch.release_begins(life, lease);
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Belief {
 
 pub(crate) struct Watch {
     pub(crate) beliefs: Vec<Belief>,
+    /// The lease that its user is just releasing. The client may find that its end has come in that moment.
+    releasing: Option<Belief>,
     /// The fences of each name, and when they were given out.
     fences: Vec<Vec<(Micros, u64)>>,
     /// When each server last forgot everything.
@@ -29,7 +31,13 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(names: usize, servers: usize) -> Self {
-        Self { beliefs: Vec::new(), fences: vec![Vec::new(); names], forgot: vec![None; servers], verdict: Ok(()) }
+        Self {
+            beliefs: Vec::new(),
+            releasing: None,
+            fences: vec![Vec::new(); names],
+            forgot: vec![None; servers],
+            verdict: Ok(()),
+        }
     }
 
     pub(crate) fn check(&mut self, verdict: Verdict) {
@@ -90,21 +98,29 @@ impl Watch {
 
     /// A lease is lost at `local` by its client's clock.
     pub(crate) fn lost(&mut self, life: u32, lease: LeaseId, reason: LossReason, local: Instant) {
-        let held = self.beliefs.iter().find(|belief| (belief.life, belief.lease) == (life, lease));
-        let ends = held.and_then(|belief| belief.ends);
-        if reason == LossReason::MaxHold && ends.is_none_or(|ends| local < ends) {
-            let detail = format!("life {life} loses {lease:?} at {local:?}, its end is {ends:?}");
+        let releasing = self.releasing.take_if(|belief| (belief.life, belief.lease) == (life, lease));
+        let Some(held) = self.take(life, lease).or(releasing) else {
+            return self.check(broken("loss-twice", format!("life {life} {lease:?}")));
+        };
+        if reason == LossReason::MaxHold && held.ends.is_none_or(|ends| local < ends) {
+            let detail = format!("life {life} loses {lease:?} at {local:?}, its end is {:?}", held.ends);
             self.check(broken("max-hold", detail));
-        }
-        if !self.ended(life, lease) {
-            self.check(broken("loss-twice", format!("life {life} {lease:?}")));
         }
     }
 
-    pub(crate) fn ended(&mut self, life: u32, lease: LeaseId) -> bool {
-        let before = self.beliefs.len();
-        self.beliefs.retain(|belief| (belief.life, belief.lease) != (life, lease));
-        self.beliefs.len() < before
+    /// Its user releases a lease and does not rely on it any more.
+    pub(crate) fn release_begins(&mut self, life: u32, lease: LeaseId) {
+        self.releasing = self.take(life, lease);
+    }
+
+    /// The client has heard of the release.
+    pub(crate) fn release_called(&mut self) {
+        self.releasing = None;
+    }
+
+    fn take(&mut self, life: u32, lease: LeaseId) -> Option<Belief> {
+        let place = self.beliefs.iter().position(|belief| (belief.life, belief.lease) == (life, lease))?;
+        Some(self.beliefs.remove(place))
     }
 
     pub(crate) fn gone(&mut self, life: u32) {
