@@ -9,10 +9,10 @@ use core::time::Duration;
 use super::LockState;
 use super::fences::Fences;
 use super::grant::GiveBack;
-use super::hold::{Converting, Validity};
+use super::hold::{Converting, Hold, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
-use crate::ids::{Caller, LeaseId, Token};
+use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::{Family, Mode};
 use crate::session::{Context, Convert, InFlight, Purpose, SentCommand, Timer, within};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
@@ -105,6 +105,12 @@ impl LockState {
         let Some(mut converting) = hold.converting.take_if(|converting| converting.new == new) else {
             if hold.token == new {
                 hold.in_flight.answered();
+            } else if hold.refused == Some(new) && matches!(answer.status, Status::Converted | Status::Again) {
+                // The server had lost the buried token, and a delayed copy of the command has moved the lease to it. The
+                // holders stay readers, as after a downgrade.
+                hold.moved(cx, id, new, Mode::Exclusive, answer);
+                hold.in_flight = InFlight::default();
+                self.settle(cx, None);
             }
             return;
         };
@@ -112,20 +118,13 @@ impl LockState {
         converting.in_flight.answered();
         match answer.status {
             Status::Converted | Status::Again => {
-                hold.token = new;
-                hold.mode = converting.to;
-                hold.confirmed_at(cx, answer.server);
-                hold.fences = Fences::new(answer.value, answer.block);
-                hold.stamp = if answer.status == Status::Converted { hold.fences.first() } else { None };
-                hold.refill.unanswered = false;
-                cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
+                hold.moved(cx, id, new, converting.to, answer);
                 hold.in_flight = converting.in_flight;
                 let fence = hold.fences.take();
                 // The script only ever lengthens the TTL, so the earlier deadline still holds.
                 let told = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.validity = Validity { until: told.until.max(hold.validity.until), ..told };
                 hold.watch(cx, id);
-                hold.heard(cx, id, answer.waiting);
                 if let Some(lease) = cx.leases.get_mut(&converting.lease) {
                     lease.mode = converting.to;
                     lease.fence = fence.unwrap_or(lease.fence);
@@ -136,6 +135,7 @@ impl LockState {
             Status::Conflict => {
                 // The script has buried the new token, so no delayed copy of the command can convert the lease any more.
                 let op = converting.op;
+                hold.refused = Some(new);
                 hold.converting = Some(converting);
                 self.unconvert(cx);
                 cx.complete(op, Err(OTHER_READERS));
@@ -218,6 +218,19 @@ impl LockState {
         let local = by == ConvertedBy::Client;
         let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Converted(grant)));
+    }
+}
+
+impl Hold {
+    /// The server has moved the lease to the token `new`.
+    fn moved(&mut self, cx: &mut Context, id: LockId, new: Token, mode: Mode, answer: &Answer) {
+        (self.token, self.mode) = (new, mode);
+        self.confirmed_at(cx, answer.server);
+        self.fences = Fences::new(answer.value, answer.block);
+        self.stamp = if answer.status == Status::Converted { self.fences.first() } else { None };
+        self.refill.unanswered = false;
+        cx.timers.set(Timer::Refill(id), &mut self.refill.timer, None);
+        self.heard(cx, id, answer.waiting);
     }
 }
 

@@ -113,6 +113,7 @@ impl LockState {
             passing: None,
             refill: Refill { size: block, ..Refill::default() },
             converting: None,
+            refused: None,
             upgrading: None,
             timers: HoldTimers::default(),
         };
