@@ -30,7 +30,7 @@ optimise(join(generated, 'memory'), 'leasehold_js_memory', 'memory.wasm', MEMORY
 
 function optimise(directory, crate, name, limit) {
   execFileSync(process.execPath, [
-    wasmOpt, join(directory, `${crate}_bg.wasm`), '--low-memory-unused', '--zero-filled-memory', ...FLAT, '--gufa', '-Oz', '-Oz', '--converge', ...INLINED, '--strip-debug', '--strip-producers',
+    wasmOpt, join(directory, `${crate}_bg.wasm`), '--low-memory-unused', '--zero-filled-memory', ...FLAT, '--gufa', '-Oz', '-Oz', '--converge', ...INLINED, '--strip-debug', '--strip-producers', '--strip-target-features',
     ...FEATURES.map((feature) => `--enable-${feature}`), '--output', join(directory, name),
   ], { stdio: 'inherit' });
 
