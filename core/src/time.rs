@@ -11,6 +11,7 @@ use core::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
+// Not inlined in WebAssembly, like the conversions below: they multiply and divide, and are in a hundred places.
 impl Instant {
     /// The moment `micros` microseconds after the clock's origin.
     pub const fn from_micros(micros: u64) -> Self {
@@ -23,6 +24,7 @@ impl Instant {
     }
 
     /// The time since `earlier`. Zero if `earlier` is later than this moment.
+    #[cfg_attr(target_family = "wasm", inline(never))]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -30,6 +32,7 @@ impl Instant {
 
 impl Add<Duration> for Instant {
     type Output = Self;
+    #[cfg_attr(target_family = "wasm", inline(never))]
     fn add(self, by: Duration) -> Self {
         Self(self.0.saturating_add(micros(by)))
     }
@@ -37,6 +40,7 @@ impl Add<Duration> for Instant {
 
 impl Sub<Duration> for Instant {
     type Output = Self;
+    #[cfg_attr(target_family = "wasm", inline(never))]
     fn sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(micros(by)))
     }
@@ -49,11 +53,13 @@ impl fmt::Debug for Instant {
 }
 
 /// The microseconds of a duration, or `u64::MAX`.
+#[cfg_attr(target_family = "wasm", inline(never))]
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The whole milliseconds of a duration, or `u64::MAX`.
+#[cfg_attr(target_family = "wasm", inline(never))]
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

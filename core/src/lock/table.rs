@@ -28,16 +28,19 @@ impl Hash for LockTable {
     }
 }
 
+// Lookups are not inlined in WebAssembly: they are in a hundred places.
 impl LockTable {
     pub(crate) fn new(hasher: NameHash) -> Self {
         let (locks, reentrant) = (Table::with_hasher(hasher), Table::with_hasher(hasher));
         Self { list: Vec::new(), free: Vec::new(), locks, reentrant }
     }
 
+    #[cfg_attr(target_family = "wasm", inline(never))]
     pub(crate) fn get(&self, id: LockId) -> Option<&LockState> {
         self.list.get(id.0 as usize)?.as_deref()
     }
 
+    #[cfg_attr(target_family = "wasm", inline(never))]
     pub(crate) fn get_mut(&mut self, id: LockId) -> Option<&mut LockState> {
         self.list.get_mut(id.0 as usize)?.as_deref_mut()
     }
