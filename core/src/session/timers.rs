@@ -292,13 +292,14 @@ impl Heap {
             list.pop_front();
         }
         if *cleared > list.len() / 2 + 32 {
-            list.retain(|due| {
-                let keep = is_set(due);
-                if !keep {
+            for _ in 0..list.len() {
+                let Some(due) = list.pop_front() else { break };
+                if is_set(&due) {
+                    list.push_back(due);
+                } else {
                     free.push(due.place);
                 }
-                keep
-            });
+            }
             *cleared = 0;
         }
     }
@@ -313,13 +314,17 @@ impl Heap {
             position = parent;
         }
         loop {
-            let children = self.order.iter().copied().enumerate().skip(CHILDREN * position + 1).take(CHILDREN);
-            let Some((child, below)) = children.min_by_key(|(_, below)| *below).filter(|(_, below)| *below < due)
-            else {
+            let (mut first, mut least) = (position, due);
+            for (child, below) in self.order.iter().enumerate().skip(CHILDREN * position + 1).take(CHILDREN) {
+                if *below < least {
+                    (first, least) = (child, *below);
+                }
+            }
+            if first == position {
                 break;
-            };
-            self.put(position, below);
-            position = child;
+            }
+            self.put(position, least);
+            position = first;
         }
         self.put(position, due);
     }
