@@ -148,7 +148,7 @@ impl Client {
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
         let overdue = self.cx.unanswered.next_overdue().map(|at| (at, Reason::ResponseTimeout));
         let together = self.cx.flows.leave_together().map(|at| (at, Reason::Batch));
-        [self.cx.timers.next(), overdue, together].into_iter().flatten().min()
+        [self.cx.timers.next(), overdue, together].iter().flatten().min().copied()
     }
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.

@@ -91,7 +91,7 @@ impl Engine {
         if self.replication.is_idle() {
             return locks;
         }
-        [locks, self.replication.poll_timeout()].into_iter().flatten().min()
+        [locks, self.replication.poll_timeout()].iter().flatten().min().copied()
     }
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
