@@ -128,7 +128,7 @@ impl Client {
                 for (op, options) in tries.collect::<Vec<_>>() {
                     let error = busy.busy(cx, op);
                     cx.complete(op, Err(error));
-                    semaphore.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
+                    semaphore.queue.ended(options.wait == Wait::No, &cx.ops);
                 }
                 return;
             }
@@ -137,7 +137,7 @@ impl Client {
             }
             let lane = locks.add(semaphore.name.clone());
             semaphore.lanes.push(lane);
-            semaphore.queue.pop(|op| cx.ops.contains_key(&op));
+            semaphore.queue.pop(&cx.ops);
             self.enter(lane, op, options);
             self.run(lane, |lane, cx| lane.settle(cx, None));
         }
@@ -176,7 +176,7 @@ impl Client {
         let next = self.semaphores.get(&key).and_then(|semaphore| semaphore.queue.head());
         if let Some((op, options)) = next.filter(|(_, options)| !passed && self.fits(empty, options)) {
             if let Some(semaphore) = self.semaphores.get_mut(&key) {
-                semaphore.queue.pop(|op| self.cx.ops.contains_key(&op));
+                semaphore.queue.pop(&self.cx.ops);
             }
             self.enter(empty, op, options);
         }
@@ -217,7 +217,7 @@ impl Client {
         let Some(semaphore) = self.semaphores.get_mut(key) else { return };
         let tries = semaphore.queue.iter().any(|(other, options)| other == op && options.wait == Wait::No);
         self.cx.complete(op, Err(error));
-        semaphore.queue.ended(tries, |op| self.cx.ops.contains_key(&op));
+        semaphore.queue.ended(tries, &self.cx.ops);
         self.serve(key);
     }
 
@@ -237,7 +237,7 @@ impl Client {
     /// Ends all calls that have no lane yet, because the client is closed.
     pub(super) fn close_semaphores(&mut self) {
         for semaphore in self.semaphores.list.iter_mut().flatten() {
-            while let Some((op, _)) = semaphore.queue.pop(|op| self.cx.ops.contains_key(&op)) {
+            while let Some((op, _)) = semaphore.queue.pop(&self.cx.ops) {
                 self.cx.complete(op, Err(Error::Closed));
             }
         }

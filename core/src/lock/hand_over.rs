@@ -78,7 +78,7 @@ impl LockState {
         }
         let grant = Grant { lease: id, mode: options.mode, fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Acquired(grant)));
-        self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
+        self.queue.ended(options.wait == Wait::No, &cx.ops);
         self.reenter(cx, options.kind, id);
         if (local || options.linger.is_some()) && !cx.is_mixed(self.name.family) {
             // Other clients may want to say that they wait for a lock that is handed over here.
@@ -161,6 +161,6 @@ impl LockState {
     pub(crate) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
         let tries = is_try(cx, op);
         cx.complete(op, Err(error));
-        self.queue.ended(tries, |op| cx.ops.contains_key(&op));
+        self.queue.ended(tries, &cx.ops);
     }
 }

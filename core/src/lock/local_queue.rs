@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 
 use crate::ids::Caller;
 use crate::options::{AcquireOptions, Wait};
+use crate::session::OpenCalls;
 
 /// Local callers in order. The first one is always open. Callers further back that have ended are removed later.
 #[derive(Clone, Hash, Default)]
@@ -22,23 +23,23 @@ impl LocalQueue {
     }
 
     /// Counts a caller out that is no longer among the open calls.
-    pub(crate) fn ended(&mut self, tries: bool, is_open: impl Fn(Caller) -> bool) {
+    pub(crate) fn ended(&mut self, tries: bool, open: &OpenCalls) {
         self.live = self.live.saturating_sub(1);
         self.tries = self.tries.saturating_sub(usize::from(tries));
         // Only while ended entries are left, because looking up an open call costs a cache miss.
-        while self.entries.len() > self.live && self.entries.front().is_some_and(|(op, _)| !is_open(*op)) {
+        while self.entries.len() > self.live && self.entries.front().is_some_and(|(op, _)| !open.contains_key(op)) {
             self.entries.pop_front();
         }
         // Sweeps when most entries have ended, so that the queue can't grow forever behind a patient head.
         if self.entries.len() > self.live.saturating_mul(2).saturating_add(32) {
-            self.entries.retain(|(op, _)| is_open(*op));
+            self.entries.retain(|(op, _)| open.contains_key(op));
         }
     }
 
     /// Removes the first caller. It goes on waiting elsewhere, or is about to be ended.
-    pub(crate) fn pop(&mut self, is_open: impl Fn(Caller) -> bool) -> Option<(Caller, AcquireOptions)> {
+    pub(crate) fn pop(&mut self, open: &OpenCalls) -> Option<(Caller, AcquireOptions)> {
         let (op, options) = self.entries.pop_front()?;
-        self.ended(options.wait == Wait::No, is_open);
+        self.ended(options.wait == Wait::No, open);
         Some((op, options))
     }
 

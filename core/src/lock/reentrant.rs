@@ -43,7 +43,7 @@ impl LockState {
             self.queue.iter().filter(|(op, other)| other.kind == kind && cx.ops.contains_key(op)).collect();
         for (op, options) in same {
             cx.close_op(op);
-            self.queue.ended(options.wait == Wait::No, |op| cx.ops.contains_key(&op));
+            self.queue.ended(options.wait == Wait::No, &cx.ops);
             self.hold_again(cx, op, id);
         }
     }

@@ -221,7 +221,7 @@ impl QuorumLock {
         cx.leases.insert(id, Lease::new(Leased::Lock(self.id), op, &self.options, fence, valid_until));
         let grant = Grant { lease: id, mode, fence, valid_until, local: false };
         cx.complete(op, Ok(Outcome::Acquired(grant)));
-        self.queue.ended(wait == Wait::No, |op| cx.ops.contains_key(&op));
+        self.queue.ended(wait == Wait::No, &cx.ops);
         self.end_callers(cx, members, Callers::Tries);
     }
 
@@ -267,7 +267,7 @@ impl QuorumLock {
     pub(super) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
         let tries = is_try(cx, op);
         cx.complete(op, Err(error));
-        self.queue.ended(tries, |op| cx.ops.contains_key(&op));
+        self.queue.ended(tries, &cx.ops);
     }
 
     /// The error for a caller that ends without a lease: from the last attempt, or from the answers to the current one.

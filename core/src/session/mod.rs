@@ -46,6 +46,9 @@ pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
 pub(crate) use unanswered::{InFlight, Purpose, SentCommand};
 
+/// The users' calls that have not ended.
+pub(crate) type OpenCalls = IdMap<Caller, Op>;
+
 pub(crate) type Table<K, V> = HashMap<K, V, NameHash>;
 
 #[derive(Clone, Hash)]
@@ -63,7 +66,7 @@ pub(crate) struct Context {
     pub(crate) counter: FenceCounter,
     /// Commands that left as entries of one call and have no answer yet.
     pub(crate) batches: IdMap<LeaseId, Vec<Queued>>,
-    pub(crate) ops: IdMap<Caller, Op>,
+    pub(crate) ops: OpenCalls,
     pub(crate) leases: IdMap<LeaseId, Lease>,
     /// The users' leases that were lost and have holds that are not released yet.
     lost: IdMap<LeaseId, Lease>,
