@@ -193,7 +193,7 @@ impl Client {
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
                 self.cx.complete(op, Err(Error::unreachable(waited, cause)));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
-                lease.pending.retain(|pending| *pending != op);
+                lease.ended(op);
                 if let Some(lock) = lease.lock() {
                     self.with(lock, |lock, cx| lock.settle(cx, None));
                 }

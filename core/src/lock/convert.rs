@@ -186,7 +186,7 @@ impl LockState {
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         if let Some(lease) = cx.leases.get_mut(&converting.lease) {
             lease.mode = hold.mode;
-            lease.pending.retain(|pending| *pending != converting.op);
+            lease.ended(converting.op);
         }
         hold.schedule_renewal(cx, id);
     }
@@ -212,7 +212,7 @@ impl LockState {
         let (Some(hold), Some(lease)) = (&self.hold, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };
-        lease.pending.retain(|pending| *pending != op);
+        lease.ended(op);
         let until = hold.validity.until;
         let valid_until = lease.ends.map_or(until, |ends| ends.at.min(until));
         let local = by == ConvertedBy::Client;

@@ -141,7 +141,7 @@ impl LockState {
             _ => return,
         };
         if let Some(lease) = cx.leases.get_mut(&id) {
-            lease.pending.retain(|pending| *pending != op);
+            lease.ended(op);
         }
         cx.complete(op, Ok(outcome));
     }

@@ -57,7 +57,7 @@ impl Quorum {
         if let CallKind::Extend(lease) | CallKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
         {
-            lease.pending.retain(|pending| *pending != op);
+            lease.ended(op);
         }
         self.cx.complete(op, result);
     }

@@ -60,6 +60,11 @@ impl Lease {
         self.of.lock()
     }
 
+    /// A call about the lease has ended, so it no longer ends with the lease.
+    pub(crate) fn ended(&mut self, op: Caller) {
+        self.pending.retain(|pending| *pending != op);
+    }
+
     const fn info(&self) -> LeaseInfo {
         LeaseInfo { mode: self.mode, fence: self.fence, holds: self.holds, lost: self.lost }
     }
