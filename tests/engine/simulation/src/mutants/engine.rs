@@ -441,7 +441,7 @@ pub(super) const STAMP_KEPT: &[Change] = &[
     },
     Change {
         file: "lock/convert.rs",
-        find: "if answer.status == Status::Converted { hold",
-        put: "if answer.status == Status::Converted || MUTANT { hold",
+        find: "if answer.status == Status::Converted { self",
+        put: "if answer.status == Status::Converted || MUTANT { self",
     },
 ];
