@@ -46,7 +46,7 @@ pub(crate) const fn number(value: u64) -> f64 {
 }
 
 /// A duration in whole milliseconds, rounded down.
-#[inline(never)]
+#[inline(never)] // Every answer has some durations, and the code for a division is long.
 pub(crate) fn millis(duration: Duration) -> f64 {
     number(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

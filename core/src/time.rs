@@ -11,7 +11,7 @@ use core::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
-// Not inlined in WebAssembly, like the conversions below: they multiply and divide, and are in a hundred places.
+// In WebAssembly, arithmetic and conversions are not inlined. They multiply and divide, and have a hundred callers.
 impl Instant {
     /// The moment `micros` microseconds after the clock's origin.
     pub const fn from_micros(micros: u64) -> Self {

@@ -1,7 +1,5 @@
 //! The server refuses an upgrade, and a delayed copy of the command is carried out all the same.
 
-use std::time::Duration;
-
 use leasehold_core::{
     AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Input, Instant, Mode, OpId, Outcome, Output,
     Reply, Scalar,
@@ -81,7 +79,7 @@ fn the_lease_goes_on_under_the_new_token_which_is_given_back_at_the_end() {
     reader.answer(copy, "converted", SERVER + 9);
     assert_eq!(reader.lost, 0);
 
-    reader.now += Duration::from_secs(1).as_micros() as u64;
+    reader.now += 1_000_000;
     reader.sent.clear();
     reader.tell(Input::Release { op: OpId(3), lease });
     let (_, release) = reader.next();

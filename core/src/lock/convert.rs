@@ -107,7 +107,7 @@ impl LockState {
                 hold.in_flight.answered();
             } else if hold.refused == Some(new) && matches!(answer.status, Status::Converted | Status::Again) {
                 // The server had lost the buried token, and a delayed copy of the command has moved the lease to it. The
-                // holders stay readers, as after a downgrade.
+                // holders stay readers, as after a local hand-over from a writer.
                 hold.moved(cx, id, new, Mode::Exclusive, answer);
                 hold.in_flight = InFlight::default();
                 self.settle(cx, None);
@@ -133,7 +133,8 @@ impl LockState {
                 self.settle(cx, None);
             }
             Status::Conflict => {
-                // The script has buried the new token, so no delayed copy of the command can convert the lease any more.
+                // The script has buried the new token. While the server has it there, no delayed copy of the command can
+                // convert the lease.
                 let op = converting.op;
                 hold.refused = Some(new);
                 hold.converting = Some(converting);

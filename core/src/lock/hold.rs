@@ -44,7 +44,7 @@ pub(crate) struct Hold {
     pub(super) passing: Option<Duration>,
     pub(super) refill: Refill,
     pub(crate) converting: Option<Converting>,
-    /// The new token of the last convert that the server refused.
+    /// The new token of the last convert that the server refused. A delayed copy may still be carried out.
     pub(super) refused: Option<Token>,
     /// A local upgrade that waits for a fence.
     pub(super) upgrading: Option<(Caller, LeaseId)>,

@@ -28,7 +28,7 @@ impl Hash for LockTable {
     }
 }
 
-// Lookups are not inlined in WebAssembly: they are in a hundred places.
+// In WebAssembly, lookups are not inlined, because they have a hundred callers.
 impl LockTable {
     pub(crate) fn new(hasher: NameHash) -> Self {
         let (locks, reentrant) = (Table::with_hasher(hasher), Table::with_hasher(hasher));

@@ -74,7 +74,7 @@ impl Connection {
             let words = ["AUTH"].into_iter().chain(credentials.user.as_deref()).chain([credentials.password.as_str()]);
             commands.push(words.collect::<Vec<_>>());
         }
-        // Before `SELECT`, which servers in another mode refuse in words that don't name the reason.
+        // It goes before `SELECT`: a cluster's node and a Sentinel refuse that, and don't say why.
         commands.push(MODE.to_vec());
         if address.database != 0 {
             commands.push(vec!["SELECT", &database]);
@@ -86,7 +86,7 @@ impl Connection {
         for words in &commands {
             match self.input.next().await.map_err(Broken::unavailable)? {
                 Parsed::Single(Value::Text(info)) if words == MODE => check_mode(&info, address)?,
-                // This user may not ask. A node of a cluster then shows it by its answers to the scripts.
+                // This user may not ask. The answers to the scripts then show whether it is a node of a cluster.
                 Parsed::Error(_) if words == MODE => {}
                 Parsed::Error(text) if words == &["PING"] && text.starts_with("NOPERM") => {}
                 Parsed::Error(text) => return Err(handshake_error(text)),

@@ -119,7 +119,7 @@ async fn what_can_not_be_connected_to_is_told_with_the_reason() {
     work.await.unwrap();
 }
 
-/// Checks that it is `unsupported` for good, and that the message has these words and says what to use instead.
+/// Asserts that the error is `unsupported` and not retryable, and that its message has these words and an alternative.
 #[track_caller]
 fn unsupported(error: &Error, words: &[&str]) {
     assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
@@ -147,7 +147,7 @@ async fn an_address_that_asks_for_tls_is_refused_before_anything_is_sent() {
     assert_eq!(connections_so_far(&server), before + 1, "the one that asks");
 }
 
-/// How many connections the server has accepted so far. Asking is one.
+/// How many connections the server has accepted, with the one that asks.
 fn connections_so_far(server: &Server) -> i64 {
     let stats = server.cli(&["INFO", "stats"]).unwrap();
     let line =

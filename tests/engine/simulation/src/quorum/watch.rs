@@ -20,7 +20,7 @@ pub(crate) struct Belief {
 
 pub(crate) struct Watch {
     pub(crate) beliefs: Vec<Belief>,
-    /// The lease that its user is just releasing. The client may find that its end has come in that moment.
+    /// The lease whose release is being called. Its end may come in the same microsecond.
     releasing: Option<Belief>,
     /// The fences of each name, and when they were given out.
     fences: Vec<Vec<(Micros, u64)>>,
@@ -113,7 +113,7 @@ impl Watch {
         self.releasing = self.take(life, lease);
     }
 
-    /// The client has heard of the release.
+    /// The engine has taken the call.
     pub(crate) fn release_called(&mut self) {
         self.releasing = None;
     }
