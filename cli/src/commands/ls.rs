@@ -13,13 +13,13 @@ use futures_util::future::join_all;
 use leasehold::{Holder, Inspection, LockManager, redis};
 use nix::sys::signal::Signal;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::args::{Ls, Servers};
 use crate::glob::{escape, literal, matches};
 use crate::keyspace::{is_reserved, key_of, queue_pattern};
 use crate::render::{label_of, mode, object, shown, state, time};
-use crate::report::{Failure, Outcome, Output};
+use crate::report::{Failure, Outcome, Output, exit};
 use crate::servers::Node;
 use crate::signals::{Signals, status};
 use candidates::{candidates, no_scan};
@@ -29,6 +29,8 @@ use progress::Progress;
 const SCAN_COUNT: usize = 500;
 /// How many locks are inspected at once.
 const AT_ONCE: usize = 32;
+/// How long after its last output a terminal's SIGHUP may come.
+const HANGUP: Duration = Duration::from_millis(100);
 
 struct Listing<'a> {
     locks: LockManager,
@@ -53,10 +55,16 @@ pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Ou
     let locks = servers.locks().await?;
     let progress = Progress::new(output);
     let mut listing = Listing { locks, servers, arguments, output, listed: HashSet::new(), progress };
-    let outcome = tokio::select! {
+    let mut outcome = tokio::select! {
         outcome = listing.all() => outcome.map(|()| None),
         signal = signals.next() => Ok(Some(signal)),
     };
+    // A terminal that goes away refuses output a moment before its SIGHUP comes. The signal is the better report.
+    if outcome.as_ref().is_err_and(|failure| failure.exit == exit::OUTPUT)
+        && let Ok(signal) = timeout(HANGUP, signals.next()).await
+    {
+        outcome = Ok(Some(signal));
+    }
     listing.progress.clear();
     if let Some(signal) = outcome? {
         let message = format!("{signal} after {}; the list is not complete", listing.progress.seen());
