@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{Error, Failure, LossReason};
-use crate::ids::{CommandId, LeaseId, NodeId, OpId};
+use crate::ids::{CommandId, LeaseId, LeaseToken, NodeId, OpId};
 use crate::options::{AcquireOptions, Mode};
 use crate::time::Instant;
 use crate::wire::{Command, Reply};
@@ -82,6 +82,21 @@ pub enum Input<'a> {
         lease: LeaseId,
         /// When the lease ends at the latest, with [`LossReason::MaxHold`].
         until: Instant,
+    },
+    /// Stop renewing a lease. It ends by itself when it expires, with [`LossReason::Expired`], and can be extended. It has no
+    /// result, and it is ignored for a fixed lease.
+    StopRenewing {
+        /// The lease.
+        lease: LeaseId,
+    },
+    /// Ask for the token of an exclusive lease, with which another process can adopt it: see
+    /// [`AcquireOptions::adopt`]. Ends at once with [`Outcome::Exported`]. The lease is no longer handed over to other
+    /// callers of this client, and it doesn't linger.
+    Export {
+        /// The call.
+        op: OpId,
+        /// The lease.
+        lease: LeaseId,
     },
     /// Ask the server whether the caller still holds the lease. Ends with [`Outcome::Verified`].
     Verify {
@@ -241,6 +256,8 @@ pub enum Outcome {
     Converted(Grant),
     /// The number of holds on the lease.
     Held(u32),
+    /// The lease's token.
+    Exported(LeaseToken),
     /// Whether the server still has the lease. If not, it is reported as lost too.
     Verified(bool),
     /// The holders and the waiters.

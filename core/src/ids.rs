@@ -4,6 +4,9 @@ use alloc::string::String;
 use core::fmt;
 use core::hash::{BuildHasherDefault, Hash, Hasher};
 
+use crate::error::Error;
+use crate::text::Digits;
+
 /// A client's random 128-bit id. It is the only randomness that the engine gets.
 ///
 /// Draw it from the operating system's random source after the process has started. Never take it from configuration or
@@ -41,6 +44,17 @@ impl ClientId {
         text
     }
 
+    /// Reads an id from its text.
+    fn read(text: &str) -> Option<Self> {
+        let mut id = [0; 16];
+        let mut digits = text.bytes().filter(|byte| *byte != b'-').map(|byte| (byte as char).to_digit(16));
+        for byte in &mut id {
+            let (high, low) = (digits.next()??, digits.next()??);
+            *byte = u8::try_from(high << 4 | low).ok()?;
+        }
+        Some(Self(id))
+    }
+
     /// A seed for the engine's hash maps and jitter.
     pub(crate) fn seed(self) -> u64 {
         self.0.iter().fold(0, |seed, byte| seed.rotate_left(8) ^ u64::from(*byte))
@@ -65,6 +79,36 @@ impl fmt::Debug for ClientId {
 /// A token is used for one acquisition in one mode, and never again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Token(pub(crate) u64);
+
+/// A lease as another process can adopt it: see [`AcquireOptions::adopt`](crate::AcquireOptions::adopt). Its text is
+/// `<uuid>:<number>`, as on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseToken {
+    pub(crate) client: ClientId,
+    pub(crate) token: Token,
+}
+
+impl LeaseToken {
+    /// Reads a token's text.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if it is not the text of a token.
+    pub fn read(text: &str) -> Result<Self, Error> {
+        let token = text.split_once(':').and_then(|(client, number)| {
+            Some(Self { client: ClientId::read(client)?, token: Token(number.parse().ok()?) })
+        });
+        // A number can have more than one text, but the server knows one.
+        token.filter(|token| token.text() == text).ok_or_else(|| Error::InvalidOption {
+            field: "token",
+            problem: "is not the token of a lease: pass on the text that the holder's lease gave, unchanged".into(),
+        })
+    }
+
+    /// The text that [`read`](Self::read) takes.
+    pub fn text(&self) -> String {
+        [self.client.text().as_str(), ":", Digits::of(self.token.0).as_str()].concat()
+    }
+}
 
 /// A user's call. The driver chooses the number and uses each one once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

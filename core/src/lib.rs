@@ -37,7 +37,7 @@ pub use clock::Clock;
 pub use engine::Engine;
 pub use error::{Error, Failure, LossReason, Vote, Votes, shown_time};
 pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};
-pub use ids::{ByNumber, ClientId, CommandId, LeaseId, NodeId, OpId};
+pub use ids::{ByNumber, ClientId, CommandId, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, Labels, Question, check_label};
 pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Replicas, Wait};
 pub use server::{check_eviction, check_server};

@@ -1,5 +1,5 @@
--- Gives a lease a new token in the other mode. The token is new because a delayed copy of this call would otherwise
--- undo a later conversion.
+-- Gives a lease a new token: in the other mode, or in the same mode with exactly this TTL. The token is new because a
+-- delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 none, which never exists
 -- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 bury (ms, 0: no)  7 used  8 fleet
 -- Answer  converted, again, conflict, gone or taken
@@ -29,7 +29,19 @@ if not holds and not held_before then
   grant()
   return answer(absent())
 end
-if holds or held_before == mode or (mode == 'exclusive' and readers > 1) then
+if not holds and held_before == mode then
+  give_up(old)
+  hold(new, mode, ttl)
+  local size = block(wanted)
+  bury(old, bury_ms)
+  grant()
+  local reply = answer('converted', fence, size, ttl)
+  if string.match(old, '^[^:]*') ~= string.match(new, '^[^:]*') then
+    publish(old, 'revoked ' .. old .. ' ' .. KEYS[1])
+  end
+  return reply
+end
+if holds or (mode == 'exclusive' and readers > 1) then
   -- A copy of this call must not convert the lease later, when the other readers are gone.
   if not holds then
     bury(new, 60000)

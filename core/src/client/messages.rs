@@ -1,7 +1,9 @@
 //! Messages: grants and notices on the client's channel, and releases on the channel of a reentrant lock.
 
+use alloc::vec::Vec;
+
 use super::Client;
-use crate::ids::Channel;
+use crate::ids::{Channel, LockId, Token};
 use crate::lock::{Claim, LockState, keys_of};
 use crate::options::Family;
 use crate::session::{Context, Subscription};
@@ -23,14 +25,7 @@ impl Client {
                     self.with(id, |lock, cx| lock.grant_received(cx, &grant));
                 }
             }
-            Some(Message::Revoked { client, token, key }) if self.cx.client == client => {
-                let lock = [Family::Lock, Family::Reentrant].map(|family| self.locks.find(family, key));
-                for id in lock.into_iter().flatten().chain(self.lanes(key)) {
-                    self.with(id, |lock, cx| {
-                        lock.revoked(cx, token);
-                    });
-                }
-            }
+            Some(Message::Revoked { client, token, key }) if self.cx.client == client => self.revoked(token, key),
             Some(Message::Wanted { key }) => {
                 let lock = self.locks.find(Family::Lock, key);
                 for id in lock.into_iter().chain(self.lanes(key)) {
@@ -48,6 +43,26 @@ impl Client {
                 }
             }
             Some(Message::Revoked { .. }) | None => {}
+        }
+    }
+
+    /// A token of this client holds the lock no more.
+    fn revoked(&mut self, token: Token, key: &str) {
+        let lock = [Family::Lock, Family::Reentrant].map(|family| self.locks.find(family, key));
+        let adopted = self.locks.iter().filter(|lock| lock.adopts.is_some() && &*lock.name.key == key);
+        let adopted: Vec<_> = adopted.map(|lock| lock.id).collect();
+        for id in lock.into_iter().flatten().chain(self.lanes(key)).chain(adopted) {
+            self.with(id, |lock, cx| lock.revoked(cx, token));
+        }
+    }
+
+    /// A token may have taken a lease over. If that was one of this client, the server publishes nothing.
+    #[inline(never)]
+    pub(super) fn adopted(&mut self, by: LockId, token: Token) {
+        let Some(lock) = self.locks.get(by).filter(|lock| lock.wants_to_ask(token)) else { return };
+        if let Some(old) = lock.adopts.filter(|old| old.client == self.cx.id) {
+            let key = lock.name.key.clone();
+            self.revoked(old.token, &key);
         }
     }
 

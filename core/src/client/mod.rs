@@ -32,7 +32,7 @@ use crate::lock::{GiveBack, LockState, LockTable};
 use crate::options::{Config, Family, Mode};
 use crate::session::{Context, Leased, NameHash, Purpose, Queued, SentCommand, Timer};
 use crate::time::Instant;
-use crate::wire::{Answer, Command, Failed, Form, Reply};
+use crate::wire::{Answer, Command, Failed, Form, Reply, Status};
 
 /// One client's locks on one server.
 #[derive(Clone, Hash)]
@@ -247,6 +247,8 @@ impl Client {
             Input::Convert { op, lease, mode } => self.convert(Caller::User(op), lease, mode),
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
+            Input::StopRenewing { lease } => self.stop_renewing(lease),
+            Input::Export { op, lease } => self.export(Caller::User(op), lease),
             Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
             Input::Inspect { op, name } => self.inspect(Caller::User(op), name),
             Input::ForceRelease { op, name } => self.force(Caller::User(op), name),
@@ -349,6 +351,9 @@ impl Client {
     fn answered(&mut self, sent: &SentCommand, answer: &Answer) {
         match sent.purpose {
             Purpose::Acquire { lock, token } => {
+                if matches!(answer.status, Status::Converted | Status::Again) {
+                    self.adopted(lock, token);
+                }
                 self.with(lock, |lock, cx| lock.acquire_answered(cx, sent, token, answer));
             }
             Purpose::Release { token } => {

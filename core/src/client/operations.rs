@@ -5,17 +5,22 @@ use core::time::Duration;
 use super::Client;
 use super::multi::only_exclusive;
 use crate::error::{Error, Failure, LossReason};
+use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId};
 use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
 use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
-use crate::wire::Form;
+use crate::wire::{Form, Name};
 
 impl Client {
     pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
+        let options = &match options.adopt {
+            None => *options,
+            Some(_) => AcquireOptions { wait: Wait::No, linger: None, ..*options },
+        };
         let kind = match self.place(name, options) {
             Ok(kind) => kind,
             Err(error) => return self.cx.answer(op, Err(error)),
@@ -37,7 +42,7 @@ impl Client {
                 cx.close_op(op);
                 return lock.hold_again(cx, op, lease);
             }
-            if tries && lock.is_busy_for(cx, options) {
+            if tries && lock.adopts.is_none() && lock.is_busy_for(cx, options) {
                 let error = lock.busy(cx, op);
                 return cx.complete(op, Err(error));
             }
@@ -55,7 +60,13 @@ impl Client {
         if options.kind.family() == Family::Semaphore {
             return Ok(OpKind::Semaphore { key: self.semaphore_of(name)? });
         }
-        let lock = self.locks.of(&self.cx, name, options.kind.family())?;
+        let lock = match options.adopt {
+            None => self.locks.of(&self.cx, name, options.kind.family())?,
+            Some(token) => {
+                let key = Name::check(&self.cx.config.prefix, name)?;
+                self.locks.add_adopted(Name::new(key, Family::Lock, &self.cx.counter), token)
+            }
+        };
         Ok(OpKind::Acquire { lock, tries: options.wait == Wait::No })
     }
 
@@ -120,6 +131,24 @@ impl Client {
         let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(only_exclusive())) };
         self.cx.open(op, OpKind::Convert { lease: id }, None);
         self.with(lock, |lock, cx| lock.convert(cx, op, id, mode));
+    }
+
+    /// Tells a lease's token, so that another process can adopt the lease.
+    pub(super) fn export(&mut self, op: Caller, id: LeaseId) {
+        let lock = self.cx.leases.get(&id).map(|lease| lease.lock());
+        let token = match lock {
+            None => Err(Error::NotHeld),
+            Some(None) => Err(only_exclusive()),
+            Some(Some(lock)) => self.locks.get_mut(lock).map_or(Err(Error::NotHeld), |lock| lock.export(&self.cx, id)),
+        };
+        if token.is_ok() {
+            // The adopter's script notifies this client.
+            self.cx.listen();
+        }
+        self.cx.answer(op, token.map(Outcome::Exported));
+        if let Some(Some(lock)) = lock {
+            self.with(lock, |lock, cx| lock.settle(cx, None));
+        }
     }
 
     /// Closes the client: ends the waits and releases the leases.
@@ -303,6 +332,26 @@ impl crate::session::Context {
 }
 
 impl Client {
+    /// Makes a renewed lease a fixed one, which ends when its holder was told.
+    pub(super) fn stop_renewing(&mut self, id: LeaseId) {
+        let until = self.valid_until(id);
+        let (Some(lease), Some(until)) = (self.cx.leases.get_mut(&id).filter(|lease| lease.renew), until) else {
+            return;
+        };
+        lease.renew = false;
+        let lock = match &lease.of {
+            Leased::Lock(lock) => *lock,
+            Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.stop_renewing(part)),
+        };
+        lease.told = until;
+        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));
+        self.with(lock, |lock, cx| {
+            if let Some(hold) = &mut lock.hold {
+                hold.schedule_renewal(cx, lock.id);
+            }
+        });
+    }
+
     /// Moves the end of a renewed lease.
     pub(super) fn keep(&mut self, id: LeaseId, until: Instant) {
         let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };

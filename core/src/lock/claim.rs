@@ -8,10 +8,10 @@ use super::LockState;
 use super::grant::GiveBack;
 use super::hold::Validity;
 use crate::error::{Error, Failure};
-use crate::ids::{LockId, Token};
+use crate::ids::{LeaseToken, LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
 use crate::session::{
-    Acquire, AcquireMode, CommonPath, Context, InFlight, Purpose, SentCommand, Slot, Timer, covering, within,
+    Acquire, AcquireMode, CommonPath, Context, Convert, InFlight, Purpose, SentCommand, Slot, Timer, covering, within,
 };
 use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
@@ -117,6 +117,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The longest time between two polls in a mixed fleet.
 const MIXED_POLL: Duration = Duration::from_millis(250);
 
+/// The conversion that makes another client's lease one of the token that asks.
+fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
+    let Acquire { token: new, mode, ttl, block, .. } = *what;
+    // The former holder, which is not told yet, may use the fences of its block. The server cuts a greater one.
+    Convert { old, new, mode, ttl, block, bury: true, used: MOST_USED }
+}
+
+/// Greater than any fence, and a number that Lua has exactly.
+const MOST_USED: u64 = 1 << 52;
+
 impl LockState {
     /// Makes sure that a claim is in progress for the first local caller.
     pub(super) fn ask(&mut self, cx: &mut Context) {
@@ -183,13 +193,16 @@ impl LockState {
         claim.clear_timer(cx, self.id);
         let soon = if claim.joined { within::HEARTBEAT } else { within::CALL };
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
-        let command = cx.acquire_command(form, &self.name, &what);
+        let command = match self.adopts {
+            None => cx.acquire_command(form, &self.name, &what),
+            Some(old) => cx.convert_command(form, &self.name, &adoption(old, &what)),
+        };
         if form == Form::Source {
             // The server has answered the copy without the source.
             claim.sent = None;
         }
         let common = match (claim.kind, claim.mode) {
-            _ if form != Form::Entry => None,
+            _ if form != Form::Entry || self.adopts.is_some() => None,
             (Kind::Lock, Mode::Exclusive) => Some(CommonPath::Acquire),
             (Kind::Lock, Mode::Shared) => Some(CommonPath::Share),
             (Kind::Semaphore { .. }, _) => Some(CommonPath::Permit),
@@ -264,7 +277,7 @@ impl LockState {
         match answer.status {
             // The server has said since that another client holds the lock, so it has lost this grant.
             Status::Entered | Status::Again if is_old => {}
-            Status::Entered | Status::Again => {
+            Status::Entered | Status::Again | Status::Converted => {
                 let validity = Validity::new(cx, sent, answer.left.unwrap_or_default());
                 self.granted(cx, validity, answer);
             }
@@ -272,6 +285,7 @@ impl LockState {
                 self.still_busy(cx, sent, answer);
                 self.settle(cx, None);
             }
+            _ if self.adopts.is_some() => self.refuse_all(cx, &Error::NotHeld),
             // The token is buried although this client did not give it up: an operator took the lock before
             // the grant was known here.
             Status::Gone => self.ask_by_another_token(cx),

@@ -12,7 +12,7 @@ use super::grant::GiveBack;
 use super::hold::{Converting, Hold, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
-use crate::ids::{Caller, LeaseId, LockId, Token};
+use crate::ids::{Caller, LeaseId, LeaseToken, LockId, Token};
 use crate::options::{Family, Mode};
 use crate::session::{Context, Convert, InFlight, Purpose, SentCommand, Timer, within};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
@@ -23,7 +23,7 @@ fn retry_within(cx: &Context, validity: &Validity) -> Duration {
 }
 
 const OTHER_READERS: Error = Error::Conflict("other readers hold the lock: only a sole reader can upgrade");
-const UNDER_WAY: Error = Error::Conflict("the lease is already being converted: wait for that call");
+pub(super) const UNDER_WAY: Error = Error::Conflict("the lease is already being converted: wait for that call");
 
 impl LockState {
     pub(crate) fn convert(&mut self, cx: &mut Context, op: Caller, id: LeaseId, to: Mode) {
@@ -64,7 +64,7 @@ impl LockState {
         let Some(converting) = &mut hold.converting else { return };
         let ttl = cx.leases.get(&converting.lease).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl));
         let what = Convert {
-            old: hold.token,
+            old: LeaseToken { client: cx.id, token: hold.token },
             new: converting.new,
             mode: converting.to,
             ttl: ttl.unwrap_or(hold.validity.granted),

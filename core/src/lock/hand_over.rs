@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 
+use super::convert::UNDER_WAY;
 use super::hold::Admission;
 use super::{LockState, is_try};
 use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
-use crate::ids::{Caller, LeaseId};
-use crate::options::{AcquireOptions, Family, Mode, Wait};
+use crate::ids::{Caller, LeaseId, LeaseToken};
+use crate::options::{AcquireOptions, Family, Kind, Mode, Wait};
 use crate::session::{CommonPath, Context, Lease, Leased, ReleaseParams, Timer};
 
 impl LockState {
@@ -87,6 +88,20 @@ impl LockState {
         if local {
             self.ask_whether_wanted(cx);
         }
+    }
+
+    /// Tells the token of an exclusive lease. It is not handed over here any more, because another process may take it.
+    pub(crate) fn export(&mut self, cx: &Context, id: LeaseId) -> Result<LeaseToken, Error> {
+        let Some(hold) = &mut self.hold else { return Err(Error::NotHeld) };
+        let exclusive = cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Exclusive);
+        if hold.kind != Kind::Lock || hold.mode != Mode::Exclusive || !exclusive {
+            return Err(Error::Unsupported("only the lease of a mutex or of a writer can be adopted".into()));
+        }
+        if hold.converting.is_some() {
+            return Err(UNDER_WAY);
+        }
+        hold.tainted = true;
+        Ok(LeaseToken { client: cx.id, token: hold.token })
     }
 
     /// Removes a lease from its hold. True if it was there.

@@ -41,7 +41,7 @@ use core::time::Duration;
 
 use self::hold::Hold;
 use crate::error::{Error, Failure};
-use crate::ids::{Caller, LockId};
+use crate::ids::{Caller, LeaseToken, LockId};
 use crate::options::{AcquireOptions, Mode};
 use crate::session::{Context, OpKind, Subscription};
 use crate::wire::Name;
@@ -62,11 +62,14 @@ pub(crate) struct LockState {
     pub(crate) claim: Option<Claim>,
     /// The subscription to a reentrant lock's channel, while a caller waits.
     pub(crate) subscription: Subscription,
+    /// The lease of another client that the only caller takes over.
+    pub(crate) adopts: Option<LeaseToken>,
 }
 
 impl LockState {
     pub(crate) fn new(id: LockId, name: Name) -> Self {
-        Self { id, name, queue: LocalQueue::default(), hold: None, claim: None, subscription: Subscription::new() }
+        let (queue, subscription) = (LocalQueue::default(), Subscription::new());
+        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None }
     }
 
     pub(crate) fn is_idle(&self) -> bool {

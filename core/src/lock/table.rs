@@ -7,7 +7,7 @@ use core::hash::{Hash, Hasher};
 
 use super::LockState;
 use crate::error::Error;
-use crate::ids::LockId;
+use crate::ids::{LeaseToken, LockId};
 use crate::options::Family;
 use crate::session::{Context, NameHash, Table};
 use crate::wire::Name;
@@ -76,15 +76,30 @@ impl LockTable {
 
     /// Creates a machine for a name.
     pub(crate) fn add(&mut self, name: Name) -> LockId {
+        let id = self.add_beside(name.clone());
+        match name.family {
+            Family::Lock => self.locks.insert(name.key, id),
+            Family::Reentrant => self.reentrant.insert(name.key, id),
+            Family::Semaphore => None,
+        };
+        id
+    }
+
+    /// Creates a machine for a lease that is adopted. The name may have another machine, for this client's own callers.
+    pub(crate) fn add_adopted(&mut self, name: Name, token: LeaseToken) -> LockId {
+        let id = self.add_beside(name);
+        if let Some(lock) = self.get_mut(id) {
+            lock.adopts = Some(token);
+        }
+        id
+    }
+
+    /// Creates a machine that the name doesn't lead to.
+    fn add_beside(&mut self, name: Name) -> LockId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.list.push(None);
             LockId(u32::try_from(self.list.len().saturating_sub(1)).unwrap_or(u32::MAX))
         });
-        match name.family {
-            Family::Lock => self.locks.insert(name.key.clone(), id),
-            Family::Reentrant => self.reentrant.insert(name.key.clone(), id),
-            Family::Semaphore => None,
-        };
         if let Some(place) = self.list.get_mut(id.0 as usize) {
             *place = Some(Box::new(LockState::new(id, name)));
         }
@@ -94,6 +109,7 @@ impl LockTable {
     pub(crate) fn remove(&mut self, id: LockId) {
         let Some(lock) = self.list.get_mut(id.0 as usize).and_then(Option::take) else { return };
         match lock.name.family {
+            Family::Lock if lock.adopts.is_some() => None,
             Family::Lock => self.locks.remove(&lock.name.key),
             Family::Reentrant => self.reentrant.remove(&lock.name.key),
             Family::Semaphore => None,

@@ -52,6 +52,17 @@ impl Quorum {
         self.with(lock, |lock, cx, members| lock.keep(cx, members, until));
     }
 
+    pub(super) fn stop_renewing(&mut self, id: LeaseId) {
+        let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };
+        lease.renew = false;
+        let Some(lock) = lease.lock() else { return };
+        self.with(lock, |lock, cx, members| {
+            for (at, lease) in lock.ours() {
+                members.tell(at, cx.now, Input::StopRenewing { lease });
+            }
+        });
+    }
+
     /// Closes the client: ends the waits and releases the leases.
     pub(super) fn close(&mut self, op: Caller) {
         self.cx.closed = true;

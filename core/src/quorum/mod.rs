@@ -116,6 +116,8 @@ impl Quorum {
             }
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
+            Input::StopRenewing { lease } => self.stop_renewing(lease),
+            Input::Export { op, .. } => self.cx.answer(Caller::User(op), Err(not_adopted())),
             Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
             Input::Inspect { op, name } => {
                 self.ask_all(Caller::User(op), CallKind::Inspect, |op| Input::Inspect { op, name });
@@ -246,6 +248,10 @@ fn check(servers: &[&str]) -> Result<(), Error> {
         Some((_, server)) => refuse(format!("lists {server} twice: list each server once")),
         None => Ok(()),
     }
+}
+
+fn not_adopted() -> Error {
+    Error::Unsupported("leases of a quorum can't be adopted".into())
 }
 
 fn only_exclusive() -> Error {

@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::Context;
 use super::flow::{CommonPath, Queued};
 use super::unanswered::Purpose;
-use crate::ids::Token;
+use crate::ids::{LeaseToken, Token};
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
 use crate::time::millis;
@@ -66,7 +66,7 @@ pub(crate) struct Acquire {
 }
 
 pub(crate) struct Convert {
-    pub(crate) old: Token,
+    pub(crate) old: LeaseToken,
     pub(crate) new: Token,
     pub(crate) mode: Mode,
     pub(crate) ttl: Duration,
@@ -166,7 +166,7 @@ impl Context {
 
     pub(crate) fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
         let mut command = all_keys(&CONVERT, form, name);
-        self.push_token(&mut command, what.old);
+        command.push(what.old.text().as_bytes());
         self.push_token(&mut command, what.new);
         command.push(what.mode.word().as_bytes());
         command.push_number(millis(what.ttl));

@@ -54,6 +54,7 @@ pub(crate) type Table<K, V> = HashMap<K, V, NameHash>;
 #[derive(Clone, Hash)]
 pub(crate) struct Context {
     pub(crate) now: Instant,
+    pub(crate) id: ClientId,
     /// The client's id as text. Every token begins with it.
     pub(crate) client: String,
     pub(crate) config: Config,
@@ -93,6 +94,7 @@ impl Context {
         let seed = client.seed();
         Self {
             now: Instant::default(),
+            id: client,
             client: client.text(),
             outputs: VecDeque::new(),
             parts: Vec::new(),

@@ -90,7 +90,8 @@ impl FuzzedEngine {
     }
 
     fn holders_are_apart(&self, name: &str) {
-        if name == "s" {
+        // Each adopted lease had a token of its own, and this server forgets what it granted.
+        if matches!(name, "s" | "adopted") {
             return;
         }
         let modes: Vec<Mode> = self.leases.values().filter(|held| held.name == name).map(|held| held.mode).collect();

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId,
-    OpId, Owner, Replicas, Reply, Scalar, Wait,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Failure, Input, Instant, Kind, LeaseId, LeaseToken,
+    Mode, NodeId, OpId, Owner, Replicas, Reply, Scalar, Wait,
 };
 use leasehold_harness::Rng;
 
 use crate::rules::{answer, sane_answer};
 
-const NAMES: [&str; 5] = ["a", "b", "{c}d", "r", "s"];
+const NAMES: [&str; 6] = ["a", "b", "{c}d", "r", "s", "adopted"];
 const NODE: NodeId = NodeId(0);
 /// Stands for the client's own channel.
 const OWN: &str = "leasehold:";
@@ -189,9 +189,16 @@ impl FuzzedEngine {
                 timeout: Duration::from_millis(self.rng.below(900)),
             }),
             linger: self.rng.once_in(4).then(|| Duration::from_millis(self.rng.below(400))),
+            adopt: (name == "adopted").then(|| self.any_token()),
         };
         let op = self.new_op(About::Name(name));
         self.input(Input::Acquire { op, name, options: &options });
+    }
+
+    /// One of another client, or one that this client has used or will use.
+    fn any_token(&mut self) -> LeaseToken {
+        let client = if self.rng.once_in(2) { self.uuid() } else { ClientId::from_random([0xff; 16]).to_string() };
+        LeaseToken::read(&format!("{client}:{}", self.rng.below(200))).expect("a token")
     }
 
     fn a_user_does_something_to_a_lease(&mut self) {
@@ -203,9 +210,12 @@ impl FuzzedEngine {
         if self.rng.once_in(12) {
             return self.the_end_moves(LeaseId(lease));
         }
+        if self.rng.once_in(24) {
+            return self.input(Input::StopRenewing { lease: LeaseId(lease) });
+        }
         let op = self.new_op(About::Lease(lease));
         let id = LeaseId(lease);
-        match self.rng.below(12) {
+        match self.rng.below(13) {
             0..=4 => self.release(op, lease),
             5 => {
                 let ttl = Duration::from_millis(*self.rng.pick(&[1, 1_000, 40_000, u64::MAX]));
@@ -217,6 +227,7 @@ impl FuzzedEngine {
             }
             8 => self.input(Input::Hold { op, lease: id }),
             9 => self.input(Input::Verify { op, lease: id }),
+            10 => self.input(Input::Export { op, lease: id }),
             _ => {
                 self.ops.insert(op.0, About::Client);
                 let name = *self.rng.pick(&["a", "b", "}"]);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CommandId, Failure, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Owner, Replicas, Reply,
-    Scalar, Wait,
+    AcquireOptions, CommandId, Failure, Input, Instant, Kind, LeaseId, LeaseToken, Mode, NodeId, OpId, Owner, Replicas,
+    Reply, Scalar, Wait,
 };
 use serde::Deserialize;
 
@@ -38,6 +38,13 @@ pub(crate) enum Event {
         lease: u64,
         /// A time, like a step's `at`.
         until: u64,
+    },
+    StopRenewing {
+        lease: u64,
+    },
+    Export {
+        op: u64,
+        lease: u64,
     },
     Verify {
         op: u64,
@@ -101,6 +108,8 @@ pub(crate) struct Acquire {
     /// How many, and for how long to wait for them.
     replicas: Option<(u32, u64)>,
     linger: Option<u64>,
+    /// A lease's token.
+    adopt: Option<String>,
 }
 
 /// The options of an acquire, for several names.
@@ -213,6 +222,8 @@ impl Event {
             }
             Self::Hold { op, lease } => Input::Hold { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Keep { lease, until } => Input::Keep { lease: LeaseId(*lease), until: Instant::from_micros(*until) },
+            Self::StopRenewing { lease } => Input::StopRenewing { lease: LeaseId(*lease) },
+            Self::Export { op, lease } => Input::Export { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
             Self::ForceRelease { op, name } => Input::ForceRelease { op: OpId(*op), name },
@@ -262,6 +273,7 @@ impl Acquire {
             within: self.within.map(Duration::from_millis),
             replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
             linger: self.linger.map(Duration::from_millis),
+            adopt: self.adopt.as_deref().map(|token| LeaseToken::read(token).expect("a token")),
         }
     }
 }
@@ -269,8 +281,9 @@ impl Acquire {
 impl AcquireAll {
     fn options(&self) -> AcquireOptions {
         let Self { op, mode, ttl, renew, max_hold, wait, replicas, .. } = *self;
-        let (name, within, owner, permits, linger) = (String::new(), None, None, None, None);
-        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger }.options()
+        let (name, within, owner, permits, linger, adopt) = (String::new(), None, None, None, None, None);
+        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger, adopt }
+            .options()
     }
 }
 

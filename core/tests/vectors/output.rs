@@ -84,6 +84,7 @@ fn outcome(outcome: &Outcome) -> Value {
         } }),
         Outcome::Extended { valid_until } => json!({ "extended": { "valid_until": valid_until.as_micros() } }),
         Outcome::Converted(grant) => json!({ "converted": self::grant(grant) }),
+        Outcome::Exported(token) => json!({ "exported": token.text() }),
         Outcome::Held(holds) => json!({ "held": holds }),
         Outcome::Verified(holds) => json!({ "verified": holds }),
         Outcome::Inspected(inspection) => json!({ "inspected": self::inspection(inspection) }),

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use leasehold_core::Scalar;
 
-use super::text::{number_text, word};
+use super::text::{client_of, number_text, word};
 use crate::answer::{Answer, Refusal};
 use crate::keys::{Bound, Keyspace, Lifetime, Range, SetOptions};
 use crate::server::{Access, Server};
@@ -145,8 +145,7 @@ impl<'a> Call<'a> {
 
     /// Publishes on the channel of a token's client.
     pub(crate) fn publish_to(&mut self, token: &[u8], payload: &[u8]) {
-        let client = token.split(|byte| *byte == b':').next().unwrap_or_default();
-        self.publish(&[b"leasehold:", client].concat(), payload);
+        self.publish(&[b"leasehold:", client_of(token)].concat(), payload);
     }
 
     /// How many clients listen on a channel.

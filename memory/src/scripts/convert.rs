@@ -1,5 +1,5 @@
-//! Gives a lease a new token in the other mode. The token is new because a delayed copy of this call would otherwise undo
-//! a later conversion.
+//! Gives a lease a new token: in the other mode, or in the same mode with exactly this TTL. The token is new because a
+//! delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease.
 //!
 //! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, bury (ms, 0: no), used, fleet.
 //! Answers `converted`, `again`, `conflict`, `gone` or `taken`.
@@ -7,6 +7,7 @@
 use super::arguments::Arguments;
 use super::call::Call;
 use super::prelude::{EXCLUSIVE, LockState, Prelude, Said, cut};
+use super::text::client_of;
 use crate::answer::{Answer, Outcome};
 
 pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
@@ -31,7 +32,19 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         lock.grant(None)?;
         let absent = super::prelude::Kind::absent(&lock.kind);
         lock.answer(absent, Said::default())
-    } else if holds.is_some() || held_before.as_deref() == Some(mode) || mode == EXCLUSIVE && lock.kind.readers > 1 {
+    } else if holds.is_none() && held_before.as_deref() == Some(mode) {
+        lock.give_up(old)?;
+        lock.hold(new, mode, ttl)?;
+        let block = lock.block(block);
+        let value = lock.base.draw();
+        lock.bury(old, bury)?;
+        let reply = lock.grant_and_answer("converted", Said { value, block, ms: ttl })?;
+        if client_of(old) != client_of(new) {
+            let payload = [b"revoked", old, keys.name].join(&b' ');
+            lock.base.call.publish_to(old, &payload);
+        }
+        Ok(reply)
+    } else if holds.is_some() || mode == EXCLUSIVE && lock.kind.readers > 1 {
         // A copy of this call must not convert the lease later, when the other readers are gone.
         if holds.is_none() {
             lock.bury(new, 60_000)?;

@@ -100,6 +100,11 @@ pub(crate) fn is_token(holder: &[u8]) -> bool {
         && rest.split_first().is_some_and(|(colon, digits)| *colon == b':' && number(digits).is_some())
 }
 
+/// The client of one of our tokens.
+pub(crate) fn client_of(token: &[u8]) -> &[u8] {
+    token.split(|byte| *byte == b':').next().unwrap_or_default()
+}
+
 pub(crate) fn push_number(text: &mut Vec<u8>, number: i64) {
     text.extend_from_slice(number.to_string().as_bytes());
 }

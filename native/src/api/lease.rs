@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Grant, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
+use leasehold_core::{Grant, Input, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
 
 use crate::client::{Client, Operation, OperationFuture, unexpected_outcome};
 use crate::errors::Error;
@@ -170,6 +170,31 @@ impl Lease {
                 let holding = self.holding.nested(&name, at_grant.0.get());
                 Ok(Self { client, id: self.id, name, at_grant, fences, released: false, holding })
             }
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+
+    /// Stops the renewals. The lease then ends when [`remaining`](Self::remaining) is over, is lost with
+    /// [`LossReason::Expired`], and can be [extended](Self::extend). A fixed lease stays as it is. No I/O.
+    pub fn stop_renewing(&self) {
+        self.client.shared.handle(Input::StopRenewing { lease: self.id });
+    }
+
+    /// The lease's token, with which another process can take the lease over: see [`Lock::adopt`](crate::Lock::adopt).
+    /// No I/O.
+    ///
+    /// From now on, this process hands the lease over to no other caller, and it does not
+    /// [linger](crate::Lock::linger). Once another process has adopted it, it is lost here, with
+    /// [`LossReason::Revoked`] or [`Taken`](LossReason::Taken). A conversion gives the lease a new token.
+    ///
+    /// Whoever has the token can take the lease. So treat it like a password.
+    ///
+    /// # Errors
+    /// `unsupported` for any lease but that of a mutex or of a writer, and in a quorum. `not-held`, `closed`; `conflict`
+    /// during a conversion.
+    pub fn token(&self) -> Result<String, Error> {
+        match self.client.execute_now(&Operation::Export { lease: self.id }, &self.name)? {
+            Outcome::Exported(token) => Ok(token.text()),
             other => Err(unexpected_outcome(&other, &self.name)),
         }
     }

@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Kind, Mode, Outcome, Replicas, Wait, check_label};
+use leasehold_core::{AcquireOptions, Kind, LeaseToken, Mode, Outcome, Replicas, Wait, check_label};
 use tracing::{Instrument, Span};
 
 use super::lease::{Fence, Lease};
@@ -199,6 +199,44 @@ impl Lock {
             Err(Error::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Takes over a lease that another process holds. `token` is what its [`Lease::token`] returned.
+    ///
+    /// The lease gets a new fencing token, so a resource that checks fences refuses later writes of the former holder.
+    /// The former holder's lease is lost. This one is renewed, extended, converted and released like any other.
+    ///
+    /// ```no_run
+    /// # async fn f(locks: leasehold::LockManager, more_locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// // The process that accepts the job
+    /// let lease = locks.mutex("invoice:42").acquire().await?;
+    /// let token = lease.token()?;
+    /// lease.stop_renewing(); // it ends after its TTL, unless a worker adopts it
+    ///
+    /// // The process that does the job
+    /// let lease = more_locks.mutex("invoice:42").adopt(&token).await?;
+    /// lease.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It ends within one response timeout. The options of the lock apply, except `wait` and `linger`.
+    ///
+    /// # Cancel safety
+    /// If you drop the future, the lease is released in the background if this process has already taken it. Otherwise
+    /// its holder keeps it.
+    ///
+    /// # Errors
+    /// - `not-held`: the lease has ended, it was converted, or another process has adopted it.
+    /// - `invalid-option` with the field `token`: the text is not a token.
+    /// - `unsupported`: only the lease of a mutex or of a writer can be adopted, and not in a quorum.
+    /// - `unreachable`: no server answered in time. The former holder may have lost the lease.
+    /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
+    pub async fn adopt(&self, token: &str) -> Result<Lease, Error> {
+        let token = LeaseToken::read(token).map_err(|error| Error::from_engine(error, Some(&self.lock.name), None))?;
+        let mut lock = self.clone();
+        lock.options.adopt = Some(token);
+        lock.acquire_with(Wait::No).await
     }
 
     /// Acquires the lock, runs `work`, and releases the lock, even if the work fails.

@@ -64,6 +64,9 @@ pub(crate) enum Operation<'a> {
     Hold {
         lease: LeaseId,
     },
+    Export {
+        lease: LeaseId,
+    },
     Verify {
         lease: LeaseId,
     },
@@ -104,6 +107,7 @@ impl Operation<'_> {
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
             Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
             Self::Hold { lease } => Input::Hold { op, lease },
+            Self::Export { lease } => Input::Export { op, lease },
             Self::Verify { lease } => Input::Verify { op, lease },
             Self::Inspect { name, .. } => Input::Inspect { op, name },
             Self::ForceRelease { name } => Input::ForceRelease { op, name },

@@ -205,7 +205,7 @@ impl Shared {
     }
 
     /// Passes an input to the engine, outside the driver's loop.
-    pub(super) fn handle(&self, input: Input<'_>) {
+    pub(crate) fn handle(&self, input: Input<'_>) {
         self.with_state(|state, now, _| state.handle(now, input));
     }
 

@@ -129,6 +129,19 @@ impl Lease {
         Ok(Self::new(Arc::clone(&self.background), self.inner.nested()?))
     }
 
+    /// Stops the renewals: see [`Lease::stop_renewing`](crate::Lease::stop_renewing).
+    pub fn stop_renewing(&self) {
+        self.inner.stop_renewing();
+    }
+
+    /// The lease's token, with which another process can take the lease over: see [`Lease::token`](crate::Lease::token).
+    ///
+    /// # Errors
+    /// As the async method.
+    pub fn token(&self) -> Result<String, Error> {
+        self.inner.token()
+    }
+
     /// How many holds this lease has.
     pub fn hold_count(&self) -> u32 {
         self.inner.hold_count()

@@ -76,6 +76,15 @@ impl Lock {
         Ok(lease.map(|lease| Lease::new(Arc::clone(&self.background), lease)))
     }
 
+    /// Takes over a lease that another process holds: see [`Lock::adopt`](crate::Lock::adopt).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn adopt(&self, token: &str) -> Result<Lease, Error> {
+        let lease = self.background.block_on(self.inner.adopt(token))??;
+        Ok(Lease::new(Arc::clone(&self.background), lease))
+    }
+
     /// Acquires the lock, runs `work`, and releases the lock, even if the work fails or panics.
     ///
     /// If the lease is lost or the manager is closed, the call fails with `lost` or `closed`, but only after the work has

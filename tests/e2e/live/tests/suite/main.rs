@@ -1,6 +1,7 @@
 //! What users rely on, on real servers.
 
 mod acl;
+mod adopting;
 mod bad_input;
 mod blocking;
 mod breaks;

@@ -128,13 +128,3 @@ fn a_convert_without_a_lease_says_whether_another_client_holds_the_lock() {
     lock.wait(&token(2, 1), EXCLUSIVE);
     assert_eq!(lock.convert(&token(1, 1), &token(1, 2), SHARED).status, "taken");
 }
-
-#[test]
-fn a_convert_into_the_mode_that_is_held_conflicts() {
-    for mode in [EXCLUSIVE, SHARED] {
-        let mut lock = model_lock();
-        lock.wait(&token(1, 1), mode);
-        assert_eq!(lock.convert(&token(1, 1), &token(1, 2), mode).status, "conflict");
-        assert_eq!(lock.renew(&token(1, 1), mode, 30_000).status, "renewed");
-    }
-}

@@ -1,6 +1,7 @@
 //! The promises of the scripts, one test each, on the model: real Lua 5.1, and a clock that the test moves.
 
 mod acquire;
+mod adopt;
 mod batch;
 #[path = "../common/mod.rs"]
 mod common;
