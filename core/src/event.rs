@@ -36,6 +36,21 @@ pub enum Input<'a> {
         /// Refuse names that no single script can take, with [`Error::CrossSlot`]. A try then succeeds or fails at one moment.
         one_script: bool,
     },
+    /// Take over a lease whose holder may be another process. Ends with [`Outcome::Acquired`], with a new fence. The former
+    /// holder loses the lease, with [`LossReason::Revoked`] once it learns of it.
+    ///
+    /// Fails with [`Error::NotHeld`] if the lease has ended or was adopted already. Only for mutexes and writers, and
+    /// not with a quorum.
+    Adopt {
+        /// The call.
+        op: OpId,
+        /// The lock's name, without the prefix.
+        name: &'a str,
+        /// The lease, from [`Outcome::Exported`].
+        token: LeaseToken,
+        /// The options. The call doesn't wait and the lease doesn't linger, whatever they say.
+        options: &'a AcquireOptions,
+    },
     /// Cancel an acquire, which then fails with [`Error::Cancelled`]. Ignored if the acquire has ended.
     Cancel {
         /// The acquire to cancel.
@@ -89,8 +104,7 @@ pub enum Input<'a> {
         /// The lease.
         lease: LeaseId,
     },
-    /// Ask for the token of an exclusive lease, with which another process can adopt it: see
-    /// [`AcquireOptions::adopt`]. Ends at once with [`Outcome::Exported`]. The lease is no longer handed over to other
+    /// Ask for the token of an exclusive lease, for [`Input::Adopt`]. Ends at once with [`Outcome::Exported`]. The lease is no longer handed over to other
     /// callers of this client, and it doesn't linger.
     Export {
         /// The call.

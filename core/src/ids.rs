@@ -80,7 +80,7 @@ impl fmt::Debug for ClientId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Token(pub(crate) u64);
 
-/// A lease as another process can adopt it: see [`AcquireOptions::adopt`](crate::AcquireOptions::adopt). Its text is
+/// A lease as another process can adopt it: see [`Input::Adopt`](crate::Input::Adopt). Its text is
 /// `<uuid>:<number>`, as on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseToken {

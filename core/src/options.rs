@@ -4,7 +4,6 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::error::Error;
-use crate::ids::LeaseToken;
 use crate::text::Digits;
 use crate::time::millis;
 
@@ -102,12 +101,6 @@ pub struct AcquireOptions {
     /// Only for mutexes and read-write locks, on connections that carry messages, and not with
     /// [`Config::mixed_fleet`].
     pub linger: Option<Duration>,
-    /// Take this lease over from its holder, which may be another process, instead of waiting for the lock. The lease gets
-    /// a new fence. Its former holder loses it, with [`LossReason::Revoked`](crate::LossReason::Revoked) once it learns
-    /// of it. Fails with [`Error::NotHeld`] if the lease has ended or was adopted already. Default: none. Only for
-    /// mutexes and writers, and not with a quorum. `wait` and `linger` don't count. See
-    /// [`Input::Export`](crate::Input::Export).
-    pub adopt: Option<LeaseToken>,
 }
 
 /// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
@@ -132,7 +125,6 @@ impl Default for AcquireOptions {
             within: None,
             replicas: None,
             linger: None,
-            adopt: None,
         }
     }
 }
@@ -247,9 +239,6 @@ impl AcquireOptions {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_ttl(self.ttl)?;
         self.kind.check(self.mode)?;
-        if self.adopt.is_some() && (self.kind != Kind::Lock || self.mode != Mode::Exclusive) {
-            return Err(Error::Unsupported("only the lease of a mutex or of a writer can be adopted".into()));
-        }
         if let Some(most) = self.max_hold {
             within("max_hold", most, (Duration::from_millis(10), MONTH), "10 ms to 30 days")?;
             if !self.renew {

@@ -242,6 +242,7 @@ impl Client {
             Input::AcquireAll { op, names, options, one_script } => {
                 self.acquire_all(Caller::User(op), names, options, one_script);
             }
+            Input::Adopt { op, name, token, options } => self.adopt(Caller::User(op), name, token, options),
             Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
             Input::Convert { op, lease, mode } => self.convert(Caller::User(op), lease, mode),

@@ -6,8 +6,9 @@ use super::Client;
 use super::multi::only_exclusive;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
-use crate::ids::{Caller, Channel, LeaseId};
-use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl};
+use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
+use crate::lock::only_adoptable;
+use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl};
 use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
 use crate::wire::{Form, Name};
@@ -17,10 +18,6 @@ impl Client {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
-        let options = &match options.adopt {
-            None => *options,
-            Some(_) => AcquireOptions { wait: Wait::No, linger: None, ..*options },
-        };
         let kind = match self.place(name, options) {
             Ok(kind) => kind,
             Err(error) => return self.cx.answer(op, Err(error)),
@@ -42,7 +39,7 @@ impl Client {
                 cx.close_op(op);
                 return lock.hold_again(cx, op, lease);
             }
-            if tries && lock.adopts.is_none() && lock.is_busy_for(cx, options) {
+            if tries && lock.is_busy_for(cx, options) {
                 let error = lock.busy(cx, op);
                 return cx.complete(op, Err(error));
             }
@@ -60,14 +57,35 @@ impl Client {
         if options.kind.family() == Family::Semaphore {
             return Ok(OpKind::Semaphore { key: self.semaphore_of(name)? });
         }
-        let lock = match options.adopt {
-            None => self.locks.of(&self.cx, name, options.kind.family())?,
-            Some(token) => {
-                let key = Name::check(&self.cx.config.prefix, name)?;
-                self.locks.add_adopted(Name::new(key, Family::Lock, &self.cx.counter), token)
-            }
-        };
+        let lock = self.locks.of(&self.cx, name, options.kind.family())?;
         Ok(OpKind::Acquire { lock, tries: options.wait == Wait::No })
+    }
+
+    /// Takes over a lease, at a machine of its own: the name may have callers here that want another lease.
+    pub(super) fn adopt(&mut self, op: Caller, name: &str, token: LeaseToken, options: &AcquireOptions) {
+        let options = AcquireOptions { wait: Wait::No, linger: None, ..*options };
+        let lock = match self.adoptable(name, &options) {
+            Ok(name) => self.locks.add_adopted(name, token),
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        self.cx.open(op, OpKind::Acquire { lock, tries: true }, self.cx.patience_of(&options));
+        self.cx.bound(op, &options);
+        self.with(lock, |lock, cx| {
+            lock.queue.push(op, options);
+            lock.settle(cx, None);
+        });
+    }
+
+    fn adoptable(&self, name: &str, options: &AcquireOptions) -> Result<Name, Error> {
+        if self.cx.closed {
+            return Err(Error::Closed);
+        }
+        options.check()?;
+        if options.kind != Kind::Lock || options.mode != Mode::Exclusive {
+            return Err(only_adoptable());
+        }
+        let key = Name::check(&self.cx.config.prefix, name)?;
+        Ok(Name::new(key, Family::Lock, &self.cx.counter))
     }
 
     /// Ends a wait.

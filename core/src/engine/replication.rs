@@ -279,7 +279,9 @@ impl ReplicatedAcquire {
 /// The replicas that an acquire waits for.
 fn wanted_replicas(input: &Input<'_>) -> Option<(OpId, Replicas)> {
     match input {
-        Input::Acquire { op, options, .. } | Input::AcquireAll { op, options, .. } => Some((*op, options.replicas?)),
+        Input::Acquire { op, options, .. }
+        | Input::Adopt { op, options, .. }
+        | Input::AcquireAll { op, options, .. } => Some((*op, options.replicas?)),
         _ => None,
     }
 }

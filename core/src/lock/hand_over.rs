@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::convert::UNDER_WAY;
 use super::hold::Admission;
-use super::{LockState, is_try};
+use super::{LockState, is_try, only_adoptable};
 use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken};
@@ -95,7 +95,7 @@ impl LockState {
         let Some(hold) = &mut self.hold else { return Err(Error::NotHeld) };
         let exclusive = cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Exclusive);
         if hold.kind != Kind::Lock || hold.mode != Mode::Exclusive || !exclusive {
-            return Err(Error::Unsupported("only the lease of a mutex or of a writer can be adopted".into()));
+            return Err(only_adoptable());
         }
         if hold.converting.is_some() {
             return Err(UNDER_WAY);

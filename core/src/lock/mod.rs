@@ -109,6 +109,11 @@ impl LockState {
     }
 }
 
+/// The error for other kinds of leases.
+pub(crate) fn only_adoptable() -> Error {
+    Error::Unsupported("only the lease of a mutex or of a writer can be adopted".into())
+}
+
 pub(crate) fn waited(cx: &Context, op: Caller) -> Duration {
     cx.ops.get(&op).map(|op| cx.now.since(op.since)).unwrap_or_default()
 }

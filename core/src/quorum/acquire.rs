@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::lock::{MemberState, QuorumLock, Raise, Stage, clear, denied};
 use super::members::{Members, Task};
 use super::place::Place;
-use super::{Quorum, not_adopted, only_exclusive};
+use super::{Quorum, only_exclusive};
 use crate::error::{Error, Failure, Votes};
 use crate::event::{Grant, Input, Outcome};
 use crate::ids::{Caller, OpId};
@@ -34,9 +34,6 @@ impl Quorum {
         }
         if options.mode != Mode::Exclusive || options.kind != Kind::Lock {
             return self.cx.answer(op, Err(only_exclusive()));
-        }
-        if options.adopt.is_some() {
-            return self.cx.answer(op, Err(not_adopted()));
         }
         if options.linger.is_some() {
             return self.cx.answer(op, Err(Error::Unsupported("locks of a quorum don't linger".into())));

@@ -117,7 +117,7 @@ impl Quorum {
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
             Input::StopRenewing { lease } => self.stop_renewing(lease),
-            Input::Export { op, .. } => self.cx.answer(Caller::User(op), Err(not_adopted())),
+            Input::Adopt { op, .. } | Input::Export { op, .. } => self.cx.answer(Caller::User(op), Err(not_adopted())),
             Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
             Input::Inspect { op, name } => {
                 self.ask_all(Caller::User(op), CallKind::Inspect, |op| Input::Inspect { op, name });

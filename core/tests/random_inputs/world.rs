@@ -189,9 +189,12 @@ impl FuzzedEngine {
                 timeout: Duration::from_millis(self.rng.below(900)),
             }),
             linger: self.rng.once_in(4).then(|| Duration::from_millis(self.rng.below(400))),
-            adopt: (name == "adopted").then(|| self.any_token()),
         };
         let op = self.new_op(About::Name(name));
+        if name == "adopted" {
+            let token = self.any_token();
+            return self.input(Input::Adopt { op, name, token, options: &options });
+        }
         self.input(Input::Acquire { op, name, options: &options });
     }
 

@@ -31,6 +31,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Input::Acquire { .. } => "acquire",
             Input::AcquireAll { .. } => "acquire-all",
             Input::DedicatedReply { .. } => "dedicated-reply",
+            Input::Adopt { .. } => "adopt",
             Input::Cancel { .. } => "cancel",
             Input::Release { .. } => "release",
             Input::Extend { .. } => "extend",

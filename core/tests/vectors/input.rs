@@ -12,6 +12,10 @@ use serde::Deserialize;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Event {
     Acquire(Acquire),
+    Adopt {
+        token: String,
+        acquire: Acquire,
+    },
     AcquireAll(AcquireAll),
     Cancel {
         op: u64,
@@ -108,8 +112,6 @@ pub(crate) struct Acquire {
     /// How many, and for how long to wait for them.
     replicas: Option<(u32, u64)>,
     linger: Option<u64>,
-    /// A lease's token.
-    adopt: Option<String>,
 }
 
 /// The options of an acquire, for several names.
@@ -201,6 +203,11 @@ impl Event {
             let (op, options) = (OpId(acquire.op), acquire.options());
             return take(Input::Acquire { op, name: &acquire.name, options: &options });
         }
+        if let Self::Adopt { token, acquire } = self {
+            let (op, options) = (OpId(acquire.op), acquire.options());
+            let token = LeaseToken::read(token).expect("a token");
+            return take(Input::Adopt { op, name: &acquire.name, token, options: &options });
+        }
         if let Self::AcquireAll(all) = self {
             let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
             let (op, options) = (OpId(all.op), all.options());
@@ -211,7 +218,7 @@ impl Event {
 
     fn input(&self) -> Input<'_> {
         match self {
-            Self::Acquire(_) | Self::AcquireAll(_) => unreachable!("handled above"),
+            Self::Acquire(_) | Self::Adopt { .. } | Self::AcquireAll(_) => unreachable!("handled above"),
             Self::Cancel { op } => Input::Cancel { op: OpId(*op) },
             Self::Release { op, lease } => Input::Release { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Extend { op, lease, ttl } => {
@@ -273,7 +280,6 @@ impl Acquire {
             within: self.within.map(Duration::from_millis),
             replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
             linger: self.linger.map(Duration::from_millis),
-            adopt: self.adopt.as_deref().map(|token| LeaseToken::read(token).expect("a token")),
         }
     }
 }
@@ -281,9 +287,8 @@ impl Acquire {
 impl AcquireAll {
     fn options(&self) -> AcquireOptions {
         let Self { op, mode, ttl, renew, max_hold, wait, replicas, .. } = *self;
-        let (name, within, owner, permits, linger, adopt) = (String::new(), None, None, None, None, None);
-        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger, adopt }
-            .options()
+        let (name, within, owner, permits, linger) = (String::new(), None, None, None, None);
+        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger }.options()
     }
 }
 

@@ -181,7 +181,7 @@ impl Lock {
     /// - `cross-slot`: see [`one_script`](Self::one_script).
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn acquire(&self) -> Result<Lease, Error> {
-        self.acquire_with(self.options.wait).await
+        self.acquire_with(self.options.wait, None).await
     }
 
     /// Takes the lock if it is free. Returns `None` if another client holds it or waits for it.
@@ -194,7 +194,7 @@ impl Lock {
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
-        match self.acquire_with(Wait::No).await {
+        match self.acquire_with(Wait::No, None).await {
             Ok(lease) => Ok(Some(lease)),
             Err(Error::Busy { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -234,9 +234,7 @@ impl Lock {
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn adopt(&self, token: &str) -> Result<Lease, Error> {
         let token = LeaseToken::read(token).map_err(|error| Error::from_engine(error, Some(&self.lock.name), None))?;
-        let mut lock = self.clone();
-        lock.options.adopt = Some(token);
-        lock.acquire_with(Wait::No).await
+        self.acquire_with(Wait::No, Some(token)).await
     }
 
     /// Acquires the lock, runs `work`, and releases the lock, even if the work fails.
@@ -279,13 +277,19 @@ impl Lock {
     }
 
     /// This function is not `async`, so that the future keeps no second copy of the options. A task that waits stays small.
-    fn acquire_with(&self, wait: Wait) -> impl Future<Output = Result<Lease, Error>> + Send {
+    fn acquire_with(&self, wait: Wait, adopt: Option<LeaseToken>) -> impl Future<Output = Result<Lease, Error>> + Send {
         let mode = ModeLabel::of(&self.options, self.several.is_some());
-        self.acquire_in_span(wait, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
+        self.acquire_in_span(wait, adopt, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
     }
 
     /// `caller` is the span that the lease's span will be a child of.
-    async fn acquire_in_span(&self, wait: Wait, mode: ModeLabel, caller: Span) -> Result<Lease, Error> {
+    async fn acquire_in_span(
+        &self,
+        wait: Wait,
+        adopt: Option<LeaseToken>,
+        mode: ModeLabel,
+        caller: Span,
+    ) -> Result<Lease, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         let acquiring = Acquiring::begin(mode);
@@ -305,9 +309,13 @@ impl Lock {
             return Err(error);
         }
         let options = AcquireOptions { wait, ..self.options };
-        let outcome = match &self.several {
-            Some(several) => Box::pin(self.execute_several(several, &options)).await,
-            None => {
+        let outcome = match (&self.several, adopt) {
+            (Some(several), _) => Box::pin(self.execute_several(several, &options)).await,
+            (None, Some(token)) => {
+                let operation = Operation::Adopt { lock: &self.lock, token, options: &options };
+                self.client.execute(operation, Some(&self.lock.name)).await
+            }
+            (None, None) => {
                 let operation = Operation::Acquire { lock: &self.lock, options: &options };
                 self.client.execute(operation, Some(&self.lock.name)).await
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, Mode, OpId, Outcome, ReleaseOutcome};
+use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, LeaseToken, Mode, OpId, Outcome, ReleaseOutcome};
 
 use super::shared::Shared;
 use super::state::OperationResult;
@@ -42,6 +42,11 @@ impl Named {
 pub(crate) enum Operation<'a> {
     Acquire {
         lock: &'a Named,
+        options: &'a AcquireOptions,
+    },
+    Adopt {
+        lock: &'a Named,
+        token: LeaseToken,
         options: &'a AcquireOptions,
     },
     AcquireAll {
@@ -85,7 +90,7 @@ impl Operation<'_> {
     /// The lock to acquire. None for other operations.
     pub(super) fn lock(&self) -> Option<Named> {
         match *self {
-            Self::Acquire { lock, .. } | Self::AcquireAll { lock, .. } => Some(lock.clone()),
+            Self::Acquire { lock, .. } | Self::Adopt { lock, .. } | Self::AcquireAll { lock, .. } => Some(lock.clone()),
             _ => None,
         }
     }
@@ -102,6 +107,7 @@ impl Operation<'_> {
     pub(super) fn input(&self, op: OpId) -> Input<'_> {
         match *self {
             Self::Acquire { lock, options } => Input::Acquire { op, name: &lock.name, options },
+            Self::Adopt { lock, token, options } => Input::Adopt { op, name: &lock.name, token, options },
             Self::AcquireAll { names, options, one_script, .. } => Input::AcquireAll { op, names, options, one_script },
             Self::Release { lease } => Input::Release { op, lease },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },

@@ -36,9 +36,6 @@ impl Client {
         if options.mode == Mode::Shared || options.kind.family() != Family::Lock {
             return Err(only_exclusive());
         }
-        if options.adopt.is_some() {
-            return Err(Error::Unsupported("a lease of several names can't be adopted".into()));
-        }
         if options.linger.is_some() {
             return Err(Error::Unsupported("locks on several names don't linger".into()));
         }
