@@ -65,6 +65,8 @@ codes! {
         /// op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
         /// names.
         AcquireAll,
+        /// As for `acquire`, and channelLength; the lease's token and the name.
+        Adopt,
         /// op.
         Cancel,
         /// op, lease.
@@ -75,6 +77,10 @@ codes! {
         Convert,
         /// op, lease.
         Hold,
+        /// op, lease.
+        Export,
+        /// lease.
+        StopRenewing,
         /// op, lease.
         Verify,
         /// op; the name.
@@ -143,7 +149,7 @@ codes! {
         Array,
         /// The kind of a failure.
         Failure,
-        /// The length of the channel's name, which another text follows.
+        /// The length of the channel's name or of the token, which another text follows.
         ChannelLength,
         /// From here on, the options of the client: see `Config`.
         LocalHandoffs,
@@ -196,6 +202,8 @@ codes! {
         Extended,
         /// As for `acquired`.
         Converted,
+        /// op, token".
+        Exported,
         /// op, holds.
         Held,
         /// op, held.
@@ -348,7 +356,7 @@ mod typescript {
             assert_eq!(kind.number(), f64::from(u8::try_from(position).unwrap()));
             assert_eq!(InputKind::read(kind.number()), Some(*kind));
         }
-        for bad in [-1.0, 0.5, 19.0, 256.0, ABSENT] {
+        for bad in [-1.0, 0.5, 22.0, 256.0, ABSENT] {
             assert_eq!(InputKind::read(bad), None, "{bad}");
         }
     }

@@ -1,7 +1,7 @@
 //! The exported engine.
 
 use alloc::string::String;
-use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, NodeId};
+use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, LeaseToken, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::codes::{Code, InputField, InputKind};
@@ -108,11 +108,18 @@ impl Engine {
                 let one_script = record.flag(InputField::OneScript);
                 Input::AcquireAll { op: record.op()?, names: &names, options: &record.options()?, one_script }
             }
+            InputKind::Adopt => {
+                let (token, name) = record.channel(text)?;
+                let token = LeaseToken::read(token).ok()?;
+                Input::Adopt { op: record.op()?, name, token, options: &record.options()? }
+            }
             InputKind::Cancel => Input::Cancel { op: record.op()? },
             InputKind::Release => Input::Release { op: record.op()?, lease: record.lease()? },
             InputKind::Extend => Input::Extend { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
             InputKind::Convert => Input::Convert { op: record.op()?, lease: record.lease()?, mode: record.mode() },
             InputKind::Hold => Input::Hold { op: record.op()?, lease: record.lease()? },
+            InputKind::Export => Input::Export { op: record.op()?, lease: record.lease()? },
+            InputKind::StopRenewing => Input::StopRenewing { lease: record.lease()? },
             InputKind::Verify => Input::Verify { op: record.op()?, lease: record.lease()? },
             InputKind::Inspect => Input::Inspect { op: record.op()?, name: text },
             InputKind::ForceRelease => Input::ForceRelease { op: record.op()?, name: text },

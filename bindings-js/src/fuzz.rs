@@ -156,6 +156,10 @@ impl<'a> Reading<'a> {
             OutputKind::Subscribe | OutputKind::Unsubscribe => {
                 self.text();
             }
+            OutputKind::Exported => {
+                self.number();
+                self.text();
+            }
             OutputKind::Lost | OutputKind::Released | OutputKind::Extended | OutputKind::Held => {
                 self.numbers::<2>();
             }

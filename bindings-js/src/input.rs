@@ -103,7 +103,7 @@ impl InputRecord {
         Some(failure::read(FailureKind::read(self.number(InputField::Failure))?, text))
     }
 
-    /// A channel, and the text that follows it.
+    /// A channel or a token, and the text that follows it.
     pub(crate) fn channel<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
         let mut texts = Texts::new(text);
         Some((texts.take(self.number(InputField::ChannelLength))?, texts.rest()))

@@ -116,6 +116,10 @@ impl OutputWriter {
             }
             Outcome::Extended { valid_until } => self.outcome_number(OutputKind::Extended, op, moment(*valid_until)),
             Outcome::Converted(grant) => self.grant(OutputKind::Converted, op, grant),
+            Outcome::Exported(token) => {
+                self.push(&[OutputKind::Exported.number(), op]);
+                self.text(&token.text());
+            }
             Outcome::Held(holds) => self.outcome_number(OutputKind::Held, op, (*holds).into()),
             Outcome::Verified(held) => self.outcome_number(OutputKind::Verified, op, flag(*held)),
             Outcome::Inspected(inspection) => self.inspection(op, inspection),

@@ -127,6 +127,30 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
+   * Stops the renewals. The lease then ends when `remaining` is over, is lost with `expired`, and can be extended. A lease that
+   * is not renewed stays as it is. It does no I/O.
+   */
+  stopRenewing(): void {
+    if (this.#released === undefined) this.#client.stopRenewing(this.#state);
+  }
+
+  /**
+   * The lease's token, with which another process can take the lease over: see {@link Lock.adopt}. It does no I/O.
+   *
+   * From now on, this manager hands the lease over to no other caller, and it does not linger. Once another process has
+   * adopted it, it is lost here, with `revoked` or `taken`. A conversion gives the lease a new token.
+   *
+   * Whoever has the token can take the lease.
+   *
+   * @throws `unsupported` for any lease but that of a mutex or of a writer, and in a quorum. `not-held`, `closed`; `conflict`
+   * during a conversion.
+   */
+  token(): string {
+    this.#assertNotReleased();
+    return this.#client.tokenOf(this.#state);
+  }
+
+  /**
    * Asks the server whether the lease is still there. If it resolves to `false`, the lease is lost or was released.
    *
    * @throws `unreachable`, `auth`, `closed` (as rejections).

@@ -2,7 +2,7 @@
 
 import type { Client } from '../client/index.js';
 import { type AcquireSettings, type LockSpec, type Mode, PLAIN } from '../engine/index.js';
-import { InvalidOptionError, isLeaseholdError, LostError } from '../support/errors.js';
+import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
@@ -10,7 +10,7 @@ import { type Lease, openLease } from './lease.js';
 import {
   type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
 } from './options.js';
-import { readName } from './validate.js';
+import { readName, readToken } from './validate.js';
 
 /**
  * A lock's name, mode and options. Making one sends nothing. You can keep it and acquire it as often as you like, also
@@ -83,6 +83,37 @@ export class Lock {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;
     }
+  }
+
+  /**
+   * Takes over a lease that another process holds. `token` is what {@link Lease.token} returned there.
+   *
+   * The lease gets a new fence, so a resource that checks fences refuses later writes of the former holder. The former holder's
+   * lease is lost. This one is renewed, extended, converted and released like any other. The options apply, except `wait` and
+   * `linger`: it ends within one `responseTimeout`. If the signal aborts, the lease is released if this process has already taken
+   * it; else its holder keeps it.
+   *
+   * @throws `not-held` if the lease has ended, if it was converted, or if another process has adopted it. `invalid-option` with
+   * the field `token` for a text that is no token. `unsupported` for any lock but a mutex and a writer, and in a quorum.
+   * `unreachable` if no server answered in time: the former holder may have lost the lease. `wrong-kind`, `auth`, `server`,
+   * `closed`, and `signal.reason` (all as rejections).
+   *
+   * @example
+   * ```ts
+   * // The process that accepts the job
+   * const lease = await locks.mutex('invoice:42').acquire();
+   * await queue.send({ invoice: 42, token: lease.token() });
+   * lease.stopRenewing(); // it ends after its TTL, unless a worker adopts it
+   *
+   * // The process that does the job
+   * await using adopted = await locks.mutex('invoice:42').adopt(message.token);
+   * ```
+   */
+  async adopt(token: string, options?: AcquireOptions): Promise<Lease> {
+    const { settings, signal } = readAcquireOptions(options, this.#settings);
+    const read = readToken(token);
+    if (this.#spec.kind.type === 'multi') throw new UnsupportedError("a lease of several names can't be adopted", { lockName: this.name });
+    return await this.#client.acquire(this.#spec, settings, signal, openLease, read);
   }
 
   /**

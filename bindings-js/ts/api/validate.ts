@@ -44,6 +44,16 @@ export function readLabel(value: unknown): string {
   return label;
 }
 
+/** `<uuid>:<number>`, as the engine writes it. */
+const TOKEN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}:(?:0|[1-9]\d{0,18})$/;
+
+/** Checks a lease's token.  */
+export function readToken(value: unknown): string {
+  const token = readString('token', value);
+  if (!TOKEN.test(token)) throw new InvalidOptionError('token', "is not the token of a lease: pass on the text that the holder's `token()` gave, unchanged");
+  return token;
+}
+
 export function readBoolean(field: string, value: unknown): boolean {
   if (typeof value !== 'boolean') throw new InvalidOptionError(field, `is ${formatValue(value)}: give true or false`);
   return value;

@@ -98,13 +98,14 @@ export class Client {
 
   /**
    * Takes a lock. Resolves to the handle that `open` makes for the lease. If the signal aborts during the wait, the promise
-   * rejects with the signal's reason.
+   * rejects with the signal's reason. With a `token`, it takes this lease over and does not wait.
    */
   acquire<Handle>(
     lock: LockSpec,
     settings: AcquireSettings,
     signal: AbortSignal | undefined,
     open: (client: this, lease: LeaseState) => Handle,
+    token?: string,
   ): Promise<Handle> {
     const { name } = lock;
     const attempt: Attempt = { id: ++this.#lastAcquire, lock, began: undefined };
@@ -121,7 +122,7 @@ export class Client {
         failed: (makeError) => resolve(rejection(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)))),
       });
       this.#input(op, (engine) => {
-        engine.acquire(op, lock, settings);
+        engine.acquire(op, lock, settings, token);
         attempt.began = engine.now;
       });
     });
@@ -198,11 +199,17 @@ export class Client {
 
   /** Takes one more hold, synchronously. */
   hold(lease: LeaseState): void {
-    let error: unknown = new NotHeldError(lease.name);
-    const op = this.#begin({ name: lease.name, done: () => (error = undefined), failed: (makeError) => (error = makeError()) });
-    this.#input(op, (engine) => engine.hold(op, lease.id));
-    if (error !== undefined) throw error;
+    this.#runNow('held', lease.name, (engine, op) => engine.hold(op, lease.id));
     lease.holds += 1;
+  }
+
+  /** The lease's token, with which another process can adopt the lease. */
+  tokenOf(lease: LeaseState): string {
+    return this.#runNow('exported', lease.name, (engine, op) => engine.export(op, lease.id)).token;
+  }
+
+  stopRenewing(lease: LeaseState): void {
+    if (!this.#ended) this.#driver.input((engine) => engine.stopRenewing(lease.id));
   }
 
   async inspect(name: string): Promise<Inspection> {
@@ -329,6 +336,16 @@ export class Client {
       const op = this.#begin({ name, done, failed });
       this.#input(op, (engine) => input(engine, op));
     });
+  }
+
+  /** Runs an operation that ends at once. */
+  #runNow<Kind extends Outcome['kind']>(kind: Kind, name: string, input: (engine: Engine, op: number) => void): OutcomeOf<Kind> {
+    let ended: Outcome | undefined;
+    let error: unknown = new NotHeldError(name);
+    const op = this.#begin({ name, done: (outcome) => (ended = outcome), failed: (makeError) => (error = makeError()) });
+    this.#input(op, (engine) => input(engine, op));
+    if (ended?.kind !== kind) throw error;
+    return ended as OutcomeOf<Kind>;
   }
 
   /** Registers an operation and returns its number, or 0 if it has already failed. */

@@ -6,11 +6,14 @@
  *   name.
  * - `acquireAll`: op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
  *   names.
+ * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
  * - `cancel`: op.
  * - `release`: op, lease.
  * - `extend`: op, lease, ttl.
  * - `convert`: op, lease, shared?.
  * - `hold`: op, lease.
+ * - `export`: op, lease.
+ * - `stopRenewing`: lease.
  * - `verify`: op, lease.
  * - `inspect`: op; the name.
  * - `forceRelease`: op; the name.
@@ -27,23 +30,26 @@
 export const InputKind = {
   acquire: 0,
   acquireAll: 1,
-  cancel: 2,
-  release: 3,
-  extend: 4,
-  convert: 5,
-  hold: 6,
-  verify: 7,
-  inspect: 8,
-  forceRelease: 9,
-  close: 10,
-  reply: 11,
-  failed: 12,
-  dedicatedReply: 13,
-  dedicatedFailed: 14,
-  message: 15,
-  subscribed: 16,
-  unsubscribed: 17,
-  wake: 18,
+  adopt: 2,
+  cancel: 3,
+  release: 4,
+  extend: 5,
+  convert: 6,
+  hold: 7,
+  export: 8,
+  stopRenewing: 9,
+  verify: 10,
+  inspect: 11,
+  forceRelease: 12,
+  close: 13,
+  reply: 14,
+  failed: 15,
+  dedicatedReply: 16,
+  dedicatedFailed: 17,
+  message: 18,
+  subscribed: 19,
+  unsubscribed: 20,
+  wake: 21,
 } as const;
 
 /**
@@ -68,7 +74,7 @@ export const InputKind = {
  * - `listLength`: How many numbers the list has.
  * - `array`: A flag: the reply is an array.
  * - `failure`: The kind of a failure.
- * - `channelLength`: The length of the channel's name, which another text follows.
+ * - `channelLength`: The length of the channel's name or of the token, which another text follows.
  * - `localHandoffs`: From here on, the options of the client: see `Config`.
  * - `mixedFleet`: A flag.
  * - `batches`: A flag.
@@ -130,6 +136,7 @@ export const ScalarKind = {
  * - `released`: op, outcome.
  * - `extended`: op, validUntil.
  * - `converted`: As for `acquired`.
+ * - `exported`: op, token".
  * - `held`: op, holds.
  * - `verified`: op, held.
  * - `inspected`: op, lastFence?, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
@@ -150,11 +157,12 @@ export const OutputKind = {
   released: 9,
   extended: 10,
   converted: 11,
-  held: 12,
-  verified: 13,
-  inspected: 14,
-  revoked: 15,
-  closed: 16,
+  exported: 12,
+  held: 13,
+  verified: 14,
+  inspected: 15,
+  revoked: 16,
+  closed: 17,
 } as const;
 
 /**

@@ -86,7 +86,8 @@ export class Engine {
     throw new InvalidOptionError(camelCase(ended.error.field), ended.error.text);
   }
 
-  acquire(op: number, lock: LockSpec, settings: AcquireSettings): void {
+  /** With a token: takes this lease over instead of waiting for the lock. */
+  acquire(op: number, lock: LockSpec, settings: AcquireSettings, token?: string): void {
     const { mode, kind } = lock;
     const record = this.#record;
     const { ttl, renew, maxHold, wait, within, replicas, linger } = settings;
@@ -113,7 +114,10 @@ export class Engine {
         record.set(InputField.permits, kind.permits);
         record.set(InputField.limit, kind.limit);
     }
-    this.#inputWithText(InputKind.acquire, nameOnServer(lock));
+    const name = nameOnServer(lock);
+    if (token === undefined) return this.#inputWithText(InputKind.acquire, name);
+    record.set(InputField.channelLength, token.length);
+    this.#inputWithText(InputKind.adopt, token + name);
   }
 
   cancel(op: number): void {
@@ -137,6 +141,16 @@ export class Engine {
 
   hold(op: number, lease: number): void {
     this.#leaseInput(InputKind.hold, op, lease);
+  }
+
+  /** Asks for the token of an exclusive lease. */
+  export(op: number, lease: number): void {
+    this.#leaseInput(InputKind.export, op, lease);
+  }
+
+  stopRenewing(lease: number): void {
+    this.#record.set(InputField.lease, lease);
+    this.#input(InputKind.stopRenewing);
   }
 
   verify(op: number, lease: number): void {

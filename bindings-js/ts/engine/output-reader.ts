@@ -85,6 +85,8 @@ export class OutputReader {
         return { kind: 'extended', validUntil: this.#number() };
       case OutputKind.converted:
         return { kind: 'converted', grant: this.#grant() };
+      case OutputKind.exported:
+        return { kind: 'exported', token: this.#string() };
       case OutputKind.held:
         return { kind: 'held', holds: this.#number() };
       case OutputKind.verified:

@@ -130,6 +130,7 @@ export type Outcome =
   | { readonly kind: 'acquired-all'; readonly lease: number; readonly validUntil: number; readonly fences: readonly number[] }
   | { readonly kind: 'released'; readonly outcome: ReleaseOutcome }
   | { readonly kind: 'extended'; readonly validUntil: number }
+  | { readonly kind: 'exported'; readonly token: string }
   | { readonly kind: 'held'; readonly holds: number }
   | { readonly kind: 'verified'; readonly held: boolean }
   | { readonly kind: 'inspected'; readonly inspection: Inspection }

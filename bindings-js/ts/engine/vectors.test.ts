@@ -85,7 +85,8 @@ function config(given: Record<string, unknown> = {}): Config {
   } as Config;
 }
 
-function handle(engine: Engine, event: Event): void {
+/** `token` is that of the lease to take over. */
+function handle(engine: Engine, event: Event, token?: string): void {
   if (event === 'wake') return engine.passed();
   const [kind, fields] = Object.entries(event)[0] as [string, Record<string, unknown>];
   const { op, lease, ttl, mode } = fields as { op: number; lease: number; ttl: number; mode: Mode };
@@ -96,7 +97,11 @@ function handle(engine: Engine, event: Event): void {
       };
       const { owner, permits, replicas, linger } = fields as { owner?: number; permits?: [number, number]; replicas?: [number, number]; linger?: number };
       const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within, replicas: replicasOf(replicas), linger };
-      return engine.acquire(op, { name, mode, kind: kindOf(owner, permits) }, settings);
+      return engine.acquire(op, { name, mode, kind: kindOf(owner, permits) }, settings, token);
+    }
+    case 'adopt': {
+      const { token, acquire } = fields as { token: string; acquire: Record<string, never> };
+      return handle(engine, { acquire }, token);
     }
     case 'acquire-all': {
       const { names, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, one_script = false } = fields as {
@@ -116,6 +121,10 @@ function handle(engine: Engine, event: Event): void {
       return engine.convert(op, lease, mode);
     case 'hold':
       return engine.hold(op, lease);
+    case 'export':
+      return engine.export(op, lease);
+    case 'stop-renewing':
+      return engine.stopRenewing(lease);
     case 'verify':
       return engine.verify(op, lease);
     case 'inspect':
@@ -289,6 +298,8 @@ function resultOf(outcome: Outcome): unknown {
       return { released: outcome.outcome };
     case 'extended':
       return { extended: { valid_until: outcome.validUntil } };
+    case 'exported':
+      return { exported: outcome.token };
     case 'held':
       return { held: outcome.holds };
     case 'verified':

@@ -187,7 +187,7 @@ impl Lease {
     /// [linger](crate::Lock::linger). Once another process has adopted it, it is lost here, with
     /// [`LossReason::Revoked`] or [`Taken`](LossReason::Taken). A conversion gives the lease a new token.
     ///
-    /// Whoever has the token can take the lease. So treat it like a password.
+    /// Whoever has the token can take the lease.
     ///
     /// # Errors
     /// `unsupported` for any lease but that of a mutex or of a writer, and in a quorum. `not-held`, `closed`; `conflict`

@@ -234,6 +234,10 @@ impl Lock {
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn adopt(&self, token: &str) -> Result<Lease, Error> {
         let token = LeaseToken::read(token).map_err(|error| Error::from_engine(error, Some(&self.lock.name), None))?;
+        if self.several.is_some() {
+            let problem = "a lease of several names can't be adopted".to_owned();
+            return Err(Error::Unsupported { name: Some(self.lock.name.as_ref().to_owned()), problem });
+        }
         self.acquire_with(Wait::No, Some(token)).await
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Error as EngineError, Input, LeaseId, LeaseToken, Mode, OpId, Outcome, ReleaseOutcome};
+use leasehold_core::{
+    AcquireOptions, Error as EngineError, Input, LeaseId, LeaseToken, Mode, OpId, Outcome, ReleaseOutcome,
+};
 
 use super::shared::Shared;
 use super::state::OperationResult;

@@ -132,7 +132,9 @@ impl World {
                 let op = number(&mut words).unwrap_or(self.last_op);
                 self.input(Input::Cancel { op: OpId(op) });
             }
-            "release" | "extend" | "convert" | "hold" | "verify" | "keep" => self.about_a_lease(step.verb, words),
+            "release" | "extend" | "convert" | "hold" | "verify" | "keep" | "export" | "stop-renewing" => {
+                self.about_a_lease(step.verb, words)
+            }
             "inspect" => self.about_a_name(words, |op, name| Input::Inspect { op, name }),
             "force" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name }),
             "close" => self.close(),
@@ -260,6 +262,9 @@ impl World {
         if verb == "keep" {
             return self.input(Input::Keep { lease, until: Instant::from_micros(self.now) + time });
         }
+        if verb == "stop-renewing" {
+            return self.input(Input::StopRenewing { lease });
+        }
         if let Some(held) = self.leases.get(&id) {
             held.names.iter().for_each(|name| self.backing.asked(name, ms));
         }
@@ -269,6 +274,7 @@ impl World {
             "extend" => Input::Extend { op, lease, ttl: time },
             "convert" => Input::Convert { op, lease, mode },
             "hold" => Input::Hold { op, lease },
+            "export" => Input::Export { op, lease },
             _ => Input::Verify { op, lease },
         });
     }

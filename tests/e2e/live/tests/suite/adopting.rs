@@ -26,7 +26,7 @@ async fn the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told(
     assert!(!write_guarded(&mut store, "store", lease.fence().get(), "old")?, "a write of the former holder");
     assert_eq!(lease.release().await?, ReleaseOutcome::AlreadyExpired);
     assert_eq!(adopted.release().await?, ReleaseOutcome::Released);
-    soon("the next in line", waiting).await??;
+    soon("the next in line", waiting).await??.release().await?;
     Ok(())
 }
 
