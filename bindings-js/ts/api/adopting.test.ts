@@ -1,0 +1,93 @@
+/** A lease that another process takes over. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { isLeaseholdError, LockManager, Owner } from '../index.js';
+import { MemoryServer } from '../memory/index.js';
+import { caught, until } from '../testing/expect.js';
+import { Fleet, unique } from '../testing/fleet.js';
+
+const fleet = await Fleet.start();
+
+test('the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told', async (t) => {
+  const own = await Fleet.start((close) => t.after(close));
+  const [first, second] = [own.manager(), own.manager()];
+  const lease = await first.mutex('invoice').acquire();
+  const token = lease.token();
+  await until(async () => (await own.redis.pubsub('CHANNELS', 'leasehold:*')).length === 1);
+  const adopted = await second.mutex('invoice').adopt(token, { ttl: '20s' });
+  assert.ok(adopted.fence > lease.fence && adopted.isHeld && adopted.ttl === 20_000);
+  assert.equal(await lease.lost, 'revoked');
+  assert.equal(await lease.release(), 'already-expired');
+  assert.equal(await adopted.verify(), true);
+  assert.equal(await adopted.release(), 'released');
+});
+
+test('a_lease_outlives_the_process_that_acquired_it_because_the_adopter_renews_it', async () => {
+  const [first, second] = [fleet.manager(), fleet.manager()];
+  const name = unique('job');
+  const lease = await first.mutex(name).acquire({ ttl: 1_500 });
+  lease.stopRenewing();
+  const adopted = await second.mutex(name).adopt(lease.token(), { ttl: 900 });
+  await until(async () => adopted.remaining < 600);
+  await until(async () => adopted.remaining > 700);
+  assert.equal(await first.mutex(name).tryAcquire(), null);
+  await adopted.release();
+});
+
+test('a_token_works_once_and_not_after_the_lease', async () => {
+  const [first, second] = [fleet.manager(), fleet.manager()];
+  const name = unique('job');
+  const lease = await first.mutex(name).acquire();
+  const token = lease.token();
+  const adopted = await second.mutex(name).adopt(token);
+  for (const manager of [first, second]) {
+    const error = await caught(manager.mutex(name).adopt(token));
+    assert.ok(isLeaseholdError(error, 'not-held') && error.lockName === name, String(error));
+  }
+  await adopted.release();
+  assert.throws(() => adopted.token(), { code: 'not-held' });
+  assert.ok(isLeaseholdError(await caught(second.mutex(name).adopt(token)), 'not-held'));
+  assert.ok((await second.mutex(name).tryAcquire()) !== null, 'it left nothing behind');
+});
+
+test('what_cant_be_adopted_is_refused_before_anything_is_sent', async () => {
+  const manager = fleet.manager();
+  const name = unique('job');
+  for (const token of [undefined, 7, '', 'token', '01234567-89ab-cdef-0123-456789abcdef:07', '01234567-89AB-cdef-0123-456789abcdef:7']) {
+    const error = await caught(manager.mutex(name).adopt(token as string));
+    assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === 'token', `${token}: ${error}`);
+  }
+  const token = '01234567-89ab-cdef-0123-456789abcdef:7';
+  const locks = [
+    manager.readWrite(name).read(), manager.semaphore(name, { limit: 3 }), manager.reentrant(name, new Owner()), manager.multi([name, 'other']),
+  ];
+  for (const lock of locks) {
+    const error = await caught(lock.adopt(token));
+    assert.ok(isLeaseholdError(error, 'unsupported'), `${lock.name}: ${error}`);
+  }
+  const reader = await manager.readWrite(name).read().acquire();
+  assert.throws(() => reader.token(), { code: 'unsupported' });
+  assert.equal(reader.isHeld, true);
+});
+
+test('an_adopt_ends_with_its_signal_and_leaves_the_lease_to_its_holder', async () => {
+  const [first, second] = [fleet.manager(), fleet.manager()];
+  const name = unique('job');
+  const lease = await first.mutex(name).acquire();
+  const reason = new Error('enough');
+  assert.equal(await caught(second.mutex(name).adopt(lease.token(), { signal: AbortSignal.abort(reason) })), reason);
+  assert.equal(await lease.verify(), true);
+});
+
+test('a_lease_that_is_no_longer_renewed_ends_and_can_be_extended', async (t) => {
+  t.mock.timers.enable();
+  const server = new MemoryServer();
+  const lease = await new LockManager(server).mutex('job').acquire({ ttl: '3s' });
+  lease.stopRenewing();
+  await lease.extend('10s');
+  assert.ok(lease.remaining > 9_900, `${lease.remaining}`);
+  t.mock.timers.tick(11_000);
+  assert.equal(await lease.lost, 'expired');
+});
