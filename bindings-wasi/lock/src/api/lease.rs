@@ -154,6 +154,16 @@ impl GuestLease for Lease {
         }
     }
 
+    fn token(&self) -> Result<String, Error> {
+        if self.is_released() {
+            return Err(self.error(&EngineError::NotHeld));
+        }
+        match self.client.execute_now(&Operation::Export { lease: self.id }).map_err(|error| self.error(&error))? {
+            Outcome::Exported(token) => Ok(token.text()),
+            _ => Err(error::unexpected_outcome()),
+        }
+    }
+
     async fn release(&self) -> Result<ReleaseOutcome, Error> {
         limits::check_release()?;
         let op = match self.released.get() {

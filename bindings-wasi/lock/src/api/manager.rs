@@ -6,7 +6,9 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use leasehold_core::{AcquireOptions, ClientId, Engine, Error as EngineError, Labels, Outcome, Wait, check_label};
+use leasehold_core::{
+    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, Outcome, Wait, check_label,
+};
 
 use super::convert::{self, Names};
 use super::lease::Lease;
@@ -67,6 +69,26 @@ impl GuestLockManager for LockManager {
         }
     }
 
+    async fn adopt(
+        &self,
+        target: Target,
+        token: String,
+        options: Option<locks::AcquireOptions>,
+    ) -> Result<locks::Lease, Error> {
+        // The contract says that `wait-ms` is ignored, even if it is invalid.
+        let without_wait = options.map(|options| locks::AcquireOptions { wait_ms: None, ..options });
+        let (names, options) = convert::acquire(target, without_wait)?;
+        let adopted = match (LeaseToken::read(&token), &names) {
+            (Ok(token), Names::One(name)) => self.client.run(&Operation::Adopt { name, token, options }).await,
+            (Ok(_), Names::All { .. }) => {
+                Err(EngineError::Unsupported("a lease of several names can't be adopted".to_owned()))
+            }
+            (Err(error), _) => Err(error),
+        };
+        let lease = adopted.and_then(|outcome| self.lease(&names, outcome));
+        lease.map_err(|error| error::from_engine(&error, Some(names.label())))
+    }
+
     async fn inspect(&self, name: String) -> Result<Inspection, Error> {
         match self.client.execute(Operation::Inspect { name: &name }, &name).await? {
             Outcome::Inspected(inspection) => Ok(convert::inspection(inspection)),
@@ -99,6 +121,10 @@ impl LockManager {
                 client.run(&operation).await?
             }
         };
+        self.lease(target, outcome)
+    }
+
+    fn lease(&self, target: &Names, outcome: Outcome) -> Result<locks::Lease, EngineError> {
         let Some(grant) = outcome.grant() else {
             return Err(EngineError::Protocol("unexpected outcome".to_owned()));
         };
@@ -108,7 +134,7 @@ impl LockManager {
             }
             _ => Rc::default(),
         };
-        Ok(locks::Lease::new(Lease::new(Rc::clone(client), Rc::clone(target.label()), fences, &grant)))
+        Ok(locks::Lease::new(Lease::new(Rc::clone(&self.client), Rc::clone(target.label()), fences, &grant)))
     }
 }
 

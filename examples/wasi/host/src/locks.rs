@@ -71,6 +71,17 @@ impl<'a> Manager<'a> {
         Ok(lease.map(|handle| handle.map(|handle| self.locks.lease(handle))))
     }
 
+    pub async fn adopt(
+        self,
+        target: Target,
+        token: &str,
+        options: Option<AcquireOptions>,
+    ) -> Result<Answer<Lease<'a>>> {
+        let Locks { accessor, guest } = self.locks;
+        let lease = guest.lock_manager().call_adopt(accessor, self.handle, target, token.to_owned(), options).await?;
+        Ok(lease.map(|handle| self.locks.lease(handle)))
+    }
+
     pub async fn inspect(self, name: &str) -> Result<Answer<Inspection>> {
         let Locks { accessor, guest } = self.locks;
         guest.lock_manager().call_inspect(accessor, self.handle, name.to_owned()).await
@@ -130,6 +141,10 @@ impl<'a> Lease<'a> {
 
     pub async fn upgrade(self) -> Result<Answer<()>> {
         self.locks.guest.lease().call_upgrade(self.locks.accessor, self.handle).await
+    }
+
+    pub async fn token(self) -> Result<Answer<String>> {
+        self.locks.guest.lease().call_token(self.locks.accessor, self.handle).await
     }
 
     pub async fn nested(self) -> Result<Answer<Lease<'a>>> {

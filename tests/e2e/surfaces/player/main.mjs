@@ -26,6 +26,10 @@ const acts = {
     const lease = await lock(step).tryAcquire();
     return lease && granted(step, lease);
   },
+  async adopt(step) {
+    return granted(step, await lock(step).adopt(step.token));
+  },
+  token: ({ lease }) => leases.get(lease).token(),
   async inspect({ client, lock: name }) {
     const { holders, waiters } = await managers.get(client).inspect(name);
     const mode = (one) => one.mode;

@@ -62,6 +62,13 @@ impl<'a> Component<'a> {
                 Ok(None) => Ok(Ok(Value::Null)),
                 Err(error) => Ok(Err(error)),
             },
+            Act::Adopt => {
+                let adopted = self.manager(step).adopt(target(step), step.text("token"), acquire_options(step)).await?;
+                match adopted {
+                    Ok(lease) => self.granted(step, lease).await.map(Ok),
+                    Err(error) => Ok(Err(error)),
+                }
+            }
             Act::Inspect => {
                 let seen = self.manager(step).inspect(step.text("lock")).await?;
                 Ok(seen.map(|seen| {
@@ -82,6 +89,7 @@ impl<'a> Component<'a> {
         let done = |()| json!("done");
         Ok(match act {
             Act::Verify => lease.verify().await?.map(Value::from),
+            Act::Token => lease.token().await?.map(Value::from),
             Act::Held => Ok(json!(lease.is_held().await?)),
             Act::Nested => match lease.nested().await? {
                 Ok(nested) => Ok(self.granted(step, nested).await?),

@@ -80,6 +80,10 @@ impl Native {
                 let lease = self.lock(step).try_acquire().await?;
                 Ok(lease.map_or(Value::Null, |lease| self.granted(step, lease)))
             }
+            Act::Adopt => {
+                let lease = self.lock(step).adopt(step.text("token")).await?;
+                Ok(self.granted(step, lease))
+            }
             Act::Inspect => {
                 let seen = self.manager(step).inspect(step.text("lock")).await?;
                 let holders: Vec<_> = seen.holders.iter().map(|holder| mode(holder.mode)).collect();
@@ -103,6 +107,7 @@ impl Native {
     async fn with_lease(&self, act: Act, step: &Step<'_>, lease: &Lease) -> Result<Value, Error> {
         match act {
             Act::Verify => Ok(json!(lease.verify().await?)),
+            Act::Token => Ok(json!(lease.token()?)),
             Act::Held => Ok(json!(lease.is_held())),
             Act::Nested => Ok(self.granted(step, lease.nested()?)),
             Act::Extend => lease.extend(step.time("ttl").unwrap_or_default()).await.map(done),

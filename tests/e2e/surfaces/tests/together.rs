@@ -55,6 +55,17 @@ impl Account {
     }
 }
 
+/// A lease of one surface that another one takes over. Returns the token with which the next one can.
+async fn adopt<S: Surface>(surface: &S, token: &str, fence: &mut u64) -> String {
+    surface.perform(&Step(&json!({ "do": "open", "client": "a" }))).await;
+    let adopt = json!({ "do": "adopt", "client": "a", "lock": "job", "token": token, "as": "job" });
+    let lease = surface.perform(&Step(&adopt)).await;
+    let adopted = lease["fence"].as_u64().unwrap_or_else(|| panic!("{}: {lease}", S::NAME));
+    assert!(adopted > std::mem::replace(fence, adopted), "{}: each adopter has a greater fence", S::NAME);
+    let told = surface.perform(&Step(&json!({ "do": "token", "lease": "job" }))).await;
+    told.as_str().unwrap_or_else(|| panic!("{}: {told}", S::NAME)).to_owned()
+}
+
 /// Every worker of one surface.
 async fn work<S: Surface>(surface: S, account: &Account) {
     let surface = &begin(surface, account).await;
@@ -242,4 +253,22 @@ async fn the_crate_the_package_and_the_component_lose_no_update_and_their_fences
     let updates = 3 * CLIENTS.len() * WRITERS * ROUNDS;
     assert_eq!(account.run(&["GET", "counter"]), i64::try_from(updates).unwrap());
     beside_each_other(account);
+}
+
+#[tokio::test]
+async fn a_lease_goes_from_one_surface_to_the_next() {
+    let server = Server::start().unwrap();
+    let urls = [server.url()];
+    let work = with_component(RedisProvider, async |locks| {
+        let (native, node, component) = (Native::new(&urls), Node::new(&urls), Component::new(&urls, locks));
+        native.perform(&Step(&json!({ "do": "open", "client": "first" }))).await;
+        native.perform(&Step(&json!({ "do": "acquire", "client": "first", "lock": "job", "as": "first" }))).await;
+        let token = native.perform(&Step(&json!({ "do": "token", "lease": "first" }))).await;
+        let mut fence = 0;
+        let token = adopt(&node, token.as_str().unwrap(), &mut fence).await;
+        let token = adopt(&component, &token, &mut fence).await;
+        adopt(&native, &token, &mut fence).await;
+        release(&native, "job", "released").await;
+    });
+    work.await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! The component in wasmtime, against real servers.
 
+mod adopting;
 mod basics;
 mod common;
 mod contention;

@@ -1,0 +1,47 @@
+//! A lease that another manager takes over.
+
+use leasehold_component_tests::with_component;
+use leasehold_servers::Server;
+use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, RedisProvider, ReleaseOutcome};
+
+use crate::common::*;
+
+#[tokio::test]
+async fn the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        let lease = ok(one.acquire(mutex("job"), None).await);
+        let token = ok(lease.token().await);
+        let adopting = async {
+            let adopted = ok(other.adopt(mutex("job"), &token, ttl(20_000)).await);
+            assert!(adopted.fence().await.unwrap() > lease.fence().await.unwrap());
+            assert!(ok(adopted.verify().await));
+            adopted
+        };
+        let (kept, adopted) = tokio::join!(lease.hold(10_000), adopting);
+        assert!(matches!(ok(kept), HoldEnd::Lost(LossReason::Revoked | LossReason::Taken)));
+        assert_eq!(ok(adopted.hold(1).await), HoldEnd::Held);
+        let again = refused(one.adopt(mutex("job"), &token, None).await);
+        assert!(matches!(again.kind, ErrorKind::NotHeld), "{again:?}");
+        assert_eq!(ok(adopted.release().await), ReleaseOutcome::Released);
+        assert!(matches!(refused(adopted.token().await).kind, ErrorKind::NotHeld));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cant_be_adopted_is_refused() {
+    let server = Server::start().unwrap();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open(locks, &server).await;
+        let bad = refused(manager.adopt(mutex("job"), "token", None).await);
+        assert!(matches!(&bad.kind, ErrorKind::InvalidOption(field) if field == "token"), "{bad:?}");
+        let token = "01234567-89ab-cdef-0123-456789abcdef:7";
+        let reader = refused(manager.adopt(read("job"), token, None).await);
+        assert!(matches!(reader.kind, ErrorKind::Unsupported), "{reader:?}");
+        let lease = ok(manager.acquire(read("job"), None).await);
+        assert!(matches!(refused(lease.token().await).kind, ErrorKind::Unsupported));
+    });
+    work.await.unwrap();
+}
