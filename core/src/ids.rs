@@ -94,14 +94,17 @@ impl LeaseToken {
     /// # Errors
     /// [`Error::InvalidOption`] if it is not the text of a token.
     pub fn read(text: &str) -> Result<Self, Error> {
-        let token = text.split_once(':').and_then(|(client, number)| {
-            Some(Self { client: ClientId::read(client)?, token: Token(number.parse().ok()?) })
-        });
+        let token = text.split_once(':').and_then(|(client, number)| Self::of(client, Token(number.parse().ok()?)));
         // A number can have more than one text, but the server knows one.
         token.filter(|token| token.text() == text).ok_or_else(|| Error::InvalidOption {
             field: "token",
             problem: "is not the token of a lease: pass on the text that the holder's lease gave, unchanged".into(),
         })
+    }
+
+    /// `client` is the text of the client's id.
+    pub(crate) fn of(client: &str, token: Token) -> Option<Self> {
+        Some(Self { client: ClientId::read(client)?, token })
     }
 
     /// The text that [`read`](Self::read) takes.

@@ -60,7 +60,7 @@ impl Client {
     #[inline(never)]
     pub(super) fn adopted(&mut self, by: LockId, token: Token) {
         let Some(lock) = self.locks.get(by).filter(|lock| lock.wants_to_ask(token)) else { return };
-        if let Some(old) = lock.adopts.filter(|old| old.client == self.cx.id) {
+        if let Some(old) = lock.adopts.filter(|old| old.client.text() == self.cx.client) {
             let key = lock.name.key.clone();
             self.revoked(old.token, &key);
         }

@@ -11,7 +11,8 @@ use crate::error::{Error, Failure};
 use crate::ids::{LeaseToken, LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
 use crate::session::{
-    Acquire, AcquireMode, CommonPath, Context, Convert, InFlight, Purpose, SentCommand, Slot, Timer, covering, within,
+    Acquire, AcquireMode, CommonPath, Context, Convert, InFlight, Old, Purpose, SentCommand, Slot, Timer, covering,
+    within,
 };
 use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
@@ -121,7 +122,7 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, mode, ttl, block, .. } = *what;
     // The former holder, which is not told yet, may use the fences of its block. The server cuts a greater one.
-    Convert { old, new, mode, ttl, block, bury: true, used: MOST_USED }
+    Convert { old: Old::Adopted(old), new, mode, ttl, block, bury: true, used: MOST_USED }
 }
 
 /// Greater than any fence, and a number that Lua has exactly.

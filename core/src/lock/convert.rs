@@ -12,9 +12,9 @@ use super::grant::GiveBack;
 use super::hold::{Converting, Hold, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
-use crate::ids::{Caller, LeaseId, LeaseToken, LockId, Token};
+use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Context, Convert, InFlight, Purpose, SentCommand, Timer, within};
+use crate::session::{Context, Convert, InFlight, Old, Purpose, SentCommand, Timer, within};
 use crate::wire::{Answer, Failed, FailureClass, Form, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
@@ -64,7 +64,7 @@ impl LockState {
         let Some(converting) = &mut hold.converting else { return };
         let ttl = cx.leases.get(&converting.lease).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl));
         let what = Convert {
-            old: LeaseToken { client: cx.id, token: hold.token },
+            old: Old::Own(hold.token),
             new: converting.new,
             mode: converting.to,
             ttl: ttl.unwrap_or(hold.validity.granted),

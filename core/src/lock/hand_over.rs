@@ -101,7 +101,7 @@ impl LockState {
             return Err(UNDER_WAY);
         }
         hold.tainted = true;
-        Ok(LeaseToken { client: cx.id, token: hold.token })
+        LeaseToken::of(&cx.client, hold.token).ok_or(Error::NotHeld)
     }
 
     /// Removes a lease from its hold. True if it was there.

@@ -65,8 +65,14 @@ pub(crate) struct Acquire {
     pub(crate) block: u64,
 }
 
+/// The token whose lease a convert moves: one of this client, or one that this client adopts.
+pub(crate) enum Old {
+    Own(Token),
+    Adopted(LeaseToken),
+}
+
 pub(crate) struct Convert {
-    pub(crate) old: LeaseToken,
+    pub(crate) old: Old,
     pub(crate) new: Token,
     pub(crate) mode: Mode,
     pub(crate) ttl: Duration,
@@ -166,7 +172,10 @@ impl Context {
 
     pub(crate) fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
         let mut command = all_keys(&CONVERT, form, name);
-        command.push(what.old.text().as_bytes());
+        match what.old {
+            Old::Own(token) => self.push_token(&mut command, token),
+            Old::Adopted(token) => command.push(token.text().as_bytes()),
+        }
         self.push_token(&mut command, what.new);
         command.push(what.mode.word().as_bytes());
         command.push_number(millis(what.ttl));

@@ -34,7 +34,7 @@ use crate::options::{AcquireOptions, Config, Family};
 use crate::time::Instant;
 use crate::wire::{Command, FenceCounter, Form};
 
-pub(crate) use commands::{ACQUIRE_BLOCK, ACQUIRE_TTL, Acquire, AcquireMode, Convert};
+pub(crate) use commands::{ACQUIRE_BLOCK, ACQUIRE_TTL, Acquire, AcquireMode, Convert, Old};
 pub(crate) use flow::{CommonPath, Queued, within};
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
@@ -54,7 +54,6 @@ pub(crate) type Table<K, V> = HashMap<K, V, NameHash>;
 #[derive(Clone, Hash)]
 pub(crate) struct Context {
     pub(crate) now: Instant,
-    pub(crate) id: ClientId,
     /// The client's id as text. Every token begins with it.
     pub(crate) client: String,
     pub(crate) config: Config,
@@ -94,7 +93,6 @@ impl Context {
         let seed = client.seed();
         Self {
             now: Instant::default(),
-            id: client,
             client: client.text(),
             outputs: VecDeque::new(),
             parts: Vec::new(),
