@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Error, Input, Instant, LossReason, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{AcquireOptions, Error, Input, Instant, LeaseToken, LossReason, Outcome, ReleaseOutcome, Wait};
 
 use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
@@ -101,6 +101,31 @@ fn a_kept_lease_ends_when_its_keep_ends() {
     quorum.tell(0, Input::Keep { lease, until: Instant::from_micros(until) });
     quorum.pass(20_000 * MS);
     assert_eq!(quorum.clients[0].lost, [(lease, until, LossReason::MaxHold)]);
+}
+
+#[test]
+fn a_lease_that_is_no_longer_renewed_ends_after_its_ttl_and_can_be_extended() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    let lease = quorum.acquired(0, 1_000).lease;
+    quorum.pass(5_000 * MS);
+    quorum.tell(0, Input::StopRenewing { lease });
+    let op = quorum.call(0, |op| Input::Extend { op, lease, ttl: Duration::from_secs(3) });
+    let Ok(Outcome::Extended { valid_until }) = quorum.result(0, op) else { panic!("not extended") };
+    quorum.pass(20_000 * MS);
+    assert_eq!(quorum.clients[0].lost, [(lease, valid_until.as_micros(), LossReason::Expired)]);
+    assert!(quorum.is_idle(0));
+}
+
+#[test]
+fn a_lease_of_a_quorum_is_neither_exported_nor_adopted() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    let lease = quorum.acquired(0, 30_000).lease;
+    let op = quorum.call(0, |op| Input::Export { op, lease });
+    assert_eq!(quorum.result(0, op).unwrap_err().code(), "unsupported");
+    let token = LeaseToken::read("01234567-89ab-cdef-0123-456789abcdef:7").unwrap();
+    let wait = options(1_000, Wait::No);
+    let op = quorum.call(0, |op| Input::Adopt { op, name: NAME, token, options: &wait });
+    assert_eq!(quorum.result(0, op).unwrap_err().code(), "unsupported");
 }
 
 #[test]
