@@ -5,7 +5,7 @@ use clap::Args;
 use crate::tools::component;
 use crate::tools::error::Result;
 
-/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with its own connection
+/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with its own connection, also with TLS
 #[derive(Args)]
 pub(crate) struct Options {
     /// Build only `lock.wasm`
@@ -19,7 +19,7 @@ pub(crate) fn make(options: &Options) -> Result {
         return component::lock().map(drop);
     }
     let lock = component::all()?;
-    for component in [lock, component::place(component::TCP)] {
+    for component in [lock, component::place(component::TCP), component::place(component::TCP_TLS)] {
         println!("{}: {} bytes", component.display(), fs::metadata(&component)?.len());
     }
     Ok(())

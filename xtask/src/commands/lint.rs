@@ -18,7 +18,8 @@ pub(crate) fn run_all() -> Result {
     });
     // Tests and the other packages turn features on.
     steps.step("clippy without features", || {
-        run(apart(&["clippy", "--package", "leasehold", "--lib"]).args(["--", "-D", "warnings"]))
+        let packages = ["--package", "leasehold", "--package", "leasehold-tcp-connection"];
+        run(apart(&["clippy", "--lib"]).args(packages).args(["--", "-D", "warnings"]))
     });
     steps.step("docs", || {
         let published = [

@@ -18,6 +18,8 @@ const LARGEST: u64 = 346_000;
 
 /// The component that connects by itself.
 pub(crate) const TCP: &str = "leasehold-tcp.wasm";
+/// The same with TLS. It is two and a half times as large, and its cryptography is not ready for production.
+pub(crate) const TCP_TLS: &str = "leasehold-tcp-tls.wasm";
 
 /// Binaryen's passes. `--merge-similar-functions` merges functions that the compiler generated for several types, and
 /// saves 2,100 bytes of `lock.wasm`. `--reorder-functions` gives the shortest numbers to the functions with the most
@@ -48,9 +50,11 @@ const FEATURES: [&str; 7] = [
 pub(crate) fn all() -> Result<PathBuf> {
     component("leasehold-component-vectors", "vectors.wasm", FOR_TESTS)?;
     let lock = lock()?;
-    // This one needs only standard WASI.
+    // These two need only standard WASI.
     let provider = component("leasehold-tcp-connection", "tcp-connection.wasm", FOR_USERS)?;
     let tcp = plug(&lock, &provider, TCP)?;
+    let with_tls = component("leasehold-tcp-tls-connection", "tcp-tls-connection.wasm", FOR_USERS)?;
+    plug(&lock, &with_tls, TCP_TLS)?;
     for (package, name) in [("leasehold-wasi-app", "nightly-job"), ("leasehold-component-caller", "caller")] {
         let user = component(package, &format!("{name}.alone.wasm"), FOR_TESTS)?;
         plug(&user, &tcp, &format!("{name}.wasm"))?;

@@ -4,6 +4,8 @@ const DEFAULT_PORT: u16 = 6379;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address {
+    /// The scheme if it asks for TLS.
+    pub(super) tls: Option<&'static str>,
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) database: u32,
@@ -20,9 +22,7 @@ pub(super) struct Credentials {
 /// Why an address can't be used. Never contains the password.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AddressError {
-    /// The address begins with this scheme, which asks for TLS.
-    Tls(&'static str),
-    /// This provider lacks something else that the address asks for.
+    /// This provider lacks something that the address asks for.
     Unsupported(&'static str),
     /// It can't be parsed.
     Malformed(&'static str),
@@ -33,11 +33,17 @@ impl Address {
         let (scheme, rest) = text
             .split_once("://")
             .ok_or(AddressError::Malformed("write it as redis://user:password@host:port/database"))?;
-        match scheme {
-            "redis" | "valkey" => {}
-            "rediss" => return Err(AddressError::Tls("rediss")),
-            "valkeys" => return Err(AddressError::Tls("valkeys")),
-            _ => return Err(AddressError::Malformed("it must begin with redis://")),
+        let tls = match scheme {
+            "redis" | "valkey" => None,
+            "rediss" => Some("rediss"),
+            "valkeys" => Some("valkeys"),
+            _ => return Err(AddressError::Malformed("it must begin with redis:// or rediss://")),
+        };
+        if rest.ends_with("#insecure") {
+            return Err(AddressError::Unsupported(
+                "this connection provider always checks the server's certificate: leave out `#insecure`, and give the \
+                 server's certificate authority in `LEASEHOLD_TLS_CA`",
+            ));
         }
         if rest.contains(['?', '#']) {
             return Err(AddressError::Unsupported("this connection provider takes no parameters in an address"));
@@ -53,7 +59,7 @@ impl Address {
             "" => 0,
             number => number.parse().map_err(|_| AddressError::Malformed("the database is not a number"))?,
         };
-        Ok(Self { host: host.to_owned(), port, database, credentials })
+        Ok(Self { tls, host: host.to_owned(), port, database, credentials })
     }
 }
 
@@ -115,7 +121,7 @@ mod tests {
     fn address(host: &str, port: u16, database: u32, credentials: Option<(Option<&str>, &str)>) -> Address {
         let credentials = credentials
             .map(|(user, password)| Credentials { user: user.map(str::to_owned), password: password.to_owned() });
-        Address { host: host.to_owned(), port, database, credentials }
+        Address { tls: None, host: host.to_owned(), port, database, credentials }
     }
 
     #[test]
@@ -136,10 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn tls_and_parameters_are_unsupported() {
-        assert_eq!(Address::parse("rediss://h"), Err(AddressError::Tls("rediss")));
-        assert_eq!(Address::parse("valkeys://h?"), Err(AddressError::Tls("valkeys")));
-        for text in ["redis://h?protocol=resp3", "redis://h/0#insecure"] {
+    fn tls_is_asked_for_by_the_scheme() {
+        let tls = |scheme| Address { tls: Some(scheme), ..address("h", 6379, 0, Some((None, "secret"))) };
+        assert_eq!(Address::parse("rediss://:secret@h"), Ok(tls("rediss")));
+        assert_eq!(Address::parse("valkeys://:secret@h"), Ok(tls("valkeys")));
+    }
+
+    #[test]
+    fn parameters_are_unsupported() {
+        for text in ["redis://h?protocol=resp3", "rediss://h/0#insecure", "rediss://h/?#insecure", "rediss://h/#x"] {
             assert!(matches!(Address::parse(text), Err(AddressError::Unsupported(_))), "{text}");
         }
     }

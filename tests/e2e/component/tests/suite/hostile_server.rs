@@ -1,5 +1,6 @@
 //! Servers that break the protocol. The component that connects by itself returns errors, and stays usable.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::common::*;
 
 /// What the server answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Manners {
+pub(crate) enum Manners {
     /// Passes on the answer of a real server.
     Good,
     /// Sends these bytes, and keeps the connection open.
@@ -47,16 +48,21 @@ const ALL: [(&str, Manners); 14] = [
 
 /// A proxy in front of a real server.
 #[derive(Clone)]
-struct Hostile {
+pub(crate) struct Hostile {
     manners: Arc<Mutex<Manners>>,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Hostile {
     async fn before(server: &Server) -> Self {
+        Self::at(server.address()).await
+    }
+
+    /// In front of the server at this address.
+    pub(crate) async fn at(address: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let hostile = Self { manners: Arc::new(Mutex::new(Good)), port: listener.local_addr().unwrap().port() };
-        let (accepting, address) = (hostile.clone(), server.address());
+        let accepting = hostile.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(address).await else { return };
@@ -66,7 +72,7 @@ impl Hostile {
         hostile
     }
 
-    fn set(&self, manners: Manners) {
+    pub(crate) fn set(&self, manners: Manners) {
         *self.manners.lock().unwrap() = manners;
     }
 

@@ -17,5 +17,6 @@ mod readers;
 mod several;
 mod silent;
 mod tcp;
+mod tls;
 mod vectors;
 mod world;
