@@ -54,11 +54,12 @@ pub(crate) fn all() -> Result<PathBuf> {
     let provider = component("leasehold-tcp-connection", "tcp-connection.wasm", FOR_USERS)?;
     let tcp = plug(&lock, &provider, TCP)?;
     let with_tls = component("leasehold-tcp-tls-connection", "tcp-tls-connection.wasm", FOR_USERS)?;
-    plug(&lock, &with_tls, TCP_TLS)?;
-    for (package, name) in [("leasehold-wasi-app", "nightly-job"), ("leasehold-component-caller", "caller")] {
-        let user = component(package, &format!("{name}.alone.wasm"), FOR_TESTS)?;
-        plug(&user, &tcp, &format!("{name}.wasm"))?;
-    }
+    let tcp_tls = plug(&lock, &with_tls, TCP_TLS)?;
+    let app = component("leasehold-wasi-app", "nightly-job.alone.wasm", FOR_TESTS)?;
+    plug(&app, &tcp, "nightly-job.wasm")?;
+    plug(&app, &tcp_tls, "nightly-job-tls.wasm")?;
+    let caller = component("leasehold-component-caller", "caller.alone.wasm", FOR_TESTS)?;
+    plug(&caller, &tcp, "caller.wasm")?;
     Ok(lock)
 }
 

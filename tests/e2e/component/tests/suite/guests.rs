@@ -5,13 +5,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use leasehold_component_tests::{component_beside_lock, engine, lock_path};
-use leasehold_servers::Server;
+use leasehold_servers::{Certificate, Server, wasmtime};
 use wasmtime::Store;
 use wasmtime::component::{ComponentNamedList, Instance, Lift, Linker, Lower, ResourceTable};
 use wasmtime_wasi::p3::bindings::Command as WasiCommand;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::common::*;
+use crate::tls::with_tls;
 
 struct Guest {
     wasi: WasiCtx,
@@ -78,6 +79,45 @@ async fn an_application_component_tells_when_there_is_no_server() {
     let mut server = Server::start().unwrap();
     server.stop();
     run_job(&server.url()).await.unwrap_err();
+}
+
+/// Runs a `wasmtime run` line of docs/edge.md in a shell, as users do, but with this server and where the components and the
+/// certificate are here. Returns what it printed, and whether it succeeded.
+fn run_documented(url: &str, certificate: &str) -> (String, bool) {
+    let scheme = url.split_inclusive("://").next().unwrap();
+    let documented = include_str!("../../../../../docs/edge.md");
+    let mut lines = documented.lines().filter(|line| line.starts_with("wasmtime run "));
+    let line = lines.find(|line| line.contains(&format!("REDIS_URL={scheme}"))).unwrap();
+    let words = line.split(' ').map(|word| match word.split_once('=') {
+        Some(("REDIS_URL", _)) => format!("REDIS_URL={url}"),
+        _ => word
+            .replace("ca.pem", certificate)
+            .replace("target/wasi/", &format!("{}/", lock_path().parent().unwrap().display())),
+    });
+    let (program, path) = (wasmtime().unwrap(), env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-c", &words.collect::<Vec<_>>().join(" ")]);
+    command.env("PATH", format!("{}:{path}", program.parent().unwrap().display()));
+    let output = command.stderr(Stdio::inherit()).output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.success())
+}
+
+#[test]
+fn the_documented_wasmtime_command_does_the_job_with_and_without_tls() {
+    let certificate = Certificate::make().unwrap();
+    let Some(server) = with_tls(&certificate) else { return };
+    let path = certificate.path().display().to_string();
+    for url in [server.url(), server.tls_url().unwrap()] {
+        let (said, succeeded) = run_documented(&url, &path);
+        let fence = last_fence(&server).unwrap();
+        assert_eq!(said, format!("working with fence {fence}\ndone with fence {fence}\n"), "{url}");
+        assert!(succeeded, "{url}");
+        assert!(!is_there(&server, "nightly-job"));
+    }
+    let url = server.url();
+    drop(server);
+    let (said, succeeded) = run_documented(&url, &path);
+    assert!(!succeeded && said.contains("ConnectionRefused"), "{said}");
 }
 
 /// Runs a program of `examples/wasi/host` to its end, and returns what it printed.

@@ -29,7 +29,7 @@ fn start(server: Builder) -> Option<Server> {
     }
 }
 
-fn with_tls(certificate: &Certificate) -> Option<Server> {
+pub(crate) fn with_tls(certificate: &Certificate) -> Option<Server> {
     start(Server::builder().tls(certificate))
 }
 
