@@ -22,7 +22,7 @@ fn start(server: Builder) -> Option<Server> {
             if log.contains("finding TLS support") || log.contains("Bad directive") =>
         {
             // Past the test harness, which hides what a passing test prints: `cargo xtask test` counts these lines.
-            writeln!(io::stdout(), "skipped: this server has no TLS").unwrap();
+            let _ = writeln!(io::stdout(), "skipped: this server has no TLS");
             None
         }
         Err(error) => panic!("{error}"),
@@ -50,17 +50,20 @@ fn key_text(certificate: &Certificate) -> String {
     fs::read_to_string(certificate.key()).unwrap()
 }
 
+/// Names and values in the component's environment.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// Runs `work` in an instance that trusts these authorities.
 async fn trusting<R>(ca: &str, work: impl AsyncFnOnce(Locks<'_>) -> R) -> wasmtime::Result<R> {
     with_tls_component(&[("LEASEHOLD_TLS_CA", ca)], work).await
 }
 
 /// The error of an attempt to open a manager, in an instance of its own with these variables.
-async fn refusal(environment: &[(&str, &str)], url: &str) -> Error {
+async fn refusal(environment: Variables<'_>, url: &str) -> Error {
     refusal_of(environment, url, patient()).await
 }
 
-async fn refusal_of(environment: &[(&str, &str)], url: &str, options: Option<ManagerOptions>) -> Error {
+async fn refusal_of(environment: Variables<'_>, url: &str, options: Option<ManagerOptions>) -> Error {
     let opened =
         with_tls_component(environment, async |locks| refused(soon("an answer", locks.open(url, options)).await));
     let error = opened.await.unwrap();
@@ -287,7 +290,7 @@ async fn a_configuration_that_can_not_be_used_is_refused_with_the_name_of_the_va
     let (rsa_cert, rsa_key) = (certificate_text(&rsa), key_text(&rsa));
     let (ecdsa_cert, ecdsa_key) = (certificate_text(&ecdsa), key_text(&ecdsa));
     let (ca, cert, key) = ("LEASEHOLD_TLS_CA", "LEASEHOLD_TLS_CERT", "LEASEHOLD_TLS_KEY");
-    let cases: [(&[(&str, &str)], &[&str]); 8] = [
+    let cases: [(Variables, &[&str]); 8] = [
         (&[(ca, "/etc/ssl/ca.pem")], &["`LEASEHOLD_TLS_CA`", "-----BEGIN", "reads no files"]),
         (&[(ca, &ecdsa_key)], &["`LEASEHOLD_TLS_CA` has no certificate"]),
         (
