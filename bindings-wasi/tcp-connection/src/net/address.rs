@@ -39,7 +39,7 @@ impl Address {
             "valkeys" => Some("valkeys"),
             _ => return Err(AddressError::Malformed("it must begin with redis:// or rediss://")),
         };
-        if rest.ends_with("#insecure") {
+        if cfg!(feature = "tls") && tls.is_some() && rest.ends_with("#insecure") {
             return Err(AddressError::Unsupported(
                 "this connection provider always checks the server's certificate: leave out `#insecure`, and give the \
                  server's certificate authority in `LEASEHOLD_TLS_CA`",
