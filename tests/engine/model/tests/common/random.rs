@@ -254,7 +254,9 @@ impl Calls {
                 (CONVERT, &all, arguments)
             }
             19..=22 => {
-                let ttl = (*self.rng.pick(&["0", "30", "50000", "-7"])).to_owned();
+                // A TTL of 1 is the shortest. It changes a key without a TTL, and one in its last millisecond.
+                let ttl = (*self.rng.pick(&["0", "1", "30", "50000", "-7"])).to_owned();
+                let token = if self.rng.once_in(2) { self.holder(values, name) } else { token };
                 let members = kind == Kind::Semaphore || kind == Kind::Lock && self.rng.once_in(2);
                 (renew, if members { &[1, 5] } else { &[1] }, vec![token, ttl])
             }
@@ -274,6 +276,15 @@ impl Calls {
         let value = values.value(name).unwrap_or_default();
         let token = self.token();
         self.rng.pick(&[value.clone(), value.clone(), value.replace('*', " "), format!("{token} 5"), token]).clone()
+    }
+
+    /// The token that holds the name.
+    fn holder(&mut self, values: &impl Values, name: &str) -> String {
+        let value = values.value(name).unwrap_or_default();
+        match value.split([' ', '*']).next() {
+            Some(holder) if !holder.is_empty() => holder.to_owned(),
+            _ => self.token(),
+        }
     }
 
     fn batch(&mut self, values: &impl Values) -> Step {
@@ -358,7 +369,7 @@ impl Calls {
 }
 
 /// What another client may send. The words in angle brackets are replaced.
-const FOREIGN_COMMANDS: [&str; 60] = [
+const FOREIGN_COMMANDS: [&str; 61] = [
     "SET <name> <value> PX 30000",
     "SET <name> <value>",
     "SET <name> <value> KEEPTTL",
@@ -376,6 +387,7 @@ const FOREIGN_COMMANDS: [&str; 60] = [
     "PTTL <key>",
     "EXISTS <key> <name>",
     "PERSIST <key>",
+    "PERSIST <name>",
     "PEXPIRE <key> 30000",
     "PEXPIRE <key> -1",
     "PEXPIRE <key> soon",

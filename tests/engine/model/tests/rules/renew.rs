@@ -120,3 +120,18 @@ fn an_own_key_that_lost_its_ttl_gets_one_again() {
     assert_eq!(lock.renew(&token(1, 1), EXCLUSIVE, 30_000).ms, 30_000);
     assert_eq!(lock.pttl(0), 30_000);
 }
+
+#[test]
+fn the_shortest_renewal_gives_a_key_a_ttl_too() {
+    let one = token(1, 1);
+    let mut lock = model_lock();
+    lock.wait(&one, EXCLUSIVE);
+    lock.command(&["PERSIST", "invoice:42"]);
+    assert_eq!(lock.renew(&one, EXCLUSIVE, 1).ms, 1);
+    assert_eq!(lock.pttl(0), 1);
+
+    let mut reentrant = model_lock();
+    reentrant.command(&["HSET", "invoice:42", &one, "1"]);
+    reentrant.call(&leasehold_lua::reentrant::RENEW, &[0], &[&one, "1"]).unwrap();
+    assert_eq!(reentrant.pttl(0), 1);
+}
