@@ -23,6 +23,12 @@ pub(crate) struct Client {
     pub(crate) paused: Option<Micros>,
     pub(crate) users: Vec<User>,
     pub(crate) beliefs: Vec<Belief>,
+    /// The tokens of its leases that were reported lost.
+    pub(crate) lost: Vec<Vec<u8>>,
+    /// The tokens that it was told an operator took.
+    pub(crate) revoked: Vec<Vec<u8>>,
+    /// Since when it knows that another client waits for the lock that it holds.
+    pub(crate) wanted_at: Option<Micros>,
     last_op: u64,
 }
 
@@ -54,6 +60,7 @@ pub(crate) struct Belief {
     pub(crate) lease: LeaseId,
     pub(crate) mode: Mode,
     pub(crate) fence: u64,
+    pub(crate) granted: Micros,
     pub(crate) until: Micros,
     /// Its token on the server.
     pub(crate) token: Vec<u8>,
@@ -75,6 +82,9 @@ impl Client {
             paused: None,
             users: users.map(|rest| User { rest, state: UserState::Idle }).collect(),
             beliefs: Vec::new(),
+            lost: Vec::new(),
+            revoked: Vec::new(),
+            wanted_at: None,
             last_op: 0,
         })
     }
@@ -136,9 +146,9 @@ impl fmt::Debug for Belief {
 }
 
 impl Belief {
-    pub(crate) fn new(grant: &Grant, token: Vec<u8>) -> Self {
+    pub(crate) fn new(granted: Micros, grant: &Grant, token: Vec<u8>) -> Self {
         let Grant { lease, mode, fence, valid_until, .. } = *grant;
-        Self { lease, mode, fence, until: crate::clock::when(valid_until), token, converts: false }
+        Self { lease, mode, fence, granted, until: crate::clock::when(valid_until), token, converts: false }
     }
 }
 

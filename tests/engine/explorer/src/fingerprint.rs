@@ -1,15 +1,18 @@
 //! A number for each state. States with the same number are taken to be the same, and explored once.
 //!
-//! Equal states differ only in what nothing depends on: every time counts from now, clients have no names of their own,
-//! and the order in memory is left out. The chance that two different ones of ten million states have the same
-//! number is one in 400,000.
+//! Equal states differ only in what nothing depends on: every time counts from now, clients and the users of a client have
+//! no names of their own, and the order in memory is left out. The chance that two different ones of ten million states
+//! have the same number is one in 400,000.
 
 use std::hash::{Hash, Hasher};
 
 use leasehold_core::Failure;
 
-use crate::client::Client;
-use crate::clock::{CLIENT_ORIGIN, SERVER_ORIGIN};
+use crate::calls::BUDGET_TIME;
+use crate::client::{Client, User, UserState};
+use crate::clock::{CLIENT_ORIGIN, SERVER_ORIGIN, micros};
+use crate::invariants::Orphan;
+use crate::scenario::TTL;
 use crate::world::{What, World};
 
 /// How far from a clock's origin a number is a time.
@@ -47,11 +50,17 @@ impl World {
         });
         // In any order.
         state.mix(flights.fold(0, u64::wrapping_add));
-        let mut orphans: Vec<u64> = self.watch.orphans.iter().map(|token| hash_of(token, self.now, names)).collect();
+        let orphan = |orphan: &Orphan| {
+            // After this, how long ago it was makes no difference.
+            let age = orphan.believed_at.map(|at| (self.now - at).min(micros(TTL)));
+            hash_of(&(&orphan.token, age, orphan.may_come_back), self.now, names)
+        };
+        let mut orphans: Vec<u64> = self.watch.orphans.iter().map(orphan).collect();
         orphans.sort_unstable();
         (orphans, self.watch.used, self.watch.used_by_writers, self.watch.redrawn, self.watch.readers_lost)
             .hash(&mut state);
-        (self.faults_left, self.is_faulty, self.ran).hash(&mut state);
+        let is_unheard = self.scenario.lingers && self.watch.unheard;
+        (self.faults_left, self.struck, self.ran, self.watch.refused, is_unheard).hash(&mut state);
         state.finish()
     }
 
@@ -62,18 +71,28 @@ impl World {
         let mut state = Relative::new(self.now, names);
         client.engine.hash(&mut state);
         (client.listens, client.paused.map(|until| until.saturating_sub(self.now))).hash(&mut state);
-        for user in &client.users {
-            user.rest.hash(&mut state);
-            match user.state {
-                crate::client::UserState::Holding(lease, until) => {
-                    (lease, until.saturating_sub(self.now)).hash(&mut state)
-                }
-                ref other => other.hash(&mut state),
-            }
-        }
+        // In any order: an engine does not know which user makes a call.
+        let mut users: Vec<u64> = client.users.iter().map(|user| self.of_user(user, names)).collect();
+        users.sort_unstable();
+        users.hash(&mut state);
         for belief in &client.beliefs {
             (belief.lease, belief.mode, belief.fence, belief.converts, &belief.token).hash(&mut state);
             state.mix(belief.until.wrapping_sub(self.now));
+            if self.scenario.max_hold.is_some() {
+                state.mix(belief.granted.wrapping_sub(self.now));
+            }
+        }
+        let wanted_for = client.wanted_at.map(|at| (self.now - at).min(BUDGET_TIME));
+        (&client.lost, &client.revoked, wanted_for).hash(&mut state);
+        state.finish()
+    }
+
+    fn of_user(&self, user: &User, names: [u8; 16]) -> u64 {
+        let mut state = Relative::new(self.now, names);
+        user.rest.hash(&mut state);
+        match user.state {
+            UserState::Holding(lease, until) => (lease, until.saturating_sub(self.now)).hash(&mut state),
+            ref other => other.hash(&mut state),
         }
         state.finish()
     }

@@ -8,7 +8,8 @@ use leasehold_memory::Server;
 
 use crate::client::{Belief, Client};
 use crate::clock::{self, Micros, SERVER_ORIGIN};
-use crate::world::KEYS;
+use crate::scenario::TTL;
+use crate::world::{Flight, KEYS};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +33,6 @@ impl fmt::Display for Broken {
     }
 }
 
-/// How much longer than its holder believes a lease is on the server, by the promise to report a loss 5 % of the TTL or
-/// 50 ms before its end, and by what is left for clocks that drift apart.
-const MARGIN: Micros = 55_000;
-
 /// What the invariants remember.
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
@@ -45,10 +42,27 @@ pub(crate) struct Watch {
     /// Fences up to this one may be drawn twice, because the counter was lost twice within a millisecond.
     pub(crate) redrawn: u64,
     /// Tokens whose leases the server lost, or an operator took. Their clients find out later.
-    pub(crate) orphans: Arc<Vec<Vec<u8>>>,
+    pub(crate) orphans: Arc<Vec<Orphan>>,
     /// The server has lost its list of readers. It still keeps writers out until the last reader's lease is over.
     pub(crate) readers_lost: bool,
+    /// A user that doesn't wait was refused although no user had a lease.
+    pub(crate) refused: bool,
+    /// A message came too early: its client had not subscribed yet, or did not know of its lease.
+    pub(crate) unheard: bool,
 }
+
+/// A token whose lease the server has lost.
+#[derive(Clone)]
+pub(crate) struct Orphan {
+    pub(crate) token: Vec<u8>,
+    /// When the server lost it, if its client had given the lease out. Else the client may get it later, and find out then.
+    pub(crate) believed_at: Option<Micros>,
+    /// A command with this token was in flight then. It may take the lock anew.
+    pub(crate) may_come_back: bool,
+}
+
+/// How long a client may hand a lease over locally that the server has lost, or that another client waits for.
+const HAND_OVERS: Micros = 1_000_000;
 
 impl Watch {
     /// A user got a lease, or its lease in the other mode.
@@ -71,8 +85,9 @@ impl Watch {
     }
 
     /// The server loses the name's own key.
-    pub(crate) fn data_lost(&mut self, time: u64, clients: &[Arc<Client>], server: &Server) {
-        self.revoked(time, clients, server);
+    pub(crate) fn data_lost(&mut self, now: Micros, clients: &[Arc<Client>], server: &Server, flights: &[Flight]) {
+        self.revoked(now, clients, server, flights);
+        let time = clock::server(now);
         // Fences of the last millisecond may be drawn again.
         (self.used, self.used_by_writers) = (self.used.min(time), self.used_by_writers.min(time));
     }
@@ -86,18 +101,59 @@ impl Watch {
     }
 
     /// An operator takes the lock from its holders.
-    pub(crate) fn revoked(&mut self, time: u64, clients: &[Arc<Client>], server: &Server) {
-        let believed = clients.iter().flat_map(|client| &client.beliefs).map(|belief| belief.token.clone());
+    pub(crate) fn revoked(&mut self, now: Micros, clients: &[Arc<Client>], server: &Server, flights: &[Flight]) {
+        let believed: Vec<&Belief> = clients.iter().flat_map(|client| &client.beliefs).collect();
         let orphans = Arc::make_mut(&mut self.orphans);
-        for token in holders(server, time).into_iter().chain(believed) {
-            if !orphans.contains(&token) {
-                orphans.push(token);
+        let tokens = believed.iter().map(|belief| belief.token.clone());
+        for token in holders(server, clock::server(now)).into_iter().chain(tokens) {
+            if orphans.iter().all(|orphan| orphan.token != token) {
+                let of_token: Vec<_> = believed.iter().filter(|belief| belief.token == token).collect();
+                let believed_at = (!of_token.is_empty()).then_some(now);
+                let in_flight = flights.iter().any(|flight| flight.names(&token));
+                let may_come_back = in_flight || of_token.iter().any(|belief| belief.converts);
+                orphans.push(Orphan { token, believed_at, may_come_back });
             }
         }
     }
 
     fn is_orphan(&self, belief: &Belief) -> bool {
-        self.orphans.contains(&belief.token)
+        self.orphans.iter().any(|orphan| orphan.token == belief.token)
+    }
+
+    /// A lease that a client had given out when the server lost it, and when that was.
+    fn lost_at(&self, belief: &Belief) -> Option<Micros> {
+        let orphan = self.orphans.iter().find(|orphan| orphan.token == belief.token)?;
+        orphan.believed_at.filter(|_| !orphan.may_come_back)
+    }
+
+    /// The exclusive leases that a client had given out when the server lost them, before this time of the server.
+    pub(crate) fn lost_before(&self, time: u64, client: &Client) -> Vec<Vec<u8>> {
+        let before = |orphan: &&Orphan| orphan.believed_at.is_some_and(|at| clock::server(at) < time);
+        let is_held = |orphan: &&Orphan| {
+            client.beliefs.iter().any(|belief| belief.token == orphan.token && belief.mode == Mode::Exclusive)
+        };
+        self.orphans.iter().filter(before).filter(is_held).map(|orphan| orphan.token.clone()).collect()
+    }
+
+    /// A client hands a lease over from one of its users to another.
+    pub(crate) fn handed_over(&self, now: Micros, belief: &Belief) -> Verdict {
+        match self.lost_at(belief) {
+            Some(at) if now >= at + HAND_OVERS => {
+                Err(Broken::new("unconfirmed", format!("{belief:?} is handed over at {now}, and was lost at {at}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// No holder goes on for longer than a TTL after the server has lost its lease.
+    pub(crate) fn end_in_time(&self, clients: &[Arc<Client>]) -> Verdict {
+        for belief in clients.iter().flat_map(|client| &client.beliefs) {
+            let lost_at = self.lost_at(belief).filter(|_| !belief.converts);
+            if let Some(at) = lost_at.filter(|at| belief.until > at + clock::micros(TTL)) {
+                return Err(Broken::new("loss-unnoticed", format!("{belief:?} goes on, and was lost at {at}")));
+            }
+        }
+        Ok(())
     }
 
     /// The server has run a command. `before` is the server before it, unless a fault has happened.
@@ -121,7 +177,7 @@ impl Watch {
     }
 
     /// At most one client has a valid lease that excludes others, and the server has each valid lease.
-    pub(crate) fn check(&self, now: Micros, clients: &[Arc<Client>], server: &Server) -> Verdict {
+    pub(crate) fn check(&self, now: Micros, clients: &[Arc<Client>], server: &Server, margin: Micros) -> Verdict {
         let valid = || {
             let of = |(place, client): (usize, &Arc<Client>)| {
                 let beliefs = client.beliefs.clone().into_iter();
@@ -141,7 +197,7 @@ impl Watch {
             }
             let is_unlisted = self.readers_lost && belief.mode == Mode::Shared;
             if !belief.converts && !is_unlisted {
-                backed(now, place, &belief, server)?;
+                backed(now, place, &belief, server, margin)?;
             }
         }
         Ok(())
@@ -149,7 +205,7 @@ impl Watch {
 }
 
 /// The server has the lease for longer than its holder believes.
-fn backed(now: Micros, place: usize, belief: &Belief, server: &Server) -> Verdict {
+fn backed(now: Micros, place: usize, belief: &Belief, server: &Server, margin: Micros) -> Verdict {
     let time = clock::server(now);
     let ends = match holders(server, time).contains(&belief.token) {
         true if belief.mode == Mode::Exclusive => server.expires(time, KEYS[0].as_bytes()),
@@ -162,7 +218,7 @@ fn backed(now: Micros, place: usize, belief: &Belief, server: &Server) -> Verdic
         false => None,
     };
     match ends {
-        Some(ends) if ends >= SERVER_ORIGIN + belief.until + MARGIN => Ok(()),
+        Some(ends) if ends >= SERVER_ORIGIN + belief.until + margin => Ok(()),
         Some(ends) => {
             let ends = ends.saturating_sub(SERVER_ORIGIN);
             Err(Broken::new("margin", format!("client {place} has {belief:?}, which ends on the server at {ends}")))
@@ -174,7 +230,7 @@ fn backed(now: Micros, place: usize, belief: &Belief, server: &Server) -> Verdic
 }
 
 /// The tokens that hold the name.
-fn holders(server: &Server, time: u64) -> Vec<Vec<u8>> {
+pub(crate) fn holders(server: &Server, time: u64) -> Vec<Vec<u8>> {
     let Some(value) = server.text(time, KEYS[0].as_bytes()) else { return Vec::new() };
     let holder = value.split(|byte| matches!(byte, b' ' | b'*')).next().unwrap_or_default();
     if holder == b"shared" {
@@ -185,7 +241,7 @@ fn holders(server: &Server, time: u64) -> Vec<Vec<u8>> {
 }
 
 /// The tokens that wait, in order. Those that were given up have negative scores.
-fn waiters(server: &Server, time: u64) -> Vec<Vec<u8>> {
+pub(crate) fn waiters(server: &Server, time: u64) -> Vec<Vec<u8>> {
     let queue = server.members(time, KEYS[2].as_bytes());
     queue.filter(|(_, score)| *score >= 0.0).map(|(token, _)| token.to_vec()).collect()
 }

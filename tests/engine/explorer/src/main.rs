@@ -3,6 +3,7 @@
 //! The engines and the server are the real ones. A state has all of them, what is in flight, and what the users have
 //! still to do. The search takes every possible step from every state, and checks the invariants in each.
 
+mod calls;
 mod cli;
 mod client;
 mod clock;

@@ -2,13 +2,16 @@
 
 use leasehold_core::Engine;
 
-use crate::clock::{self, Micros};
-use crate::invariants::{Broken, Verdict};
+use crate::clock::{self, Micros, SERVER_ORIGIN, micros};
+use crate::invariants::{Broken, Verdict, holders, waiters};
+use crate::scenario::{Action, CLAIM_WINDOW, LINGER};
 use crate::step::Step;
-use crate::world::World;
+use crate::world::{GHOST, KEYS, World};
 
 /// All calls end within this time: a dead holder costs one TTL, and a dead waiter one claim window.
 const ALL_END: Micros = 12_000_000;
+/// Without a fault, they end as soon as the lock is free. So does the lease of a client that is gone.
+const AT_ONCE: Micros = 20_000;
 /// Then every client forgets everything within this time. A server that does not answer is asked for up to a minute.
 const ALL_IDLE: Micros = 90_000_000;
 /// More steps than any run needs.
@@ -18,6 +21,7 @@ const MOST_STEPS: usize = 10_000;
 /// long it took.
 pub(crate) fn run_on(mut world: World) -> Result<Micros, Broken> {
     let begin = world.now;
+    let end = if world.is_calm() { world.free_at() + world.detour() + AT_ONCE } else { begin + ALL_END };
     world.faults_left = 0;
     for _ in 0..MOST_STEPS {
         if world.is_over() {
@@ -32,7 +36,7 @@ pub(crate) fn run_on(mut world: World) -> Result<Micros, Broken> {
             .or_else(|| first(|step| *step == Step::Pass));
         let Some(next) = next else { break };
         world.take(next)?;
-        if world.now > begin + ALL_END {
+        if world.now > end {
             break;
         }
     }
@@ -41,17 +45,18 @@ pub(crate) fn run_on(mut world: World) -> Result<Micros, Broken> {
             client.users.iter().map(move |user| format!("client {place}: {:?}", user.state))
         });
     let waiting: Vec<String> = waiting.collect();
-    let detail = format!("{} µs after the last fault, users are {waiting:?}", world.now - begin);
+    let detail = format!("{} µs later, users are {waiting:?}", world.now - begin);
     Err(Broken::new("liveness", detail))
 }
 
 /// All users are done. Every client becomes idle.
 fn rest(mut world: World) -> Verdict {
     let begin = world.now;
+    let end = begin + if world.is_calm() { micros(LINGER) + AT_ONCE } else { ALL_IDLE };
     let is_idle = |world: &World| world.clients.iter().all(|it| it.engine.as_ref().is_none_or(Engine::is_idle));
     for _ in 0..MOST_STEPS {
         if is_idle(&world) {
-            return Ok(());
+            return if world.is_calm() { world.nothing_is_left() } else { Ok(()) };
         }
         let due = world.clients.iter().position(|client| {
             let at = client.engine.as_ref().and_then(Engine::poll_timeout).map(|(at, _)| clock::when(at));
@@ -61,11 +66,41 @@ fn rest(mut world: World) -> Verdict {
             world.take(Step::Arrive(flight.number))?;
         } else if let Some(client) = due {
             world.take(Step::Wake(client as u8))?;
-        } else if let Some(next) = world.next_moment().filter(|next| *next < begin + ALL_IDLE) {
+        } else if let Some(next) = world.next_moment().filter(|next| *next < end) {
             world.now = next;
         } else {
             break;
         }
     }
     Err(Broken::new("leftover", format!("a client is not idle {} µs after its users are done", world.now - begin)))
+}
+
+impl World {
+    /// When the lease ends of a client that is gone. Else now.
+    fn free_at(&self) -> Micros {
+        let time = clock::server(self.now);
+        let is_gone = self.server.text(time, KEYS[0].as_bytes()) == Some(GHOST);
+        let ends = self.server.expires(time, KEYS[0].as_bytes()).filter(|_| is_gone);
+        ends.map_or(self.now, |ends| ends - SERVER_ORIGIN)
+    }
+
+    /// How much longer the calls may take, although nothing went wrong.
+    fn detour(&self) -> Micros {
+        // A client whose lease lingers was told too early that another one waits.
+        let linger = if self.scenario.lingers && self.watch.unheard { micros(LINGER) } else { 0 };
+        // The second in the queue learns by its heartbeat that the first one has given up.
+        let gives_up =
+            self.scenario.clients.iter().any(|users| users.iter().any(|user| user.contains(&Action::Cancel)));
+        linger + if gives_up { micros(CLAIM_WINDOW) / 3 } else { 0 }
+    }
+
+    /// Idle clients hold no lock on the server, and wait for none.
+    fn nothing_is_left(&self) -> Verdict {
+        let time = clock::server(self.now);
+        let left = [holders(&self.server, time), waiters(&self.server, time)].concat();
+        match left.first() {
+            Some(token) => Err(Broken::new("left-behind", format!("nobody wants {}", String::from_utf8_lossy(token)))),
+            None => Ok(()),
+        }
+    }
 }

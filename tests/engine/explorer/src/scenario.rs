@@ -16,7 +16,7 @@ pub(crate) const CLAIM_WINDOW: Duration = Duration::from_millis(2_400);
 /// How long an answer may take.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(400);
 /// How long a lease lingers.
-const LINGER: Duration = Duration::from_millis(500);
+pub(crate) const LINGER: Duration = Duration::from_millis(500);
 /// The longest that a user keeps a lease: long enough for a renewal that fails.
 pub(crate) const LONGEST_HOLD: Micros = 1_500_000;
 
@@ -50,6 +50,8 @@ pub(crate) struct Scenario {
     pub(crate) held_at_first: bool,
     /// Whether clients keep a lease for a while that nobody holds any more.
     pub(crate) lingers: bool,
+    /// How long a user may hold the lock, if it sets a limit.
+    pub(crate) max_hold: Option<Duration>,
 }
 
 use Action::{Acquire, Cancel, Convert, Release, Try};
@@ -60,7 +62,7 @@ const READER: &[Action] = &[Acquire(Shared), Release];
 const TWICE: &[Action] = &[Acquire(Exclusive), Release, Acquire(Exclusive), Release];
 
 const fn scenario(name: &'static str, clients: &'static [Users], about: &'static str) -> Scenario {
-    Scenario { name, about, clients, batches: true, held_at_first: false, lingers: false }
+    Scenario { name, about, clients, batches: true, held_at_first: false, lingers: false, max_hold: None }
 }
 
 /// All scenarios. The first ones are the cheapest.
@@ -78,6 +80,10 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     scenario("twice", &[&[TWICE], &[WRITER]], "one of two clients wants a mutex twice"),
     scenario("two-users", &[&[WRITER, WRITER], &[WRITER]], "one of two clients has two users, and hands over locally"),
+    Scenario {
+        batches: false,
+        ..scenario("two-users-slow-path", &[&[WRITER, WRITER], &[WRITER]], "the same, each command alone")
+    },
     scenario(
         "gives-up",
         &[&[&[Acquire(Exclusive), Cancel, Release]], &[WRITER]],
@@ -102,6 +108,26 @@ pub(crate) const ALL: &[Scenario] = &[
             "each client keeps its lease for half a second after its release",
         )
     },
+    Scenario {
+        lingers: true,
+        ..scenario(
+            "lingers-tries",
+            &[&[WRITER], &[&[Try(Exclusive), Release, Try(Exclusive), Release]]],
+            "a client keeps its lease after its release, and another one tries",
+        )
+    },
+    Scenario {
+        held_at_first: true,
+        ..scenario(
+            "gives-up-first",
+            &[&[&[Acquire(Exclusive), Cancel, Release]], &[WRITER]],
+            "a holder is gone, and one of two waiting clients may give up",
+        )
+    },
+    Scenario {
+        max_hold: Some(Duration::from_secs(1)),
+        ..scenario("max-hold", &[&[WRITER, WRITER], &[READER]], "no lease lasts for longer than a second")
+    },
     scenario("three", &[&[WRITER], &[WRITER], &[WRITER]], "three clients want a mutex"),
     scenario("three-mixed", &[&[READER], &[READER], &[WRITER]], "two readers and a writer"),
 ];
@@ -122,9 +148,15 @@ impl Scenario {
         }
     }
 
+    /// How much longer than its holder believes a lease is on the server. A loss is reported 5 % of the TTL or 50 ms before
+    /// the end, and some time is left for clocks that drift apart. A lease with a limit may be renewed for a short time.
+    pub(crate) const fn margin(&self) -> Micros {
+        if self.max_hold.is_some() { 2_000 } else { 55_000 }
+    }
+
     /// The options of an acquire.
     pub(crate) fn options(&self, mode: Mode, wait: Wait) -> AcquireOptions {
         let linger = self.lingers.then_some(LINGER);
-        AcquireOptions { mode, wait, ttl: TTL, linger, ..AcquireOptions::default() }
+        AcquireOptions { mode, wait, ttl: TTL, linger, max_hold: self.max_hold, ..AcquireOptions::default() }
     }
 }

@@ -286,6 +286,18 @@ mod tests {
     }
 
     #[test]
+    fn users_of_a_client_that_do_the_same_are_folded() {
+        let begin = World::new(Scenario::named("two-users").unwrap(), 0, 0).unwrap();
+        let after = |user| {
+            let mut world = begin.clone();
+            world.take(Step::Act { client: 0, user }).unwrap();
+            world.fingerprint()
+        };
+        assert_eq!(after(0), after(1));
+        assert_ne!(after(0), begin.fingerprint());
+    }
+
+    #[test]
     fn a_state_with_a_fault_less_is_another_one() {
         let begin = |faults| World::new(Scenario::named("writers").unwrap(), faults, 0).unwrap();
         assert_ne!(begin(1).fingerprint(), begin(2).fingerprint());

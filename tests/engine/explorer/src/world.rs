@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{Command, CommandId, Engine, Failure, Input, LeaseId, Mode, NodeId, OpId, Output, Reply, Wait};
+use leasehold_core::{
+    Command, CommandId, Engine, Error, Failure, Input, LeaseId, Mode, NodeId, OpId, Output, Reply, Scalar, Wait,
+};
 use leasehold_memory::Server;
 
 use crate::client::{Belief, Client, UserState};
@@ -23,7 +25,7 @@ pub(crate) const KEYS: [&str; 6] = [
 ];
 
 /// A holder that is gone.
-const GHOST: &[u8] = b"gone:1 1700000000000000";
+pub(crate) const GHOST: &[u8] = b"gone:1 1700000000000000";
 
 /// The last fence, from a second ago.
 const OLD_FENCE: &[u8] = b"1799999999000000";
@@ -44,13 +46,13 @@ pub(crate) struct World {
     pub(crate) watch: Watch,
     /// How many faults may still happen.
     pub(crate) faults_left: u8,
-    /// Whether a fault has happened.
-    pub(crate) is_faulty: bool,
+    /// How many faults have happened.
+    pub(crate) struck: u8,
     /// How long something may be in flight without a fault.
     pub(crate) patience: Micros,
     /// How many commands the server has run at this moment.
     pub(crate) ran: u8,
-    scenario: &'static Scenario,
+    pub(crate) scenario: &'static Scenario,
     last_flight: u16,
 }
 
@@ -101,7 +103,7 @@ impl World {
             flights: Vec::new(),
             watch: Watch::default(),
             faults_left: faults,
-            is_faulty: false,
+            struck: 0,
             patience,
             ran: 0,
             scenario,
@@ -184,16 +186,25 @@ impl World {
             Step::Pass => {
                 let Some(next) = self.next_time() else { return Ok(()) };
                 self.watch.passes(self.now, &self.clients)?;
+                self.nobody_is_stranded()?;
                 (self.now, self.ran) = (next, 0);
                 Ok(())
             }
             Step::Fault(fault) => {
                 self.faults_left = self.faults_left.saturating_sub(1);
-                self.is_faulty = true;
+                self.struck += 1;
                 self.strike(fault)
             }
         }?;
-        self.watch.check(self.now, &self.clients, &self.server)
+        let is_held = self.server.keys(clock::server(self.now)).any(|key| key == NAME.as_bytes());
+        self.watch.refused &= is_held && self.clients.iter().all(|client| client.beliefs.is_empty());
+        self.watch.end_in_time(&self.clients)?;
+        self.watch.check(self.now, &self.clients, &self.server, self.scenario.margin())
+    }
+
+    /// Whether nothing has gone wrong so far: each message arrived at the moment at which it was sent.
+    pub(crate) const fn is_calm(&self) -> bool {
+        self.struck == 0 && self.patience == 0
     }
 
     fn places(&self) -> impl Iterator<Item = (u8, &Client)> {
@@ -299,8 +310,9 @@ impl World {
     }
 
     fn arrive(&mut self, number: u16) -> Verdict {
-        let Some(Flight { client, what, since, .. }) = self.take_flight(number) else { return Ok(()) };
+        let Some(Flight { client, what, since, copied, .. }) = self.take_flight(number) else { return Ok(()) };
         let node = NodeId(0);
+        let heard = what.clone();
         match what {
             What::Command(id, command) => {
                 let words: Vec<&[u8]> = command.words().collect();
@@ -313,9 +325,25 @@ impl World {
                 }
                 Ok(())
             }
-            What::Reply(id, result) => self.feed(client, Input::Reply { id, result: (*result).clone() }),
+            What::Reply(id, result) => {
+                let in_time = !copied && since.is_some_and(|since| self.now < since + micros(RESPONSE_TIMEOUT));
+                let entered = entered_at(&result).filter(|_| in_time).unwrap_or(0);
+                let lost = self.watch.lost_before(entered, &self.clients[usize::from(client)]);
+                self.feed(client, Input::Reply { id, result: (*result).clone() })?;
+                match self.clients[usize::from(client)].beliefs.iter().find(|belief| lost.contains(&belief.token)) {
+                    Some(belief) => Err(Broken::new("loss-unnoticed", format!("{belief:?} was lost and taken anew"))),
+                    None => Ok(()),
+                }
+            }
             What::Message(payload) => {
-                let channel = channel_of(&self.clients[usize::from(client)].id);
+                if let Some(token) = revoked(&payload) {
+                    self.client_mut(client).revoked.push(token);
+                }
+                // It was told before it knows of its own lease, and forgets that.
+                let it = &self.clients[usize::from(client)];
+                let has_lease = it.engine.as_ref().is_some_and(|engine| !engine.lingering().is_empty());
+                self.watch.unheard |= it.beliefs.is_empty() && !has_lease;
+                let channel = channel_of(&it.id);
                 self.feed(client, Input::Message { node, channel: &channel, payload: &payload })
             }
             What::Subscribe => {
@@ -328,7 +356,9 @@ impl World {
                 let channel = channel_of(&self.clients[usize::from(client)].id);
                 self.feed(client, Input::Subscribed { node, channel: &channel })
             }
-        }
+        }?;
+        self.hears(client, &heard);
+        Ok(())
     }
 
     /// Nobody hears what is sent to a process that has died.
@@ -343,7 +373,7 @@ impl World {
     /// Runs a command on the server, and sends its messages.
     fn execute(&mut self, words: &[&[u8]]) -> Result<Result<Reply, Failure>, Broken> {
         let time = clock::server(self.now);
-        let before = if self.is_faulty { None } else { Some(self.server.clone()) };
+        let before = if self.struck > 0 { None } else { Some(self.server.clone()) };
         let executed = Arc::make_mut(&mut self.server).execute(time, words);
         let executed = executed.map_err(|error| Broken::new("server", error.to_string()))?;
         let converts = words.get(1) == Some(&leasehold_lua::CONVERT.sha1.as_bytes());
@@ -352,6 +382,8 @@ impl World {
             let listens = |client: &Arc<Client>| client.listens && channel_of(&client.id).as_bytes() == message.channel;
             if let Some(client) = self.clients.iter().position(listens) {
                 self.send(client as u8, What::Message(message.payload.into()), Some(self.now));
+            } else {
+                self.watch.unheard = true;
             }
         }
         Ok(executed.reply.map_err(Failure::Refused))
@@ -367,18 +399,22 @@ impl World {
         let outputs: Vec<Output> = std::iter::from_fn(|| engine.poll_output()).collect();
         for output in outputs {
             match output {
-                Output::Send { id, command, .. } => self.send(place, What::Command(id, Arc::new(command)), Some(now)),
+                Output::Send { id, command, .. } => {
+                    self.asks_once(place, &command)?;
+                    self.send(place, What::Command(id, Arc::new(command)), Some(now));
+                }
                 Output::Subscribe { .. } => self.send(place, What::Subscribe, Some(now)),
                 Output::Unsubscribe { .. } => self.client_mut(place).listens = false,
                 Output::Completed { op, result } => self.completed(place, op, result)?,
                 Output::Lost { lease, reason: _ } => {
                     let client = self.client_mut(place);
-                    if client.belief(lease).is_none() {
+                    let Some(token) = client.belief(lease).map(|belief| belief.token.clone()) else {
                         return Err(Broken::new(
                             "lost-twice",
                             format!("client {place} lost {lease:?}, which it had not"),
                         ));
-                    }
+                    };
+                    client.lost.push(token);
                     client.disbelieve(lease);
                     for user in &mut client.users {
                         if let UserState::Holding(held, until) = &mut user.state
@@ -410,19 +446,25 @@ impl World {
             return Err(Broken::new("ended-twice", format!("client {place}: {op:?} ended again: {result:?}")));
         };
         let was = user.state;
+        let is_busy = matches!(result, Err(Error::Busy { .. }));
         match (result, was) {
             (Ok(Acquired(grant)), UserState::Waiting(_)) => {
                 user.holds(grant.lease, now + LONGEST_HOLD);
                 let token = client.token(grant.lease).unwrap_or_default();
-                let belief = Belief::new(&grant, token);
+                let belief = Belief::new(now, &grant, token);
                 client.beliefs.push(belief.clone());
+                self.in_order(place, op, &belief)?;
+                if grant.local {
+                    self.watch.handed_over(now, &belief)?;
+                    self.hands_over(place, &belief)?;
+                }
                 self.watch.granted(clock::server(now), &belief)
             }
             (Ok(Converted(grant)), UserState::Converting(_, lease)) => {
                 user.state = UserState::Holding(lease, now + LONGEST_HOLD);
                 client.disbelieve(lease);
                 let token = client.token(grant.lease).unwrap_or_default();
-                let belief = Belief::new(&grant, token);
+                let belief = Belief::new(now, &grant, token);
                 client.beliefs.push(belief.clone());
                 self.watch.granted(clock::server(now), &belief)
             }
@@ -437,6 +479,7 @@ impl World {
             }
             (Ok(Released(_)) | Err(_), UserState::Releasing(_)) | (Err(_), UserState::Waiting(_)) => {
                 user.goes_on();
+                self.watch.refused |= is_busy && self.clients.iter().all(|client| client.beliefs.is_empty());
                 Ok(())
             }
             (result, was) => Err(Broken::new("answer", format!("client {place}: {was:?} got {result:?}"))),
@@ -445,7 +488,7 @@ impl World {
 
     /// What the client believes after an input.
     fn refresh(&mut self, place: u8) -> Verdict {
-        let now = self.now;
+        let (now, max_hold) = (self.now, self.scenario.max_hold.map(micros));
         let client = self.client_mut(place);
         let mut beliefs = std::mem::take(&mut client.beliefs);
         for belief in &mut beliefs {
@@ -458,6 +501,12 @@ impl World {
             }
             if belief.until <= now {
                 return Err(Broken::new("loss-late", format!("client {place} still has {belief:?} at {now}")));
+            }
+            if client.revoked.contains(&belief.token) {
+                return Err(Broken::new("revoked", format!("client {place} was told that it lost {belief:?}")));
+            }
+            if max_hold.is_some_and(|most| belief.until > belief.granted + most) {
+                return Err(Broken::new("max-hold", format!("client {place} has {belief:?} for too long")));
             }
         }
         client.beliefs = beliefs;
@@ -491,13 +540,13 @@ impl World {
             Fault::Pause(place) => self.client_mut(place).paused = Some(self.now + micros(TTL) + 1_000),
             Fault::Wipe => {
                 self.watch.counter_lost(clock::server(self.now), &self.server);
-                self.watch.data_lost(clock::server(self.now), &self.clients, &self.server);
+                self.watch.data_lost(self.now, &self.clients, &self.server, &self.flights);
                 Arc::make_mut(&mut self.server).flush_all();
             }
             Fault::Evict(place) => {
                 let key = KEYS.get(usize::from(place)).copied().unwrap_or(NAME);
                 if key == NAME {
-                    self.watch.data_lost(clock::server(self.now), &self.clients, &self.server);
+                    self.watch.data_lost(self.now, &self.clients, &self.server, &self.flights);
                 }
                 if key == KEYS[1] {
                     self.watch.counter_lost(clock::server(self.now), &self.server);
@@ -506,7 +555,7 @@ impl World {
                 drop(self.execute(&[b"DEL", key.as_bytes()])?);
             }
             Fault::Revoke => {
-                self.watch.revoked(clock::server(self.now), &self.clients, &self.server);
+                self.watch.revoked(self.now, &self.clients, &self.server, &self.flights);
                 let mut words: Vec<&[u8]> = vec![b"EVALSHA", leasehold_lua::FORCE.sha1.as_bytes(), b"6"];
                 words.extend(KEYS.map(str::as_bytes));
                 words.extend([&b"0"[..], b"native"]);
@@ -515,6 +564,28 @@ impl World {
         }
         Ok(())
     }
+}
+
+impl Flight {
+    /// Whether it is a command with this token.
+    pub(crate) fn names(&self, token: &[u8]) -> bool {
+        let What::Command(_, command) = &self.what else { return false };
+        command.words().any(|word| word.strip_suffix(b" ").unwrap_or(word) == token)
+    }
+}
+
+/// When the server gave the lock to its client, if the answer says that.
+fn entered_at(answer: &Result<Reply, Failure>) -> Option<u64> {
+    let Ok(Reply::List(answer)) = answer else { return None };
+    match answer.as_slice() {
+        [Scalar::Text(status), _, _, Scalar::Int(at), ..] if **status == *b"entered" => u64::try_from(*at).ok(),
+        _ => None,
+    }
+}
+
+/// The token that an operator took, if the message says so.
+fn revoked(payload: &[u8]) -> Option<Vec<u8>> {
+    payload.strip_prefix(b"revoked ")?.split(|byte| *byte == b' ').next().map(<[u8]>::to_vec)
 }
 
 pub(crate) fn channel_of(id: &str) -> String {

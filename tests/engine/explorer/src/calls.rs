@@ -1,0 +1,113 @@
+//! What callers rely on while they wait: their order inside a client, their place in the server's queue, and a turn
+//! although a client hands its lease over to others of its callers.
+
+use leasehold_core::{Command, Mode, OpId, Reply, Scalar};
+
+use crate::client::{Belief, Client, UserState};
+use crate::clock::{self, Micros};
+use crate::invariants::{Broken, Verdict, holders};
+use crate::world::{KEYS, What, World};
+
+/// How long a client hands its lease over locally while another client waits.
+pub(crate) const BUDGET_TIME: Micros = 1_000_000;
+
+impl World {
+    /// A user got the lock. No other user of its client has waited for longer, and nobody was told that this lease is lost.
+    pub(crate) fn in_order(&self, place: u8, op: OpId, belief: &Belief) -> Verdict {
+        let client = &self.clients[usize::from(place)];
+        let earlier = |user: &&crate::client::User| matches!(user.state, UserState::Waiting(other) if other < op);
+        if client.users.iter().any(|user| earlier(&user)) {
+            return Err(Broken::new("local-order", format!("client {place} serves {op:?} before an earlier call")));
+        }
+        if client.lost.contains(&belief.token) {
+            return Err(Broken::new(
+                "handed-over-lost",
+                format!("client {place} hands {belief:?} over after its loss"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A client hands its lease over locally. No other client has waited for long.
+    pub(crate) fn hands_over(&self, place: u8, belief: &Belief) -> Verdict {
+        if self.is_calm() && self.is_waited_for(place) {
+            return Err(Broken::new("budget", format!("client {place} hands {belief:?} over while others wait")));
+        }
+        Ok(())
+    }
+
+    /// Time passes. Every user that waits is in the server's queue, or gets the lock from its own client, and no lease
+    /// lingers that somebody has asked for.
+    pub(crate) fn nobody_is_stranded(&self) -> Verdict {
+        if !self.is_calm() {
+            return Ok(());
+        }
+        for (place, client) in self.clients.iter().enumerate() {
+            let waits = client.users.iter().any(|user| matches!(user.state, UserState::Waiting(_)));
+            let can_serve = !client.beliefs.is_empty()
+                && client.beliefs.iter().all(|belief| belief.mode == Mode::Exclusive)
+                && !self.is_waited_for(place as u8);
+            if waits && !can_serve && !self.is_queued(client) {
+                return Err(Broken::new("stranded", format!("a user of client {place} waits outside of the queue")));
+            }
+        }
+        if self.watch.refused {
+            return Err(Broken::new("lingers", "a lease lingers although another client has tried to get it".into()));
+        }
+        Ok(())
+    }
+
+    /// A client never asks for a lock by a token that it holds, except for more fences.
+    pub(crate) fn asks_once(&self, place: u8, command: &Command) -> Verdict {
+        let words: Vec<&[u8]> = command.words().collect();
+        if words.get(1) != Some(&leasehold_lua::ACQUIRE.sha1.as_bytes()) {
+            return Ok(());
+        }
+        let arguments = words.get(3 + KEYS.len()..).unwrap_or_default();
+        let [token, _, _, how, ..] = arguments else { return Ok(()) };
+        let held = self.clients[usize::from(place)].beliefs.iter().find(|belief| belief.token == *token);
+        match held.filter(|_| *how != b"refill") {
+            Some(held) => {
+                Err(Broken::new("asked-again", format!("client {place} has {held:?}, and asks for it again")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a client has known for so long that others wait that it hands nothing over any more.
+    fn is_waited_for(&self, place: u8) -> bool {
+        self.clients[usize::from(place)].wanted_at.is_some_and(|at| at + BUDGET_TIME <= self.now)
+    }
+
+    /// A client learns whether others wait for what it holds.
+    pub(crate) fn hears(&mut self, place: u8, what: &What) {
+        let now = self.now;
+        let client = self.client_mut(place);
+        let is_wanted = match what {
+            What::Message(payload) => payload.starts_with(b"wanted "),
+            What::Reply(_, reply) => match &**reply {
+                Ok(Reply::List(answer)) => {
+                    let is_held =
+                        matches!(answer.first(), Some(Scalar::Text(it)) if **it == *b"entered" || **it == *b"again");
+                    is_held && matches!(answer.get(5), Some(Scalar::Int(waiting)) if *waiting > 0)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if client.beliefs.is_empty() {
+            client.wanted_at = None;
+        } else if is_wanted {
+            client.wanted_at.get_or_insert(now);
+        }
+    }
+
+    /// Whether the server has a token of this client in its queue, or has granted one that the client will hear of.
+    fn is_queued(&self, client: &Client) -> bool {
+        let time = clock::server(self.now);
+        let mut queue = self.server.members(time, KEYS[2].as_bytes());
+        let is_own = |token: &[u8]| token.starts_with(client.id.as_bytes());
+        queue.any(|(token, since)| since >= 0.0 && is_own(token))
+            || client.beliefs.is_empty() && holders(&self.server, time).iter().any(|token| is_own(token))
+    }
+}
