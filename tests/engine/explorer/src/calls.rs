@@ -51,7 +51,12 @@ impl World {
                 return Err(Broken::new("stranded", format!("a user of client {place} waits outside of the queue")));
             }
         }
-        if self.watch.refused {
+        self.nothing_lingers()
+    }
+
+    /// No lease lingers that another client has tried to get.
+    pub(crate) fn nothing_lingers(&self) -> Verdict {
+        if self.is_calm() && self.watch.refused {
             return Err(Broken::new("lingers", "a lease lingers although another client has tried to get it".into()));
         }
         Ok(())

@@ -67,6 +67,7 @@ fn rest(mut world: World) -> Verdict {
         } else if let Some(client) = due {
             world.take(Step::Wake(client as u8))?;
         } else if let Some(next) = world.next_moment().filter(|next| *next < end) {
+            world.nothing_lingers()?;
             world.now = next;
         } else {
             break;

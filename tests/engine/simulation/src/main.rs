@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             Task::Seeds => seeds(&options),
             Task::Replay(seed) => replay(*seed, &options),
             Task::Mutants(names) => mutants::run_all(names, options.jobs),
-            Task::Explored(names) => mutants::explore_all(names, options.jobs),
+            Task::Explored(names) => mutants::explore_all(names),
         },
     };
     match outcome {
