@@ -362,7 +362,7 @@ impl Client {
             Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.stop_renewing(part)),
         };
         lease.told = until;
-        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));
+        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(lease.told));
         self.with(lock, |lock, cx| {
             if let Some(hold) = &mut lock.hold {
                 hold.schedule_renewal(cx, lock.id);
