@@ -89,7 +89,7 @@ fn each_interface_stands_by_itself() -> Tested {
 #[test]
 fn everything_that_can_block_is_async_and_nothing_else_is() -> Tested {
     let contract = contract()?;
-    let at_once = ["name", "mode", "fence", "fences", "remaining-ms", "is-held", "nested"];
+    let at_once = ["name", "mode", "fence", "fences", "remaining-ms", "is-held", "nested", "token"];
     for interface in ["connection", "locks"] {
         for function in contract.resolve.interfaces[contract.interface(interface)].functions.values() {
             let expected = !at_once.contains(&function.item_name());
