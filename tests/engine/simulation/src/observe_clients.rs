@@ -54,6 +54,10 @@ impl ClusterRun<'_> {
             // A lease that ended because its time was over, for example after a sleep, is already free for everybody.
             yields = spent && hold.is_left(at) && !hold.is_lost() && client.has_waiters(name) && !client.closes();
             hold.gives_back(token);
+            // Readers go on under a newer token, which a message may have granted.
+            let life = client.life;
+            let readers = self.watch.leases.held.iter_mut().filter(|held| held.life == life && held.name == name);
+            readers.filter(|held| held.token == Some(token)).for_each(|held| held.token = None);
         }
         let commands = self.watch.commands[place][name].sends(at, script, holds);
         let yields = yields && self.mix.kinds[name] == LockKind::Reentrant;

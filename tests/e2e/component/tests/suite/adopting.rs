@@ -11,7 +11,8 @@ async fn the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told(
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let lease = ok(one.acquire(mutex("job"), None).await);
+        // Its next renewal finds the adoption, in case the message came before the subscription.
+        let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
         let token = ok(lease.token().await);
         let adopting = async {
             let adopted = ok(other.adopt(mutex("job"), &token, ttl(20_000)).await);
