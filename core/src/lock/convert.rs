@@ -53,8 +53,16 @@ impl LockState {
             lease.mode = to;
         }
         let new = cx.new_token();
-        hold.converting =
-            Some(Converting { op, lease: id, new, to, in_flight: InFlight::default(), failures: 0, timer: None });
+        hold.converting = Some(Converting {
+            op,
+            lease: id,
+            new,
+            to,
+            buries: false,
+            in_flight: InFlight::default(),
+            failures: 0,
+            timer: None,
+        });
         self.send_convert(cx, Form::Digest);
     }
 
@@ -63,13 +71,14 @@ impl LockState {
         let Some(hold) = &mut self.hold else { return };
         let Some(converting) = &mut hold.converting else { return };
         let ttl = cx.leases.get(&converting.lease).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl));
+        converting.buries |= hold.in_flight.any();
         let what = Convert {
             old: Old::Own(hold.token),
             new: converting.new,
             mode: converting.to,
             ttl: ttl.unwrap_or(hold.validity.granted),
             block: u64::from(cx.config.local_handoffs).saturating_add(1),
-            bury: hold.in_flight.any(),
+            bury: converting.buries,
             used: hold.fences.used(),
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);

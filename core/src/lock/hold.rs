@@ -98,6 +98,8 @@ pub(crate) struct Converting {
     pub(super) lease: LeaseId,
     pub(crate) new: Token,
     pub(super) to: Mode,
+    /// Whether the old token is buried: a command of it was unanswered when one of the copies was sent.
+    pub(super) buries: bool,
     pub(crate) in_flight: InFlight,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,

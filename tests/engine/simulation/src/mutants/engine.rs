@@ -204,8 +204,8 @@ pub(super) const NEVER_BURY: &[Change] = &[
     },
     Change {
         file: "lock/convert.rs",
-        find: "bury: hold.in_flight.any(),",
-        put: "bury: hold.in_flight.any() && !MUTANT,",
+        find: "converting.buries |= hold.in_flight.any();",
+        put: "converting.buries |= hold.in_flight.any() && !MUTANT;",
     },
 ];
 pub(super) const DOWNGRADE_FROM_ANSWER: &[Change] = &[
