@@ -207,6 +207,9 @@ impl ClusterRun<'_> {
             if let Some(Message::Grant { token, .. }) = message {
                 commands.granted(token);
             }
+            if let Some(Message::Grant { token, waiting: 0, .. }) = message {
+                self.watch.holds[place][name].nobody_waits(token);
+            }
         }
         if let Some(Message::Tried { key }) = message
             && let Some(name) = self.servers.name(key.as_bytes())

@@ -258,6 +258,11 @@ impl Hold {
         }
     }
 
+    /// A token was granted while nobody waited. What was said about an earlier grant of it is over.
+    pub(crate) fn nobody_waits(&mut self, token: Token) {
+        self.announced = self.announced.filter(|(about, _)| *about != Some(token));
+    }
+
     /// An answer said that a token holds, perhaps after a conversion whose result arrives only now.
     pub(crate) fn confirmed(&mut self, now: Instant, token: Token, converted: bool) {
         if converted || self.token == Some(token) {
@@ -318,6 +323,19 @@ mod tests {
         hold.begin(Instant::from_micros(50), Some(token), None);
         assert!(!hold.is_anew(token, true, 10), "an older answer that comes late");
         assert!(hold.is_anew(token, true, 60));
+    }
+
+    #[test]
+    fn a_token_that_is_granted_again_is_judged_by_its_last_grant() {
+        let (at, token) = (Instant::from_micros(5), Token { life: 1, count: 1 });
+        let mut hold = Hold::default();
+        hold.told(at, Some(token), false);
+        let mut earlier = hold;
+        earlier.begin(at, Some(token), None);
+        assert!(earlier.is_spent(at, 0), "its only grant said that others wait");
+        hold.nobody_waits(token);
+        hold.begin(at, Some(token), None);
+        assert!(!hold.is_spent(at, 0));
     }
 
     #[test]
