@@ -82,6 +82,11 @@ impl Polling {
         (self.asks.is_some_and(|(_, busy)| busy), self.sent)
     }
 
+    /// Whether it asks with a token that holds nothing yet.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks.is_some()
+    }
+
     /// A caller has waited since then, so the client has to ask within this time.
     pub(crate) fn is_awake(&self, now: Instant, since: Instant, within: Duration) -> Verdict {
         let last = self.last.unwrap_or_default().max(since);
