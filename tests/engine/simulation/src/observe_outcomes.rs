@@ -10,6 +10,7 @@ use crate::invariants::fences::User;
 use crate::invariants::leases::Held;
 use crate::invariants::{broken, calls, losses};
 use crate::kinds::LockKind;
+use crate::network::LEAST_WINDOW;
 use crate::world::ClusterRun;
 
 impl ClusterRun<'_> {
@@ -231,7 +232,11 @@ impl ClusterRun<'_> {
         let held = self.watch.leases.end(self.world.now, held);
         let home = self.servers.home(held.name);
         let many_keys = held.mode == Mode::Shared || self.mix.kinds[held.name] == LockKind::Semaphore;
-        let since = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(many_keys));
+        let mut since = client.trouble_until.max(self.servers.list[home].trouble_for_renewals(many_keys));
+        // While so many replies are outstanding, no renewal can leave.
+        if client.under_way() >= LEAST_WINDOW {
+            since = self.world.now;
+        }
         // By a clock that may be slow.
         let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
         let calm = losses::Calm { since, patience };
