@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::checker::{Figures, Verdict, Violation};
-use crate::history::{Event, HARNESS, What};
+use crate::history::{Event, HARNESS, What, names};
 
 /// How many lines of a history a violation shows.
 const LINES: usize = 40;
@@ -25,6 +25,13 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
     let lines = [
         ("operations", figures.operations.to_string()),
         ("leases", format!("{} held; lost: {}", figures.leases, list(&figures.losses))),
+        (
+            "kinds",
+            format!(
+                "{} conversions, {} leases of several names, {} times an owner entered again",
+                figures.conversions, figures.several, figures.entered_again
+            ),
+        ),
         ("faults", format!("{faults}: {}", list(&figures.faults))),
         ("order", format!("{} grants compared with the server's queue", figures.queue_grants)),
         ("wipes", format!("{} renewed leases that nothing else struck meanwhile", figures.wiped)),
@@ -74,11 +81,12 @@ fn around(history: &[Event], violation: &Violation) -> String {
             _ => {}
         }
     }
+    let is_named = |of: &str| of == name || names(of).any(|of| of == name);
     let is_about = |event: &&Event| {
-        let of_call = |call: &u64| calls.get(&(event.by.as_str(), *call)).is_some_and(|it| it == name);
-        let of_lease = |lease: &u64| leases.get(&(event.by.as_str(), *lease)).is_some_and(|it| it == name);
+        let of_call = |call: &u64| calls.get(&(event.by.as_str(), *call)).is_some_and(|it| is_named(it));
+        let of_lease = |lease: &u64| leases.get(&(event.by.as_str(), *lease)).is_some_and(|it| is_named(it));
         match &event.what {
-            What::Began { name: of, .. } => of == name,
+            What::Began { name: of, .. } => is_named(of),
             What::Granted { call, .. } | What::Ended { call, .. } => of_call(call),
             What::Held { lease, .. } | What::Lost { lease, .. } => of_lease(lease),
             What::Server { .. } => serde_json::to_string(&event.what).is_ok_and(|text| text.contains(name.as_str())),

@@ -98,8 +98,7 @@ fn strike(
         over.store(true, Ordering::SeqCst);
         failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     };
-    let mut names: Vec<String> = Target::of(settings.kind).into_iter().map(|target| target.name).collect();
-    names.dedup();
+    let names = Target::names(settings.kind);
     let log = |first| FaultLog::new(Arc::clone(recorder), first, names.clone());
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -51,12 +51,13 @@ fn read(by: &str, address: SocketAddr, recorder: &Recorder, is_over: &AtomicBool
     let offset = day().saturating_sub(now());
     let mut lines = BufReader::new(stream);
     let mut line = Vec::new();
+    let mut converting = None;
     while !is_over.load(Ordering::SeqCst) {
         match lines.read_until(b'\n', &mut line) {
             Ok(0) => return Ok(()),
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
-                if let Some(Logged { micros, entry }) = Logged::of(text.trim_end()) {
+                if let Some(Logged { micros, entry }) = Logged::of(text.trim_end(), &mut converting) {
                     let at = micros.saturating_sub(offset);
                     recorder.add(Event { at, by: by.to_owned(), what: What::Server { entry } });
                 }
@@ -80,19 +81,38 @@ struct Logged {
 impl Logged {
     /// Reads `+1700000000.123456 [0 lua] "ZADD" "leasehold:{m}:queue" "1700000000123456" "<token>"`. Only scripts count.
     /// What a replica receives from its primary has an address in place of `lua`.
-    fn of(line: &str) -> Option<Self> {
+    ///
+    /// `converting` is the new token while a script converts a lease. That one did not wait, and need not.
+    fn of(line: &str, converting: &mut Option<String>) -> Option<Self> {
         let (time, rest) = line.strip_prefix('+').unwrap_or(line).split_once(" [")?;
         let (client, command) = rest.split_once("] ")?;
         let (seconds, fraction) = time.split_once('.')?;
         let micros = seconds.parse::<u64>().ok()? * 1_000_000 + fraction.parse::<u64>().ok()?;
         let words = words(command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let by_script = client.ends_with(" lua");
+        if !by_script {
+            *converting = converted_to(&words).map(str::to_owned);
+        }
         let entry = if words.first().is_some_and(|word| word.eq_ignore_ascii_case("flushall")) {
             Entry::Forgot
         } else {
-            client.ends_with(" lua").then(|| entry(&words, micros / 1_000)).flatten()?
+            by_script.then(|| entry(&words, micros / 1_000)).flatten()?
         };
-        Some(Self { micros, entry })
+        let is_converted = matches!(&entry, Entry::Admitted { token, .. } if converting.as_ref() == Some(token));
+        (!is_converted).then_some(Self { micros, entry })
+    }
+}
+
+/// The new token, if this calls the script that converts a lease. It has six keys, and the old token comes first.
+fn converted_to<'a>(words: &[&'a str]) -> Option<&'a str> {
+    match *words {
+        [command, _, "6", _, _, _, _, _, _, _, new, "exclusive" | "shared", ..]
+            if command.eq_ignore_ascii_case("evalsha") || command.eq_ignore_ascii_case("eval") =>
+        {
+            Some(new)
+        }
+        _ => None,
     }
 }
 
@@ -130,9 +150,10 @@ fn entry(words: &[&str], clock: u64) -> Option<Entry> {
     }
 }
 
-/// The lock whose side key this is.
+/// The lock whose side key this is. A name with a hash tag stays as it is.
 fn named<'a>(key: &'a str, side: &str) -> Option<&'a str> {
-    key.strip_prefix("leasehold:{")?.strip_suffix(side)?.strip_suffix("}:")
+    let name = key.strip_prefix("leasehold:")?.strip_suffix(side)?.strip_suffix(':')?;
+    name.strip_prefix(':').or_else(|| name.strip_prefix('{')?.strip_suffix('}'))
 }
 
 /// The words of a command as `MONITOR` writes them. Escapes other than `\"` and `\\` don't occur in the words that count.
@@ -156,7 +177,7 @@ mod tests {
     use super::*;
 
     fn entry_of(line: &str) -> Option<Entry> {
-        Logged::of(line).map(|logged| logged.entry)
+        Logged::of(line, &mut None).map(|logged| logged.entry)
     }
 
     fn lua(command: &str) -> Option<Entry> {
@@ -190,6 +211,33 @@ mod tests {
         assert_eq!(entry_of(r#"+17.000001 [0 127.0.0.1:5] "ZREM" "leasehold:{m}:queue" "a:1""#), None);
         assert_eq!(entry_of("+OK"), None);
         assert_eq!(entry_of(r#"+17.000001 [0 127.0.0.1:5] "FLUSHALL""#), Some(Entry::Forgot));
+    }
+
+    #[test]
+    fn a_name_with_a_hash_tag_stays_as_it_is() {
+        let joined = Entry::Joined { name: "{m}-a".to_owned(), token: "a:1".to_owned(), score: 17 };
+        assert_eq!(lua(r#""ZADD" "leasehold::{m}-a:queue" "17" "a:1""#), Some(joined));
+    }
+
+    #[test]
+    fn a_lease_that_is_converted_did_not_wait_and_a_waiter_that_the_same_script_grants_did() {
+        let mut converting = None;
+        let mut read = |client: &str, command: &str| {
+            Logged::of(&format!("+17.000001 [0 {client}] {command}"), &mut converting).map(|logged| logged.entry)
+        };
+        let convert =
+            r#""EVALSHA" "1f" "6" "m" "f" "q" "w" "r" "n" "a:1" "a:2" "exclusive" "900" "33" "0" "0" "native""#;
+        let admitted = |token: &str| Entry::Admitted {
+            name: "m".to_owned(),
+            token: token.to_owned(),
+            exclusive: true,
+            clock: 17_000,
+        };
+        assert_eq!(read("127.0.0.1:5", convert), None);
+        assert_eq!(read("lua", r#""SET" "m" "a:2 17" "PX" "900""#), None);
+        assert_eq!(read("lua", r#""SET" "m" "b:1 18" "PX" "600""#), Some(admitted("b:1")));
+        assert_eq!(read("127.0.0.1:5", r#""EVALSHA" "1f" "1" "m""#), None);
+        assert_eq!(read("lua", r#""SET" "m" "a:2 17" "PX" "900""#), Some(admitted("a:2")));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
 }
 
 fn pairs(story: &Story<'_>, name: &str, valid: &[&Lease<'_>], later: &Lease<'_>, verdict: &mut Verdict) {
-    for earlier in valid.iter().filter(|earlier| earlier.share.excludes(later.share)) {
+    for earlier in valid.iter().filter(|earlier| earlier.excludes(later)) {
         let end = earlier.until().min(later.until());
         if is_documented(story, earlier, later, end) {
             verdict.documented("a lock was held twice after its data was lost");

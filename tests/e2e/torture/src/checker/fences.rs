@@ -37,7 +37,7 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
 /// Finds the earlier leases whose fences are not smaller.
 fn explain(story: &Story<'_>, name: &str, by_end: &[&Lease<'_>], later: &Lease<'_>, verdict: &mut Verdict) {
     let earlier = by_end.iter().take_while(|earlier| earlier.until() <= later.from);
-    let above = earlier.filter(|earlier| earlier.share.excludes(later.share) && earlier.fence >= later.fence);
+    let above = earlier.filter(|earlier| earlier.excludes(later) && earlier.fence >= later.fence);
     let (documented, broken): (Vec<&Lease<'_>>, Vec<_>) =
         above.partition(|earlier| is_documented(story, name, by_end, earlier, later));
     if let Some(earlier) = broken.first() {

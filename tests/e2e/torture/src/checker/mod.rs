@@ -13,7 +13,9 @@ mod exclusion;
 mod fences;
 mod losses;
 mod order;
+mod reentrance;
 mod story;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,10 +35,16 @@ pub enum Rule {
     LossInTime,
     /// The holder of a renewed lease is notified of a wipe by its next renewal.
     LossAfterWipe,
+    /// A lease of several names has all of them, or there is none.
+    AllOrNone,
+    /// The owner of a reentrant lock can take it again while it holds the lock, at once and with the same fence.
+    Reentrance,
     /// Every call ends within its documented time.
     Bounds,
     /// The server grants its waiters in the order in which they joined its queue.
     ServerOrder,
+    /// A client that waits in the queue of a quorum's first server doesn't ask the other servers before its turn.
+    Turns,
     /// Callers of one client are served in the order of their calls.
     LocalOrder,
     /// No process ended by itself, and the records are consistent.
@@ -50,8 +58,11 @@ impl fmt::Display for Rule {
             Self::FenceOrder => "fence order",
             Self::LossInTime => "a loss is reported in time",
             Self::LossAfterWipe => "a wipe is reported by the next renewal",
+            Self::AllOrNone => "all names or none",
+            Self::Reentrance => "an owner enters again",
             Self::Bounds => "every call ends in time",
             Self::ServerOrder => "order between clients",
+            Self::Turns => "turns in a quorum",
             Self::LocalOrder => "order inside a client",
             Self::Processes => "processes",
         })
@@ -95,6 +106,12 @@ pub struct Figures {
     pub faults: BTreeMap<String, u64>,
     /// Grants whose order was compared with the server's queue.
     pub queue_grants: u64,
+    /// Leases that were converted.
+    pub conversions: u64,
+    /// Leases of several names.
+    pub several: u64,
+    /// Acquires of an owner that held the reentrant lock already.
+    pub entered_again: u64,
     /// Renewed leases that a wipe hit while no other fault happened.
     pub wiped: u64,
     /// The longest time in which no worker was granted any lock, in microseconds.
@@ -111,6 +128,9 @@ impl Figures {
         self.operations += other.operations;
         self.leases += other.leases;
         self.queue_grants += other.queue_grants;
+        self.conversions += other.conversions;
+        self.several += other.several;
+        self.entered_again += other.entered_again;
         self.wiped += other.wiped;
         for (reason, count) in &other.losses {
             *self.losses.entry(reason.clone()).or_default() += count;
@@ -133,6 +153,8 @@ pub fn judge(history: &[Event]) -> Verdict {
     losses::judge(&story, &mut verdict);
     bounds::judge(&story, &mut verdict);
     order::judge(&story, &mut verdict);
+    turns::judge(&story, &mut verdict);
+    reentrance::judge(&story, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict
 }

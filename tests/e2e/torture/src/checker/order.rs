@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::story::{Call, Fault, Story};
+use super::story::{Call, Fault, Lease, Story};
 use super::{Rule, Verdict, ms};
-use crate::history::{Entry, Op, Share};
+use crate::history::{Entry, Op, Share, names};
 
 /// Within this time, the order of two calls of one process is uncertain.
 const SURE: u64 = 5_000;
@@ -71,7 +71,7 @@ fn between_clients(story: &Story<'_>, verdict: &mut Verdict) {
 }
 
 fn breaks_queues(fault: &Fault<'_>) -> bool {
-    fault.loses_data() || matches!(fault.kind, "restart" | "move-slot" | "shard-failover")
+    fault.loses_data() || matches!(fault.kind, "restart" | "move-slot" | "shard-failover" | "member-down")
 }
 
 /// No earlier waiter that is alive may still be in the queue. A token without a score did not wait.
@@ -100,12 +100,14 @@ fn admitted(
     queue.retain(|_, waiter| !waiter.left);
 }
 
-/// Callers of one process that wait for one name. Readers don't wait for each other, and permits are separate leases.
+/// Callers of one process that wait for one name. Readers don't wait for each other, and permits are separate leases. A
+/// call for several names waits for one after the other, so calls for one of them may come first.
 fn inside_clients(story: &Story<'_>, verdict: &mut Verdict) {
     let mut waiting: HashMap<(&str, &str), Vec<&Call<'_>>> = HashMap::new();
     for call in &story.calls {
         let share = call.share.unwrap_or(Share::Shared);
-        if call.op != Op::Acquire || matches!(share, Share::Permits { .. }) {
+        let several = names(call.name).nth(1).is_some();
+        if call.op != Op::Acquire || several || matches!(share, Share::Permits { .. }) {
             continue;
         }
         let others = waiting.entry((call.by, call.name)).or_default();
@@ -117,7 +119,7 @@ fn inside_clients(story: &Story<'_>, verdict: &mut Verdict) {
                 let came_earlier = earlier.began + SURE < call.began;
                 excludes && came_earlier && earlier.ended.is_some_and(|end| end > granted + SURE) && earlier.granted
             });
-            if let Some(earlier) = overtaken {
+            if let Some(earlier) = overtaken.filter(|_| !enters_again(story, call, granted)) {
                 let by = ms(earlier.ended.unwrap_or(story.end) - granted);
                 let text = format!(
                     "{}: call {} for `{}` was granted {by} before call {}, which came first",
@@ -128,4 +130,14 @@ fn inside_clients(story: &Story<'_>, verdict: &mut Verdict) {
         }
         others.push(call);
     }
+}
+
+/// An owner that holds a reentrant lock need not wait for it. Its calls that waited are served together.
+fn enters_again(story: &Story<'_>, call: &Call<'_>, granted: u64) -> bool {
+    let of_owner = |lease: &&Lease<'_>| {
+        call.owner.is_some() && (lease.by, lease.owner, lease.name) == (call.by, call.owner, call.name)
+    };
+    // The call's own lease is one of them.
+    let held = |lease: &&Lease<'_>| lease.from <= granted + SURE && lease.until() + SURE >= granted;
+    story.leases.iter().filter(of_owner).filter(held).count() > 1
 }

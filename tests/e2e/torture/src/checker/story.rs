@@ -3,28 +3,31 @@
 use std::collections::HashMap;
 
 use super::{Rule, Verdict};
-use crate::history::{Entry, Event, Op, Share, What};
+use crate::history::{Entry, Event, Op, Share, What, names};
 
 /// Fences run ahead of the server's clock by no more than this, in microseconds.
 const AHEAD: u64 = 1_024;
 
-/// A lease, as its holder saw it.
+/// A lease of one name, as its holder saw it. A lease of several names is one for each. A conversion ends a lease and
+/// begins another one.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     pub(super) by: &'a str,
     pub(super) name: &'a str,
     pub(super) share: Share,
+    /// Who holds a reentrant lock.
+    pub(super) owner: Option<u64>,
     pub(super) fence: u64,
     /// In microseconds.
     pub(super) ttl: u64,
     pub(super) renewed: bool,
-    /// When the acquire returned.
+    /// When the acquire returned. A writer that becomes a reader is one from the beginning of that call.
     pub(super) from: u64,
     /// The end of its validity, at the last look.
     pub(super) valid_until: u64,
     /// When the holder was notified of a loss.
     pub(super) lost: Option<u64>,
-    /// When the holder began to release it, or to close its manager.
+    /// When the holder began to release it, or to close its manager, or when a conversion ended it.
     pub(super) released: Option<u64>,
 }
 
@@ -39,9 +42,20 @@ impl Lease<'_> {
         self.from < self.until()
     }
 
+    /// Whether two leases of one name can't be valid together. An owner may take a reentrant lock again.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
+        self.share.excludes(other.share) && !self.has_owner_of(other)
+    }
+
+    /// Whether both leases of a reentrant lock have one owner.
+    pub(super) fn has_owner_of(&self, other: &Self) -> bool {
+        self.owner.is_some() && (self.by, self.owner) == (other.by, other.owner)
+    }
+
     /// Text for people.
     pub(super) fn shown(&self) -> String {
-        format!("{} ({}, fence {})", self.by, self.share, self.fence)
+        let owner = self.owner.map(|owner| format!(" owner {owner}")).unwrap_or_default();
+        format!("{}{owner} ({}, fence {})", self.by, self.share, self.fence)
     }
 }
 
@@ -53,13 +67,19 @@ pub(super) struct Call<'a> {
     pub(super) op: Op,
     pub(super) name: &'a str,
     pub(super) share: Option<Share>,
+    pub(super) owner: Option<u64>,
     lease: Option<u64>,
     pub(super) began: u64,
     /// Its documented time, in microseconds.
     pub(super) within: u64,
     pub(super) ended: Option<u64>,
+    /// How it ended, if it was not granted.
+    pub(super) outcome: Option<&'a str>,
     pub(super) granted: bool,
 }
+
+/// The leases of a process, by its number for them. Several names are several leases.
+type Numbered<'a> = HashMap<(&'a str, u64), Vec<usize>>;
 
 /// A fault.
 #[derive(Debug)]
@@ -104,6 +124,8 @@ pub(super) struct Story<'a> {
     pub(super) faults: Vec<Fault<'a>>,
     /// The time, the server, and its log entry.
     pub(super) server: Vec<(u64, &'a str, &'a Entry)>,
+    /// How the tokens of a process begin.
+    pub(super) ids: HashMap<&'a str, &'a str>,
     /// When a process ended, or was about to be killed.
     ended: HashMap<&'a str, u64>,
     killed: HashMap<&'a str, u64>,
@@ -117,13 +139,13 @@ impl<'a> Story<'a> {
     pub(super) fn of(history: &'a [Event], verdict: &mut Verdict) -> Self {
         let mut story = Self { end: history.last().map_or(0, |event| event.at), ..Self::default() };
         let mut calls = HashMap::new();
-        let mut leases = HashMap::new();
+        let mut leases = Numbered::new();
         let mut faults = HashMap::new();
         let mut last_grant = None;
         for Event { at, by, what } in history {
             let (at, by) = (*at, by.as_str());
             match what {
-                What::Began { call, op, name, share, lease, within } => {
+                What::Began { call, op, name, share, owner, lease, within } => {
                     calls.insert((by, *call), story.calls.len());
                     let (share, lease, within) = (*share, *lease, within * 1_000);
                     let call = Call {
@@ -132,55 +154,57 @@ impl<'a> Story<'a> {
                         op: *op,
                         name,
                         share,
+                        owner: *owner,
                         lease,
                         began: at,
                         within,
                         ended: None,
+                        outcome: None,
                         granted: false,
                     };
                     story.begin(&call, &leases);
                     story.calls.push(call);
                 }
-                What::Granted { call, lease, fence, ttl, renewed, left } => {
+                What::Granted { call, lease, .. } => {
                     let known = calls.get(&(by, *call)).and_then(|place| story.calls.get_mut(*place));
-                    let Some((call, share)) = known.and_then(|call| call.share.map(|share| (call, share))) else {
+                    let Some(granted) = known.filter(|call| call.share.is_some()) else {
                         let text = format!("{by} was granted a lease by the unknown call {call}");
                         verdict.violated(Rule::Processes, at, "", text);
                         continue;
                     };
-                    (call.ended, call.granted) = (Some(at), true);
-                    let name = call.name;
-                    leases.insert((by, *lease), story.leases.len());
-                    story.leases.push(Lease {
-                        by,
-                        name,
-                        share,
-                        fence: *fence,
-                        ttl: ttl * 1_000,
-                        renewed: *renewed,
-                        from: at,
-                        valid_until: at + left,
-                        lost: None,
-                        released: None,
-                    });
+                    (granted.ended, granted.granted) = (Some(at), true);
+                    let (op, old) = (granted.op, granted.lease);
+                    let parts = parts(granted, at, what, verdict);
+                    if let (Op::Upgrade, Some(old)) = (op, old) {
+                        story.of_number(&leases, by, old, |old| {
+                            old.valid_until = old.valid_until.max(at);
+                            old.released.get_or_insert(at);
+                        });
+                    }
+                    leases.insert((by, *lease), (story.leases.len()..).take(parts.len()).collect());
+                    verdict.figures.leases += 1;
+                    verdict.figures.conversions += u64::from(matches!(op, Op::Downgrade | Op::Upgrade));
+                    verdict.figures.several += u64::from(parts.len() > 1);
+                    story.leases.extend(parts);
                     let stall = at - last_grant.replace(at).unwrap_or(at);
                     verdict.figures.longest_stall = verdict.figures.longest_stall.max(stall);
                 }
-                What::Ended { call, .. } => {
+                What::Ended { call, outcome } => {
                     if let Some(call) = calls.get(&(by, *call)).and_then(|place| story.calls.get_mut(*place)) {
-                        call.ended = Some(at);
+                        (call.ended, call.outcome) = (Some(at), Some(outcome.as_str()));
                     }
                 }
                 What::Held { lease, left } => {
-                    if let Some(lease) = leases.get(&(by, *lease)).and_then(|place| story.leases.get_mut(*place)) {
-                        lease.valid_until = lease.valid_until.max(at + left);
-                    }
+                    story.of_number(&leases, by, *lease, |lease| lease.valid_until = lease.valid_until.max(at + left));
                 }
                 What::Lost { lease, reason } => {
                     *verdict.figures.losses.entry(reason.clone()).or_default() += 1;
-                    if let Some(lease) = leases.get(&(by, *lease)).and_then(|place| story.leases.get_mut(*place)) {
+                    story.of_number(&leases, by, *lease, |lease| {
                         lease.lost.get_or_insert(at);
-                    }
+                    });
+                }
+                What::Client { id } => {
+                    story.ids.insert(by, id);
                 }
                 What::Stalled { from } => story.stalls.entry(by).or_default().push((*from, at)),
                 What::Killed { process } => {
@@ -209,17 +233,17 @@ impl<'a> Story<'a> {
             }
         }
         verdict.figures.operations = story.calls.iter().filter(|call| call.ended.is_some()).count() as u64;
-        verdict.figures.leases = story.leases.len() as u64;
         story
     }
 
-    /// A lease ends when its release or its manager's close begins.
-    fn begin(&mut self, call: &Call<'a>, leases: &HashMap<(&str, u64), usize>) {
+    /// A lease ends when its release or its manager's close begins. A writer that becomes a reader is no writer from then
+    /// on.
+    fn begin(&mut self, call: &Call<'a>, leases: &Numbered<'a>) {
         match (call.op, call.lease) {
-            (Op::Release, Some(lease)) => {
-                if let Some(lease) = leases.get(&(call.by, lease)).and_then(|place| self.leases.get_mut(*place)) {
+            (Op::Release | Op::Downgrade, Some(lease)) => {
+                self.of_number(leases, call.by, lease, |lease| {
                     lease.released.get_or_insert(call.began);
-                }
+                });
             }
             (Op::Close, _) => {
                 for lease in self.leases.iter_mut().filter(|lease| lease.by == call.by) {
@@ -227,6 +251,14 @@ impl<'a> Story<'a> {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn of_number(&mut self, leases: &Numbered<'a>, by: &str, number: u64, mut change: impl FnMut(&mut Lease<'a>)) {
+        for place in leases.get(&(by, number)).into_iter().flatten() {
+            if let Some(lease) = self.leases.get_mut(*place) {
+                change(lease);
+            }
         }
     }
 
@@ -238,6 +270,7 @@ impl<'a> Story<'a> {
         }
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort_by_key(|(name, _)| *name);
+        names.iter_mut().for_each(|(_, leases)| leases.sort_by_key(|lease| lease.from));
         names
     }
 
@@ -267,4 +300,31 @@ impl<'a> Story<'a> {
     pub(super) fn was_killed(&self, by: &str) -> bool {
         self.killed.contains_key(by)
     }
+}
+
+/// The leases that a call has returned: one for each name.
+fn parts<'a>(call: &Call<'a>, at: u64, granted: &What, verdict: &mut Verdict) -> Vec<Lease<'a>> {
+    let What::Granted { fence, fences, ttl, renewed, left, .. } = granted else { return Vec::new() };
+    let Some(share) = call.share else { return Vec::new() };
+    let all: Vec<&str> = names(call.name).collect();
+    let fences = if all.len() == 1 { std::slice::from_ref(fence) } else { fences.as_slice() };
+    if fences.len() != all.len() {
+        let text = format!("{}: call {} returned {} fences for `{}`", call.by, call.number, fences.len(), call.name);
+        verdict.violated(Rule::AllOrNone, at, call.name, text);
+    }
+    let from = if call.op == Op::Downgrade { call.began } else { at };
+    let part = |(name, fence): (&'a str, &u64)| Lease {
+        by: call.by,
+        name,
+        share,
+        owner: call.owner,
+        fence: *fence,
+        ttl: ttl * 1_000,
+        renewed: *renewed,
+        from,
+        valid_until: at + left,
+        lost: None,
+        released: None,
+    };
+    all.into_iter().zip(fences).map(part).collect()
 }

@@ -4,11 +4,19 @@ use super::{Rule, Verdict, judge};
 use crate::history::{Entry, Event, HARNESS, Op, Share, What};
 
 /// Builds a history. Times are in milliseconds.
-#[derive(Default)]
 struct History {
     events: Vec<Event>,
     calls: u64,
     faults: u64,
+    /// What the next calls are for.
+    name: &'static str,
+    owner: Option<u64>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { events: Vec::new(), calls: 0, faults: 0, name: "m", owner: None }
+    }
 }
 
 /// A lease that [`History::lease`] has granted.
@@ -29,14 +37,42 @@ impl History {
 
     fn call(&mut self, at: u64, by: &str, op: Op, share: Share, within: u64) -> u64 {
         self.calls += 1;
-        let (call, name) = (self.calls, "m".to_owned());
-        self.add(at, by, What::Began { call, op, name, share: Some(share), lease: None, within });
+        let (call, name, owner) = (self.calls, self.name.to_owned(), self.owner);
+        self.add(at, by, What::Began { call, op, name, share: Some(share), owner, lease: None, within });
         call
     }
 
     fn grant(&mut self, at: u64, by: &str, call: u64, fence: u64, left: u64) {
-        let what = What::Granted { call, lease: call, fence, ttl: TTL, renewed: true, left: left * 1_000 };
-        self.add(at, by, what);
+        self.grant_all(at, by, call, &[fence], left);
+    }
+
+    /// A lease of several names has a fence for each.
+    fn grant_all(&mut self, at: u64, by: &str, call: u64, fences: &[u64], left: u64) {
+        let fence = fences.iter().copied().max().unwrap_or_default();
+        let fences = if fences.len() > 1 { fences.to_vec() } else { Vec::new() };
+        let left = left * 1_000;
+        self.add(at, by, What::Granted { call, lease: call, fence, fences, ttl: TTL, renewed: true, left });
+    }
+
+    fn ended(&mut self, at: u64, by: &str, call: u64, outcome: &str) {
+        self.add(at, by, What::Ended { call, outcome: outcome.to_owned() });
+    }
+
+    /// Begins to convert a lease.
+    fn converts(&mut self, at: u64, lease: Granted, share: Share) -> u64 {
+        self.calls += 1;
+        let (call, name) = (self.calls, self.name.to_owned());
+        let op = if share == SHARED { Op::Downgrade } else { Op::Upgrade };
+        let (share, lease_of, within) = (Some(share), Some(lease.lease), TTL);
+        self.add(at, lease.by, What::Began { call, op, name, share, owner: None, lease: lease_of, within });
+        call
+    }
+
+    /// A conversion, from its call to its return.
+    fn converted(&mut self, (from, to): (u64, u64), lease: Granted, share: Share, fence: u64) -> Granted {
+        let call = self.converts(from, lease, share);
+        self.grant(to, lease.by, call, fence, TTL);
+        Granted { by: lease.by, lease: call }
     }
 
     /// A lease that is valid for `left` from `at`.
@@ -48,8 +84,8 @@ impl History {
 
     fn release(&mut self, at: u64, lease: Granted) {
         self.calls += 1;
-        let (call, name, lease_of) = (self.calls, "m".to_owned(), Some(lease.lease));
-        let what = What::Began { call, op: Op::Release, name, share: None, lease: lease_of, within: 500 };
+        let (call, name, lease_of) = (self.calls, self.name.to_owned(), Some(lease.lease));
+        let what = What::Began { call, op: Op::Release, name, share: None, owner: None, lease: lease_of, within: 500 };
         self.add(at, lease.by, what);
         self.add(at, lease.by, What::Ended { call, outcome: "released".to_owned() });
     }
@@ -340,6 +376,7 @@ fn a_release_may_wait_in_its_client_for_a_silent_server_and_not_otherwise() {
             op: Op::Release,
             name: "m".to_owned(),
             share: None,
+            owner: None,
             lease: Some(lease.lease),
             within: 500,
         };
@@ -441,4 +478,253 @@ fn a_process_that_ends_by_itself_and_a_record_without_a_call_are_found() {
     history.add(10, HARNESS, What::Exited { process: "a".to_owned(), expected: false });
     history.grant(20, "b", 77, 1, TTL);
     assert_eq!(history.broken(), [Rule::Processes; 2]);
+}
+
+#[test]
+fn a_writer_that_becomes_a_reader_lets_readers_in_but_no_writer() {
+    for (share, broken) in [(SHARED, vec![]), (EXCLUSIVE, vec![Rule::MutualExclusion])] {
+        let mut history = History::default();
+        let writer = history.lease(0, "a", EXCLUSIVE, 5, TTL);
+        // The other one comes before the call returns.
+        let other = history.lease(105, "b", share, 6, TTL);
+        let reader = history.converted((100, 110), writer, SHARED, 6);
+        history.release(108, other);
+        history.release(200, reader);
+        assert_eq!(history.broken(), broken, "{share}");
+    }
+}
+
+#[test]
+fn a_reader_that_becomes_a_writer_beside_another_reader_is_found() {
+    for (left, broken) in [(105, vec![]), (115, vec![Rule::MutualExclusion])] {
+        let mut history = History::default();
+        let readers = [history.lease(0, "a", SHARED, 5, TTL), history.lease(1, "b", SHARED, 5, TTL)];
+        history.release(left, readers[1]);
+        let writer = history.converted((100, 110), readers[0], EXCLUSIVE, 7);
+        history.release(200, writer);
+        let verdict = history.verdict();
+        assert_eq!(verdict.violations.iter().map(|it| it.rule).collect::<Vec<_>>(), broken, "{left}");
+        assert_eq!(verdict.figures.conversions, 1);
+    }
+}
+
+#[test]
+fn a_reader_whose_upgrade_was_refused_stays_a_reader() {
+    for (share, broken) in [(SHARED, vec![]), (EXCLUSIVE, vec![Rule::MutualExclusion])] {
+        let mut history = History::default();
+        let reader = history.lease(0, "a", SHARED, 5, TTL);
+        let call = history.converts(100, reader, EXCLUSIVE);
+        history.ended(110, "a", call, "conflict");
+        let other = history.lease(150, "b", share, 6, TTL);
+        history.release(160, other);
+        history.release(200, reader);
+        assert_eq!(history.broken(), broken, "{share}");
+    }
+}
+
+#[test]
+fn a_conversion_without_a_new_fence_is_found() {
+    for (share, to) in [(EXCLUSIVE, SHARED), (SHARED, EXCLUSIVE)] {
+        for (fence, broken) in [(6, vec![]), (5, vec![Rule::FenceOrder])] {
+            let mut history = History::default();
+            let lease = history.lease(0, "a", share, 5, TTL);
+            let converted = history.converted((100, 110), lease, to, fence);
+            history.release(200, converted);
+            assert_eq!(history.broken(), broken, "{share} to {to}, {fence}");
+        }
+    }
+}
+
+#[test]
+fn a_conversion_that_outlasts_its_lease_and_a_loss_after_it_that_is_told_late_are_found() {
+    for (end, broken) in [(1_740, vec![]), (1_760, vec![Rule::Bounds])] {
+        let mut history = History::default();
+        let writer = history.lease(0, "a", EXCLUSIVE, 5, TTL);
+        let call = history.converts(0, writer, SHARED);
+        history.ended(end, "a", call, "lost");
+        assert_eq!(history.broken(), broken, "{end}");
+    }
+    for (returned, told, broken) in [(110, 1_650, 0), (110, 1_750, 1), (1_600, 3_050, 0), (1_600, 3_250, 1)] {
+        let mut history = History::default();
+        let reader = history.lease(0, "a", SHARED, 5, TTL);
+        // A late return shows that the reader's lease was renewed.
+        let writer = history.converted((100, returned), reader, EXCLUSIVE, 6);
+        history.lost(told, writer);
+        assert_eq!(history.broken(), vec![Rule::LossInTime; broken], "{returned} {told}");
+    }
+}
+
+#[test]
+fn an_owner_may_hold_a_reentrant_lock_twice_and_another_owner_may_not() {
+    for (by, owner, broken) in
+        [("a", 0, vec![]), ("a", 1, vec![Rule::MutualExclusion]), ("b", 0, vec![Rule::MutualExclusion])]
+    {
+        let mut history = History { owner: Some(0), ..History::default() };
+        let first = history.lease(0, "a", EXCLUSIVE, 5, TTL);
+        history.owner = Some(owner);
+        let second = history.lease(50, by, EXCLUSIVE, if broken.is_empty() { 5 } else { 6 }, TTL);
+        history.release(100, first);
+        history.release(200, second);
+        let verdict = history.verdict();
+        assert_eq!(verdict.figures.entered_again, u64::from(broken.is_empty()));
+        assert_eq!(verdict.violations.iter().map(|it| it.rule).collect::<Vec<_>>(), broken, "{by} {owner}");
+    }
+}
+
+#[test]
+fn an_owner_that_is_refused_or_waits_or_gets_another_fence_while_it_holds_the_lock_is_found() {
+    let enters = |outcome: Option<&str>, fence: u64, end: u64, held_until: u64| {
+        let mut history = History { owner: Some(0), ..History::default() };
+        let first = history.lease(0, "a", EXCLUSIVE, 5, TTL);
+        let call = history.call(50, "a", Op::Acquire, EXCLUSIVE, 5_000);
+        match outcome {
+            Some(outcome) => history.ended(end, "a", call, outcome),
+            None => history.grant(end, "a", call, fence, TTL),
+        }
+        history.release(held_until, first);
+        if outcome.is_none() {
+            history.release(900, Granted { by: "a", lease: call });
+        }
+        history.broken()
+    };
+    assert_eq!(enters(None, 5, 51, 800), []);
+    assert_eq!(enters(Some("busy"), 0, 51, 800), [Rule::Reentrance]);
+    assert_eq!(enters(None, 6, 51, 800), [Rule::Reentrance]);
+    assert_eq!(enters(None, 5, 350, 800), [Rule::Reentrance]);
+    assert_eq!(enters(Some("busy"), 0, 51, 50), [], "the owner had given it back");
+    assert_eq!(enters(None, 6, 350, 60), [], "the same");
+}
+
+#[test]
+fn an_owner_that_holds_a_reentrant_lock_may_come_before_an_earlier_call_of_another_owner() {
+    for (held, broken) in [(true, vec![]), (false, vec![Rule::LocalOrder])] {
+        let mut history = History { owner: Some(0), ..History::default() };
+        let first = held.then(|| history.lease(0, "a", EXCLUSIVE, 5, TTL));
+        history.owner = Some(1);
+        let other = history.call(10, "a", Op::Acquire, EXCLUSIVE, 5_000);
+        history.owner = Some(0);
+        let again = history.lease(50, "a", EXCLUSIVE, 5, TTL);
+        history.release(60, again);
+        first.into_iter().for_each(|first| history.release(70, first));
+        history.grant(80, "a", other, 6, TTL);
+        history.release(90, Granted { by: "a", lease: other });
+        assert_eq!(history.broken(), broken, "{held}");
+    }
+}
+
+/// `a` holds both names, and another process one of them at some time.
+fn several(fences: &[u64], other: &'static str, fence: u64, at: u64) -> Vec<Rule> {
+    let mut history = History { name: "m, n", ..History::default() };
+    let call = history.call(0, "a", Op::Acquire, EXCLUSIVE, 5_000);
+    history.grant_all(0, "a", call, fences, TTL);
+    history.release(100, Granted { by: "a", lease: call });
+    history.name = other;
+    let other = history.lease(at, "b", EXCLUSIVE, fence, TTL);
+    history.release(300, other);
+    history.broken()
+}
+
+#[test]
+fn a_lease_of_several_names_excludes_others_from_each_name() {
+    assert_eq!(several(&[5, 8], "m", 9, 200), []);
+    assert_eq!(several(&[5, 8], "o", 9, 50), []);
+    for name in ["m", "n"] {
+        assert_eq!(several(&[5, 8], name, 9, 50), [Rule::MutualExclusion], "{name}");
+    }
+    assert_eq!(several(&[5, 8], "n, o", 9, 50), [Rule::AllOrNone], "no fence for the second name");
+}
+
+#[test]
+fn each_of_several_names_has_a_fence_of_its_own() {
+    assert_eq!(several(&[5, 8], "m", 7, 200), []);
+    assert_eq!(several(&[5, 8], "n", 7, 200), [Rule::FenceOrder]);
+}
+
+#[test]
+fn a_lease_of_several_names_that_lacks_one_is_found() {
+    assert_eq!(several(&[5], "m", 9, 200), [Rule::AllOrNone]);
+    assert_eq!(several(&[5, 8, 9], "m", 9, 200), [Rule::AllOrNone]);
+}
+
+#[test]
+fn calls_for_several_names_have_no_order_inside_a_client() {
+    for later in ["n", "m, n"] {
+        let mut history = History { name: "m, n", ..History::default() };
+        let first = history.call(0, "a", Op::Acquire, EXCLUSIVE, 5_000);
+        history.name = later;
+        let second = history.call(50, "a", Op::Acquire, EXCLUSIVE, 5_000);
+        history.grant_all(55, "a", second, if later == "n" { &[5] } else { &[5, 5] }, TTL);
+        history.release(60, Granted { by: "a", lease: second });
+        history.grant_all(70, "a", first, &[6, 6], TTL);
+        history.release(80, Granted { by: "a", lease: first });
+        assert_eq!(history.broken(), [], "{later}");
+    }
+}
+
+/// `b` waits behind `a` in the queue of a quorum's first server, and then gets the lock.
+fn quorum(change: impl FnOnce(&mut History)) -> Vec<Rule> {
+    let mut history = History::default();
+    for by in ["a", "b", "c"] {
+        history.add(0, by, What::Client { id: format!("id-of-{by}") });
+    }
+    let first = history.lease(10, "c", EXCLUSIVE, 1, TTL);
+    history.waits(100, "id-of-a:1", 100, 5_000);
+    history.waits(200, "id-of-b:1", 200, 5_000);
+    history.release(600, first);
+    let call = history.call(190, "b", Op::Acquire, EXCLUSIVE, 5_000);
+    history.grant(650, "b", call, 3, TTL);
+    history.release(660, Granted { by: "b", lease: call });
+    change(&mut history);
+    history.broken()
+}
+
+#[test]
+fn a_client_of_a_quorum_that_waits_and_gets_the_lock_before_its_turn_is_found() {
+    assert_eq!(quorum(|_| ()), [Rule::Turns]);
+    let leaves = |history: &mut History, token| history.leaves(610, token);
+    assert_eq!(quorum(|history| leaves(history, "id-of-a:1")), [], "it was the first in the queue");
+    assert_eq!(quorum(|history| leaves(history, "id-of-b:1")), [], "it had left the queue, and has just come");
+    assert_eq!(quorum(|history| history.fault((300, 400), "server-pause", false)), [], "the server was silent");
+    assert_eq!(
+        quorum(|history| history.fault((300, 400), "kill", false)),
+        [Rule::Turns],
+        "this strikes another client"
+    );
+    assert_eq!(quorum(|history| history.add(300, "b", What::Stalled { from: 200_000 })), [], "it was paused");
+    assert_eq!(quorum(|history| history.server(300, Entry::Forgot)), [], "the queue is not known");
+}
+
+#[test]
+fn a_client_of_a_quorum_may_hand_the_lock_over_after_a_try_that_came_before_others() {
+    let tries = |history: &mut History| {
+        let call = history.call(610, "b", Op::Try, EXCLUSIVE, 500);
+        history.grant(612, "b", call, 2, TTL);
+        history.release(620, Granted { by: "b", lease: call });
+    };
+    assert_eq!(quorum(tries), []);
+}
+
+#[test]
+fn a_waiter_that_is_dead_or_has_just_come_or_whose_server_came_back_empty_does_not_count() {
+    let mut history = History::default();
+    history.add(0, "b", What::Client { id: "id-of-b".to_owned() });
+    history.waits(100, "id-of-a:1", 100, 5_000);
+    history.waits(800, "id-of-b:1", 800, 5_000);
+    let lease = history.lease(900, "b", EXCLUSIVE, 1, TTL);
+    history.release(910, lease);
+    assert_eq!(history.broken(), [], "no heartbeat for more than a claim window");
+
+    let mut history = History::default();
+    history.add(0, "b", What::Client { id: "id-of-b".to_owned() });
+    history.waits(100, "id-of-a:1", 100, 5_000);
+    let lease = history.lease(150, "b", EXCLUSIVE, 1, TTL);
+    history.waits(160, "id-of-b:1", 160, 5_000);
+    history.release(190, lease);
+    assert_eq!(history.broken(), [], "it joined for another call");
+
+    let mut history = History::default();
+    history.waits(10, "w:1", 10, 900);
+    history.fault((20, 30), "member-down", false);
+    history.admitted(200, "x:1", true);
+    assert_eq!(history.broken(), []);
 }

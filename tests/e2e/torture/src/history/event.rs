@@ -30,26 +30,32 @@ pub enum What {
         call: u64,
         /// Which call it is.
         op: Op,
-        /// The lock. Empty for a close.
+        /// The lock. Several names are joined by `, `: see [`names`]. Empty for a close.
         #[serde(default)]
         name: String,
         /// Which share of the lock it asks for. A release and a close have none.
         #[serde(default)]
         share: Option<Share>,
-        /// The lease that it releases.
+        /// The owner's number in this process, if the lock is reentrant.
+        #[serde(default)]
+        owner: Option<u64>,
+        /// The lease that it releases or converts.
         #[serde(default)]
         lease: Option<u64>,
         /// The call's documented time in milliseconds.
         within: u64,
     },
-    /// An acquire has returned a lease. This is recorded after the call.
+    /// An acquire has returned a lease, or a conversion was made. This is recorded after the call.
     Granted {
         /// The call.
         call: u64,
-        /// The lease's number in this process.
+        /// The lease's number in this process. A conversion gives it a new one.
         lease: u64,
-        /// Its fencing token.
+        /// Its fencing token. The greatest one, if it has several names.
         fence: u64,
+        /// The fencing token of each name, in the order of the names. Empty if there is only one name.
+        #[serde(default)]
+        fences: Vec<u64>,
         /// Its TTL in milliseconds.
         ttl: u64,
         /// Whether it is renewed.
@@ -77,6 +83,11 @@ pub enum What {
         lease: u64,
         /// The code of the reason.
         reason: String,
+    },
+    /// A process has found out how its tokens begin.
+    Client {
+        /// What all of its tokens have in common.
+        id: String,
     },
     /// The process did nothing from then until now, although it had something to do: it was paused, or others used the
     /// processor.
@@ -141,6 +152,10 @@ pub enum Op {
     Acquire,
     /// A try.
     Try,
+    /// A writer becomes a reader.
+    Downgrade,
+    /// The only reader becomes a writer.
+    Upgrade,
     /// A release.
     Release,
     /// The manager's close.
@@ -204,6 +219,11 @@ impl TryFrom<String> for Share {
     }
 }
 
+/// The names of a lock: one, or several that are taken together.
+pub fn names(name: &str) -> impl Iterator<Item = &str> {
+    name.split(", ")
+}
+
 /// What a server does with the queue of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
@@ -258,7 +278,8 @@ mod tests {
             r#"{"at":17,"by":"node-1.0","what":"began","call":3,"op":"acquire","name":"m","share":"2/3","within":500}"#;
         let event: Event = serde_json::from_str(line).unwrap();
         let share = Some(Share::Permits { permits: 2, limit: 3 });
-        let what = What::Began { call: 3, op: Op::Acquire, name: "m".to_owned(), share, lease: None, within: 500 };
+        let (name, owner, lease) = ("m".to_owned(), None, None);
+        let what = What::Began { call: 3, op: Op::Acquire, name, share, owner, lease, within: 500 };
         assert_eq!(event, Event { at: 17, by: "node-1.0".to_owned(), what });
         let again: Event = serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
         assert_eq!(again, event);

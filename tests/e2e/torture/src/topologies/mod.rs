@@ -66,7 +66,7 @@ pub trait Topology: Send {
     /// The addresses that clients are given.
     fn urls(&self) -> Vec<String>;
 
-    /// The servers whose queues are watched, by name. A quorum has no queue.
+    /// The servers whose queues are watched, by name. A quorum has a queue on its first server only.
     fn watched(&self) -> Vec<(String, SocketAddr)>;
 
     /// Strikes, and lets it end. Everything runs again afterwards.

@@ -31,7 +31,7 @@ impl Topology for Members {
     }
 
     fn watched(&self) -> Vec<(String, SocketAddr)> {
-        Vec::new()
+        self.servers.first().map(|server| (format!("server {}", server.port()), server.address())).into_iter().collect()
     }
 
     fn strike(&mut self, step: &Step, log: &mut FaultLog) -> Result<(), Error> {

@@ -3,11 +3,12 @@
 
 mod program;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::Share;
+use crate::history::{Share, names};
 use crate::topologies::Kind;
 
 pub use program::run;
@@ -40,10 +41,11 @@ pub struct Orders {
     pub lie: Option<Lie>,
 }
 
-/// A lock, and which share of it to ask for.
+/// A lock, and which share of it to ask for. The beginning of the name shows the kind: `page` is a read-write lock, and
+/// `reentrant` a reentrant one. All others with an exclusive share are mutexes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The lock.
+    /// The lock. Several names are joined by `, `.
     pub name: String,
     /// The share.
     pub share: Share,
@@ -69,9 +71,33 @@ impl Target {
                 target("page-long", Share::Shared),
                 target("permits-a", Share::Permits { permits: 1, limit: 3 }),
                 target("permits-a", Share::Permits { permits: 2, limit: 3 }),
+                target("reentrant-a", Share::Exclusive),
+                target("reentrant-a", Share::Exclusive),
+                // Two slots of a cluster, in both orders. Other callers take these names alone.
+                target("mutex-a, mutex-b", Share::Exclusive),
+                target("mutex-b, mutex-a", Share::Exclusive),
+                // One slot, so one script can take both.
+                target("{pair}-a, {pair}-b", Share::Exclusive),
+                target("{pair}-b", Share::Exclusive),
             ]);
         }
         targets
+    }
+
+    /// Each name of a topology's locks, once.
+    pub fn names(kind: Kind) -> Vec<String> {
+        let targets = Self::of(kind);
+        let all: BTreeSet<&str> = targets.iter().flat_map(|target| names(&target.name)).collect();
+        all.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Whether its leases can become exclusive or shared.
+    fn can_convert(&self) -> bool {
+        self.name == "page-a"
+    }
+
+    fn is_reentrant(&self) -> bool {
+        self.name.starts_with("reentrant")
     }
 }
 

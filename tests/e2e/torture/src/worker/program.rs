@@ -1,17 +1,18 @@
 use std::cell::Cell;
 use std::io::{self, Read, Write};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LockManager, ReleaseOutcome};
+use leasehold::{Error, Lease, Lock, LockManager, LossReason, Owner, ReleaseOutcome};
 use leasehold_harness::Rng;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{CLAIM_WINDOW, LONGEST_TTL, Lie, NODE_TIMEOUT, Orders, RESPONSE_TIMEOUT, TICK_LATE, Target};
-use crate::history::{Op, Share, What, now};
+use crate::history::{Op, Share, What, names, now};
 use crate::topologies::Kind;
 
 /// Works until the standard input ends. Then it closes its manager and returns.
@@ -30,11 +31,16 @@ async fn work(orders: Orders) {
         locks = connect(&orders) => locks,
         _ = ending.wait_for(|ends| *ends) => return,
     };
-    let worker = Rc::new(Worker { orders, locks, ending: ending.clone(), calls: Cell::new(0), leases: Cell::new(0) });
+    let owners = [Owner::new(), Owner::new()];
+    let (calls, leases) = (Cell::new(0), Cell::new(0));
+    let worker = Rc::new(Worker { orders, locks, owners, ending: ending.clone(), calls, leases });
     let mut callers = JoinSet::new();
     for caller in 0..worker.orders.callers {
         let (worker, rng) = (Rc::clone(&worker), Rng::new(worker.orders.seed.wrapping_add(caller)));
-        callers.spawn_local(worker.take_turns(rng));
+        callers.spawn_local(worker.take_turns(caller as usize, rng));
+    }
+    if worker.orders.topology == Kind::Quorum {
+        callers.spawn_local(Rc::clone(&worker).find_own_id());
     }
     let _ = ending.wait_for(|ends| *ends).await;
     // Callers still wait and hold now: closing ends all of that.
@@ -47,29 +53,35 @@ async fn work(orders: Orders) {
 struct Worker {
     orders: Orders,
     locks: LockManager,
+    /// Several callers share an owner.
+    owners: [Owner; 2],
     ending: watch::Receiver<bool>,
     calls: Cell<u64>,
     leases: Cell<u64>,
 }
 
-/// How long a lease is to last.
+/// What a caller does with a lock.
+#[derive(Clone)]
 struct Terms {
+    /// Which of the owners it is.
+    owner: usize,
     ttl: Duration,
     renewed: bool,
     wait: Duration,
     hold: Duration,
+    /// How many times the lease is converted. It is held for `hold` before each time.
+    conversions: u64,
+    /// Whether the owner takes the lock again while it holds it.
+    again: bool,
 }
 
 impl Worker {
-    async fn take_turns(self: Rc<Self>, mut rng: Rng) {
+    async fn take_turns(self: Rc<Self>, caller: usize, mut rng: Rng) {
         while !*self.ending.borrow() {
             let target = rng.pick(&self.orders.locks).clone();
-            let terms = self.terms(&target, &mut rng);
-            let lease =
-                if rng.once_in(4) { self.tries(&target, &terms).await } else { self.waits(&target, &terms).await };
-            match lease {
-                Ok(Some((number, lease))) => self.hold(&target, &terms, number, lease).await,
-                Ok(None) => {}
+            let terms = self.terms(&target, caller % self.owners.len(), &mut rng);
+            match self.take_turn(&target, &terms, rng.once_in(4)).await {
+                Ok(()) => {}
                 Err(Error::Closed) => return,
                 Err(_) => sleep(Duration::from_millis(20)).await,
             }
@@ -80,21 +92,42 @@ impl Worker {
         }
     }
 
-    fn terms(&self, target: &Target, rng: &mut Rng) -> Terms {
-        let renewed = !rng.once_in(5) && self.orders.lie != Some(Lie::KeepsWorking);
+    async fn take_turn(&self, target: &Target, terms: &Terms, tries: bool) -> Result<(), Error> {
+        let lease = if tries { self.tries(target, terms).await } else { self.waits(target, terms).await };
+        let Some((number, lease)) = lease? else { return Ok(()) };
+        if terms.again {
+            let inner = Terms { again: false, hold: terms.hold / 2, ..terms.clone() };
+            let again = Box::pin(self.take_turn(target, &inner, tries));
+            return tokio::join!(self.hold(target, terms, number, lease), again).1;
+        }
+        self.hold(target, terms, number, lease).await;
+        Ok(())
+    }
+
+    fn terms(&self, target: &Target, owner: usize, rng: &mut Rng) -> Terms {
+        let mut renewed = !rng.once_in(5) && self.orders.lie != Some(Lie::KeepsWorking);
         let longest = LONGEST_TTL.as_millis() as u64;
-        let ttl = rng.range(if renewed { (900, longest) } else { (700, 1_200) });
+        let mut ttl = rng.range(if renewed { (900, longest) } else { (700, 1_200) });
         let long = target.name.ends_with("long");
         // Most turns are short. Some need renewals, and some outlast a fixed lease.
         let hold = if long || rng.once_in(40) { rng.range((500, 2_500)) } else { rng.spread((1, 60)) };
         let wait = rng.range((500, if long { 1_000 } else { 5_000 }));
+        let conversions = if target.can_convert() && rng.once_in(2) { rng.range((1, 2)) } else { 0 };
+        let again = target.is_reentrant() && rng.once_in(2);
+        if target.is_reentrant() {
+            // An owner that enters again gets the lease that it has, so all calls of an owner ask for the same one.
+            (ttl, renewed) = if owner == 0 { (1_500, true) } else { (1_000, false) };
+        }
         let [ttl, wait, hold] = [ttl, wait, hold].map(Duration::from_millis);
-        Terms { ttl, renewed, wait, hold }
+        Terms { owner, ttl, renewed, wait, hold, conversions, again }
     }
 
     fn lock(&self, target: &Target, terms: &Terms) -> Lock {
+        let several = names(&target.name).count() > 1;
         let lock = match target.share {
-            Share::Exclusive if target.name.starts_with("mutex") => self.locks.mutex(&target.name),
+            Share::Exclusive if several => self.locks.multi(names(&target.name)),
+            Share::Exclusive if target.is_reentrant() => self.locks.reentrant(&target.name, &self.owners[terms.owner]),
+            Share::Exclusive if !target.name.starts_with("page") => self.locks.mutex(&target.name),
             Share::Exclusive => self.locks.read_write(&target.name).write(),
             Share::Shared => self.locks.read_write(&target.name).read(),
             Share::Permits { permits, limit } => self.locks.semaphore(&target.name, limit).permits(permits),
@@ -104,7 +137,7 @@ impl Worker {
 
     async fn waits(&self, target: &Target, terms: &Terms) -> Result<Option<(u64, Lease)>, Error> {
         let lock = self.lock(target, terms);
-        let call = self.begins(Op::Acquire, &target.name, Some(target.share), None, terms.wait);
+        let call = self.asks(Op::Acquire, target, terms, terms.wait);
         match lock.acquire().await {
             Ok(lease) => Ok(Some((self.granted(call, terms, &lease), lease))),
             Err(error) => Err(ended(call, error)),
@@ -113,8 +146,7 @@ impl Worker {
 
     async fn tries(&self, target: &Target, terms: &Terms) -> Result<Option<(u64, Lease)>, Error> {
         let lock = self.lock(target, terms);
-        let within = self.try_within().min(terms.wait);
-        let call = self.begins(Op::Try, &target.name, Some(target.share), None, within);
+        let call = self.asks(Op::Try, target, terms, terms.wait.min(self.try_within()));
         match lock.try_acquire().await {
             Ok(Some(lease)) => Ok(Some((self.granted(call, terms, &lease), lease))),
             Ok(None) => {
@@ -130,38 +162,27 @@ impl Worker {
         let left = lease.remaining().as_micros() as u64;
         let number = next(&self.leases);
         let (fence, ttl) = (lease.fence().get(), terms.ttl.as_millis() as u64);
-        tell_at(at, &What::Granted { call, lease: number, fence, ttl, renewed: terms.renewed, left });
+        let fences =
+            if lease.fences().len() > 1 { lease.fences().map(|(_, fence)| fence.get()).collect() } else { vec![] };
+        tell_at(at, &What::Granted { call, lease: number, fence, fences, ttl, renewed: terms.renewed, left });
         number
     }
 
-    /// Holds a lease and looks at it, until the turn is over or the lease is lost. Then gives it back.
-    async fn hold(&self, target: &Target, terms: &Terms, number: u64, lease: Lease) {
+    /// Holds a lease, and perhaps converts it, until the turn is over or the lease is lost. Then gives it back.
+    async fn hold(&self, target: &Target, terms: &Terms, mut number: u64, lease: Lease) {
         if self.orders.lie == Some(Lie::KeepsWorking) {
             return self.keep_working(terms, number, lease).await;
         }
-        let end = tokio::time::Instant::now() + terms.hold;
-        let mut lost = Box::pin(lease.lost());
-        loop {
-            // The clock first, so that the lease is valid to at least `at + left`.
-            let at = now();
-            let left = lease.remaining().as_micros() as u64;
-            if left > 0 {
-                tell_at(at, &What::Held { lease: number, left });
-            }
-            let time = tokio::time::Instant::now();
-            let next_look = time + Duration::from_millis(50);
-            let wake = if time < end { next_look.min(end) } else { next_look };
-            tokio::select! {
-                biased;
-                reason = &mut lost => {
-                    tell(&What::Lost { lease: number, reason: reason.code().to_owned() });
-                    break;
-                }
-                () = tokio::time::sleep_until(wake) => {}
-            }
-            // After its deadline, a lease is about to be lost. The notification must come.
-            if wake >= end && lease.is_held() || *self.ending.borrow() {
-                break;
+        let mut lost = pin!(lease.lost());
+        let mut conversions = 0..terms.conversions;
+        let mut share = target.share;
+        while self.keeps(terms, number, &lease, lost.as_mut()).await && conversions.next().is_some() {
+            let to = if share == Share::Exclusive { Share::Shared } else { Share::Exclusive };
+            match self.converts(target, terms, number, &lease, to).await {
+                Some(converted) => (number, share) = (converted, to),
+                // It is not certain which share it has now.
+                None if to == Share::Shared => break,
+                None => {}
             }
         }
         let call = self.begins(Op::Release, &target.name, None, Some(number), RESPONSE_TIMEOUT);
@@ -174,6 +195,76 @@ impl Worker {
             Err(error) => error.code(),
         };
         tell(&What::Ended { call, outcome: outcome.to_owned() });
+    }
+
+    /// Looks at a lease for a while. Returns false if it is lost, or if this process ends.
+    async fn keeps(
+        &self,
+        terms: &Terms,
+        number: u64,
+        lease: &Lease,
+        mut lost: Pin<&mut impl Future<Output = LossReason>>,
+    ) -> bool {
+        let end = Instant::now() + terms.hold;
+        loop {
+            // The clock first, so that the lease is valid to at least `at + left`.
+            let at = now();
+            let left = lease.remaining().as_micros() as u64;
+            if left > 0 {
+                tell_at(at, &What::Held { lease: number, left });
+            }
+            let time = Instant::now();
+            let next_look = time + Duration::from_millis(50);
+            let wake = if time < end { next_look.min(end) } else { next_look };
+            tokio::select! {
+                biased;
+                reason = &mut lost => {
+                    tell(&What::Lost { lease: number, reason: reason.code().to_owned() });
+                    return false;
+                }
+                () = sleep_until(wake) => {}
+            }
+            if *self.ending.borrow() {
+                return false;
+            }
+            // After its deadline, a lease is about to be lost. The notification must come.
+            if wake >= end && lease.is_held() {
+                return true;
+            }
+        }
+    }
+
+    /// Returns the new number of the lease, if it has this share now.
+    async fn converts(&self, target: &Target, terms: &Terms, number: u64, lease: &Lease, to: Share) -> Option<u64> {
+        let op = if to == Share::Shared { Op::Downgrade } else { Op::Upgrade };
+        // It ends with its lease at the latest. A renewal may be under way.
+        let within = if terms.renewed { terms.ttl } else { lease.remaining() };
+        let call = self.begins(op, &target.name, Some(to), Some(number), within);
+        let converted = if op == Op::Downgrade { lease.downgrade().await } else { lease.upgrade().await };
+        match converted {
+            Ok(()) => Some(self.granted(call, terms, lease)),
+            Err(error) => {
+                ended(call, error);
+                None
+            }
+        }
+    }
+
+    /// Finds out how the tokens of this process begin: a lock that nobody else takes shows it.
+    async fn find_own_id(self: Rc<Self>) {
+        let name = format!("own-{}", self.orders.seed);
+        while !*self.ending.borrow() {
+            if let Ok(Some(lease)) = self.locks.mutex(&name).try_acquire().await {
+                let seen = self.locks.inspect(&name).await;
+                let holder = seen.ok().and_then(|seen| seen.holders.into_iter().next());
+                let _ = lease.release().await;
+                // The rest of a token differs between the servers of a quorum.
+                if let Some(id) = holder.as_ref().and_then(|holder| holder.token.get(..32)) {
+                    return tell(&What::Client { id: id.to_owned() });
+                }
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// The lie: believes in a lease for longer than it is valid.
@@ -200,9 +291,17 @@ impl Worker {
         if self.orders.topology == Kind::Quorum { NODE_TIMEOUT * 8 } else { RESPONSE_TIMEOUT }
     }
 
+    /// A caller asks for a lease.
+    fn asks(&self, op: Op, target: &Target, terms: &Terms, within: Duration) -> u64 {
+        let (call, name, within) = (next(&self.calls), target.name.clone(), within.as_millis() as u64);
+        let owner = target.is_reentrant().then_some(terms.owner as u64);
+        tell(&What::Began { call, op, name, share: Some(target.share), owner, lease: None, within });
+        call
+    }
+
     fn begins(&self, op: Op, name: &str, share: Option<Share>, lease: Option<u64>, within: Duration) -> u64 {
-        let call = next(&self.calls);
-        tell(&What::Began { call, op, name: name.to_owned(), share, lease, within: within.as_millis() as u64 });
+        let (call, name, within) = (next(&self.calls), name.to_owned(), within.as_millis() as u64);
+        tell(&What::Began { call, op, name, share, owner: None, lease, within });
         call
     }
 }
