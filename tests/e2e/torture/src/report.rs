@@ -36,6 +36,7 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
         ("order", format!("{} grants compared with the server's queue", figures.queue_grants)),
         ("wipes", format!("{} renewed leases that nothing else struck meanwhile", figures.wiped)),
         ("longest stall", format!("{} without a grant to anybody", seconds(figures.longest_stall))),
+        ("longest free", format!("{} without a fault, while a caller waited", seconds(figures.longest_free))),
         ("longest acquire", seconds(figures.longest_acquire)),
         ("latest end", format!("{} ms after a call's documented time", figures.latest_end / 1_000)),
     ];

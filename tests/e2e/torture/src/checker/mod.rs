@@ -13,6 +13,7 @@ mod exclusion;
 mod fences;
 mod losses;
 mod order;
+mod progress;
 mod reentrance;
 mod story;
 mod turns;
@@ -35,6 +36,8 @@ pub enum Rule {
     LossInTime,
     /// The holder of a renewed lease is notified of a wipe by its next renewal.
     LossAfterWipe,
+    /// A lock that nobody holds goes to a caller that waits for it.
+    Progress,
     /// A lease of several names has all of them, or there is none.
     AllOrNone,
     /// The owner of a reentrant lock can take it again while it holds the lock, at once and with the same fence.
@@ -58,6 +61,7 @@ impl fmt::Display for Rule {
             Self::FenceOrder => "fence order",
             Self::LossInTime => "a loss is reported in time",
             Self::LossAfterWipe => "a wipe is reported by the next renewal",
+            Self::Progress => "a free lock is granted",
             Self::AllOrNone => "all names or none",
             Self::Reentrance => "an owner enters again",
             Self::Bounds => "every call ends in time",
@@ -116,6 +120,8 @@ pub struct Figures {
     pub wiped: u64,
     /// The longest time in which no worker was granted any lock, in microseconds.
     pub longest_stall: u64,
+    /// The longest time without faults in which a caller waited for a lock that nobody held, in microseconds.
+    pub longest_free: u64,
     /// The longest acquire, in microseconds.
     pub longest_acquire: u64,
     /// How late the latest call ended after its documented time, in microseconds.
@@ -139,6 +145,7 @@ impl Figures {
             *self.faults.entry(fault.clone()).or_default() += count;
         }
         self.longest_stall = self.longest_stall.max(other.longest_stall);
+        self.longest_free = self.longest_free.max(other.longest_free);
         self.longest_acquire = self.longest_acquire.max(other.longest_acquire);
         self.latest_end = self.latest_end.max(other.latest_end);
     }
@@ -154,6 +161,7 @@ pub fn judge(history: &[Event]) -> Verdict {
     bounds::judge(&story, &mut verdict);
     order::judge(&story, &mut verdict);
     turns::judge(&story, &mut verdict);
+    progress::judge(&story, &mut verdict);
     reentrance::judge(&story, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict

@@ -282,10 +282,14 @@ impl<'a> Story<'a> {
         lease.from <= loss.end || lease.fence <= loss.day + AHEAD && self.leases.iter().any(had_it)
     }
 
+    /// When a process could not run. The times are in order and don't overlap.
+    pub(super) fn stalls(&self, by: &str) -> &[(u64, u64)] {
+        self.stalls.get(by).map_or(&[], Vec::as_slice)
+    }
+
     /// For how long a process could not run in this time.
     pub(super) fn stalled(&self, by: &str, from: u64, to: u64) -> u64 {
-        let stalls = self.stalls.get(by).map_or(&[][..], Vec::as_slice);
-        // They are in the order of time and don't overlap.
+        let stalls = self.stalls(by);
         let first = stalls.partition_point(|(_, end)| *end <= from);
         let rest = stalls.get(first..).unwrap_or_default();
         rest.iter().take_while(|(begin, _)| *begin < to).map(|(begin, end)| end.min(&to) - begin.max(&from)).sum()
@@ -294,6 +298,12 @@ impl<'a> Story<'a> {
     /// Whether the process still ran at this time, and was not about to be killed.
     pub(super) fn lives(&self, by: &str, at: u64) -> bool {
         [&self.killed, &self.ended].iter().all(|ended| ended.get(by).is_none_or(|end| *end > at))
+    }
+
+    /// When a call ended, or its process.
+    pub(super) fn end_of(&self, call: &Call<'_>) -> u64 {
+        let process = [&self.killed, &self.ended].into_iter().filter_map(|ended| ended.get(call.by)).min();
+        call.ended.unwrap_or(process.copied().unwrap_or(self.end))
     }
 
     /// Whether the process was killed.

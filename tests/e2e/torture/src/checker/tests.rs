@@ -728,3 +728,45 @@ fn a_waiter_that_is_dead_or_has_just_come_or_whose_server_came_back_empty_does_n
     history.admitted(200, "x:1", true);
     assert_eq!(history.broken(), []);
 }
+
+#[test]
+fn a_lock_that_stays_free_while_callers_wait_is_found() {
+    let waits = |end: u64, change: &dyn Fn(&mut History)| {
+        let mut history = History::default();
+        let first = history.lease(0, "a", EXCLUSIVE, 1, TTL);
+        history.release(100, first);
+        // The first caller gives up, and the second one waits on.
+        for (began, end) in [(50, 1_000), (900, end)] {
+            let call = history.call(began, "b", Op::Acquire, EXCLUSIVE, 5_000);
+            history.ended(end, "b", call, "busy");
+        }
+        change(&mut history);
+        history.add(9_000, HARNESS, What::Started { process: "c".to_owned() });
+        let verdict = history.verdict();
+        (verdict.figures.longest_free, verdict.violations.iter().map(|it| it.rule).collect::<Vec<_>>())
+    };
+    assert_eq!(waits(3_250, &|_| ()), (3_150_000, vec![]));
+    assert_eq!(waits(3_350, &|_| ()), (3_250_000, vec![Rule::Progress]));
+    let delay = |history: &mut History| history.fault((300, 400), "delay", false);
+    assert_eq!(waits(3_350, &delay), (2_150_000, vec![]), "the fault and a second after it don't count");
+    let kill = |history: &mut History| history.fault((300, 400), "kill", false);
+    assert_eq!(waits(3_350, &kill), (3_250_000, vec![Rule::Progress]), "this strikes a client");
+    let pause = |history: &mut History| history.add(2_500, "b", What::Stalled { from: 2_000_000 });
+    assert_eq!(waits(3_350, &pause), (2_750_000, vec![]), "the caller was paused");
+}
+
+#[test]
+fn a_lock_that_is_held_or_whose_waiter_is_dead_may_take_its_time() {
+    let mut history = History::default();
+    let first = history.lease(0, "a", EXCLUSIVE, 1, TTL);
+    for at in [1_000, 2_000, 3_000, 4_000] {
+        history.held(at, first, TTL);
+    }
+    let call = history.call(50, "b", Op::Acquire, EXCLUSIVE, 5_000);
+    history.release(4_500, first);
+    history.ended(5_000, "b", call, "busy");
+    history.call(5_100, "c", Op::Acquire, EXCLUSIVE, 5_000);
+    history.add(5_500, HARNESS, What::Killed { process: "c".to_owned() });
+    history.add(9_000, HARNESS, What::Started { process: "d".to_owned() });
+    assert_eq!(history.broken(), []);
+}
