@@ -4,8 +4,6 @@ use super::story::{Lease, Story};
 use super::{Rule, Verdict};
 use crate::history::Share;
 
-/// How many fences a grant can contain for hand-overs inside a client.
-const BLOCK: u64 = 1_024;
 /// If a wipe follows a grant within this time, the fence of the grant can be above the next one: see "Fencing tokens".
 const SHORTLY: u64 = 50_000;
 
@@ -39,7 +37,7 @@ fn explain(story: &Story<'_>, name: &str, by_end: &[&Lease<'_>], later: &Lease<'
     let earlier = by_end.iter().take_while(|earlier| earlier.until() <= later.from);
     let above = earlier.filter(|earlier| earlier.excludes(later) && earlier.fence >= later.fence);
     let (documented, broken): (Vec<&Lease<'_>>, Vec<_>) =
-        above.partition(|earlier| is_documented(story, name, by_end, earlier, later));
+        above.partition(|earlier| is_documented(story, name, earlier, later));
     if let Some(earlier) = broken.first() {
         let text = format!("`{name}` was held by {}, and later by {}", earlier.shown(), later.shown());
         verdict.violated(Rule::FenceOrder, later.from, name, text);
@@ -48,17 +46,12 @@ fn explain(story: &Story<'_>, name: &str, by_end: &[&Lease<'_>], later: &Lease<'
     }
 }
 
-/// After a loss, a fence can fall in two cases only: a holder that does not know of the loss hands its old lease over
-/// inside its client, or the loss is within a millisecond of a grant.
-fn is_documented(story: &Story<'_>, name: &str, leases: &[&Lease<'_>], earlier: &Lease<'_>, later: &Lease<'_>) -> bool {
+/// After a loss, a fence can fall in two cases only: a holder that does not know of the loss keeps its old lease or hands it
+/// over inside its client, or the loss is within a millisecond of a grant.
+fn is_documented(story: &Story<'_>, name: &str, earlier: &Lease<'_>, later: &Lease<'_>) -> bool {
     story.faults.iter().filter(|fault| fault.loses(name)).any(|loss| {
-        let old = |lease: &&Lease<'_>| {
-            lease.by == later.by
-                && lease.from <= loss.end
-                && lease.fence < later.fence
-                && later.fence - lease.fence <= BLOCK
-        };
-        let unaware = later.from >= loss.begin && later.from <= loss.end + later.ttl && leases.iter().any(old);
+        let in_time = later.from >= loss.begin && later.from <= loss.end + later.ttl;
+        let unaware = in_time && story.is_from_before(later, loss);
         let at_once = later.from >= loss.begin && earlier.from <= loss.end && earlier.from + SHORTLY >= loss.begin;
         unaware || at_once
     })

@@ -25,14 +25,15 @@ fn in_time(story: &Story<'_>, lease: &Lease<'_>, verdict: &mut Verdict) {
     if lease.released.is_some_and(|released| released <= deadline) {
         return;
     }
-    let told = lease.lost.unwrap_or(story.end);
+    // A process that could not run may release a lease that it has not noticed to be over.
+    let told = lease.lost.into_iter().chain(lease.released).min().unwrap_or(story.end);
     let allowed = deadline + story.stalled(lease.by, lease.valid_until.saturating_sub(MARGIN), told) + TICK_LATE;
     // A process that is no longer there needs no notification.
-    if told <= allowed || !story.lives(lease.by, allowed) || lease.lost.is_none() && story.end <= allowed {
+    if told <= allowed || !story.lives(lease.by, allowed) {
         return;
     }
     let when = match lease.lost {
-        Some(told) => format!("only {} after the lease had expired", ms(told - deadline)),
+        Some(lost) => format!("only {} after the lease had expired", ms(lost - deadline)),
         None => "never".to_owned(),
     };
     let text = format!("{} held `{}`, and was notified of the loss {when}", lease.shown(), lease.name);

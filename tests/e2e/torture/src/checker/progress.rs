@@ -4,13 +4,12 @@
 use super::story::{Call, Story};
 use super::{Rule, Verdict, ms};
 use crate::history::{Op, Share};
-use crate::worker::{CLAIM_WINDOW, LONGEST_TTL};
+use crate::worker::{CLAIM_WINDOW, LONGEST_TTL, RESPONSE_TIMEOUT};
 
 /// A holder that died before it knew of its lease delays the others by its TTL, and a dead waiter by one claim window.
-/// Several clients can die in a short time.
-const LONGEST: u64 = LONGEST_TTL.as_micros() as u64 + 2 * CLAIM_WINDOW.as_micros() as u64;
-/// After a fault, connections and queues come back in this time.
-const TROUBLE: u64 = 1_000_000;
+const LONGEST: u64 = (LONGEST_TTL.as_micros() + CLAIM_WINDOW.as_micros()) as u64;
+/// After a fault, clients ask again when their last command has timed out.
+const TROUBLE: u64 = RESPONSE_TIMEOUT.as_micros() as u64;
 
 /// Times, from their beginnings to their ends.
 type Spans = Vec<(u64, u64)>;

@@ -21,6 +21,8 @@ pub(super) struct Lease<'a> {
     /// In microseconds.
     pub(super) ttl: u64,
     pub(super) renewed: bool,
+    /// When the call began that returned it.
+    pub(super) asked: u64,
     /// When the acquire returned. A writer that becomes a reader is one from the beginning of that call.
     pub(super) from: u64,
     /// The end of its validity, at the last look.
@@ -274,12 +276,13 @@ impl<'a> Story<'a> {
         names
     }
 
-    /// Whether the lease may be from before a loss, so that its holder doesn't know of the loss. Either the lease was
-    /// granted before, or the client had it then and handed it over to another of its callers. The fence shows this:
-    /// the server drew it from its clock when it granted the lease to the client.
+    /// Whether the lease may be from before a loss, so that its holder doesn't know of the loss. Its call had returned before,
+    /// or the server had granted it before: to this call, or to the client, which handed it over to another of its callers.
+    /// The fence shows this, because the server draws it from its clock.
     pub(super) fn is_from_before(&self, lease: &Lease<'_>, loss: &Fault<'_>) -> bool {
         let had_it = |old: &Lease<'_>| old.by == lease.by && old.name == lease.name && old.from <= loss.end;
-        lease.from <= loss.end || lease.fence <= loss.day + AHEAD && self.leases.iter().any(had_it)
+        let was_granted = || lease.asked <= loss.end || self.leases.iter().any(had_it);
+        lease.from <= loss.end || lease.fence <= loss.day + AHEAD && was_granted()
     }
 
     /// When a process could not run. The times are in order and don't overlap.
@@ -331,6 +334,7 @@ fn parts<'a>(call: &Call<'a>, at: u64, granted: &What, verdict: &mut Verdict) ->
         fence: *fence,
         ttl: ttl * 1_000,
         renewed: *renewed,
+        asked: call.began,
         from,
         valid_until: at + left,
         lost: None,

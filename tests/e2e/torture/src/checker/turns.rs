@@ -14,6 +14,8 @@ use crate::worker::CLAIM_WINDOW;
 
 /// How far the times of a server's log and of a process may differ.
 const SURE: u64 = 20_000;
+/// How long a hand-over inside a client may take on a busy machine.
+const AT_ONCE: u64 = 250_000;
 /// After a fault, clients may ask all servers for this long.
 const TROUBLE: u64 = 1_500_000;
 
@@ -47,7 +49,7 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
         let Some(place) = queue.iter().find(own).filter(|place| place.joined + SURE < at) else { continue };
         let ahead = |waiter: &&Waiter<'_>| waiter.score < place.score && is_alive(waiter, at);
         let held_last = leases.get(call.name).and_then(|leases| leases.iter().rfind(|lease| lease.from < at));
-        let handed_over = held_last.is_some_and(|last| last.by == call.by);
+        let handed_over = held_last.is_some_and(|last| last.by == call.by && last.until() + AT_ONCE >= at);
         let Some(overtaken) = queue.iter().find(ahead).filter(|_| !handed_over) else { continue };
         if in_trouble(story, call.by, at) {
             continue;
