@@ -42,6 +42,16 @@ pub(super) const FAILED_RENEWAL_RECREATES: &[Change] = &[Change {
     find: "            Status::Taken => self.renew_found_nothing(",
     put: "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let command = cx.acquire_command(Form::Digest, &self.name, &what);\n                cx.send(within::CALL, Purpose::Acquire { lock: id, token }, command);\n            }\n            Status::Taken => self.renew_found_nothing(",
 }];
+pub(super) const RENEWAL_IGNORES_GONE: &[Change] = &[Change {
+    file: "lock/renew.rs",
+    find: "            _ => self.renew_found_nothing(cx, op, LossReason::Gone),",
+    put: "            _ if MUTANT && op.is_none() => {\n                let again = Validity::new(cx, sent.at, hold.validity.granted);\n                hold.extend(cx, id, again);\n            }\n            _ => self.renew_found_nothing(cx, op, LossReason::Gone),",
+}];
+pub(super) const RELEASES_ANOTHER_TOKEN: &[Change] = &[Change {
+    file: "session/release.rs",
+    find: "let command = self.release_command(form, &release.name, token,",
+    put: "let common = common.filter(|_| !MUTANT);\n        let other = if MUTANT { Token(token.0 + 1_000) } else { token };\n        let command = self.release_command(form, &release.name, other,",
+}];
 pub(super) const NO_MARGIN: &[Change] = &[Change {
     file: "lock/hold.rs",
     find: ".saturating_sub(margin(granted))",

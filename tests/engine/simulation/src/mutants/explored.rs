@@ -9,6 +9,8 @@ use crate::theme::Theme;
 const KNOWN: &[(&str, &str)] = &[
     ("max-hold-ignored", "max-hold"),
     ("hand-over-after-loss", "max-hold"),
+    ("renewal-ignores-gone", "writers"),
+    ("releases-another-token", "readers --faults 0"),
     ("hand-over-unconfirmed", "two-users --faults 2"),
     ("no-heartbeats", "crashed-holder"),
     ("holder-death-ignored", "crashed-holder --faults 0"),

@@ -61,6 +61,8 @@ pub const TABLE: &[Mutant] = &[
         Theme::Losing,
         "a renewal never re-creates a missing key",
     ),
+    engine("renewal-ignores-gone", engine::RENEWAL_IGNORES_GONE, Theme::Losing, "a lease that is gone is lost"),
+    engine("releases-another-token", engine::RELEASES_ANOTHER_TOKEN, Theme::Readers, "a lease is given back"),
     engine("no-margin", engine::NO_MARGIN, Theme::Short, "a loss is reported early enough for a late timer"),
     engine(
         "hand-over-unconfirmed",
