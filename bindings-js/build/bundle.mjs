@@ -103,6 +103,19 @@ for (const end of ['mts', 'cts']) await testing.write({ file: `dist/testing.d.${
 await testing.close();
 writeFileSync('dist/testing.mjs', `export { Clock, MemoryServer } from './testing.cjs';\n`);
 
+// So does the connection to a server that refuses scripts.
+await build({ ...node, platform: 'node', entryPoints: ['ts/transactions/index.ts'], outfile: 'dist/without-scripts.cjs', plugins: [{ name: 'transactions', setup: forTesting }] });
+const transactions = await rollup({
+  input: 'ts/transactions/index.ts',
+  plugins: [dts({ compilerOptions: { stripInternal: true } })],
+  external: (id) => id.endsWith('/connections/index.js'),
+});
+for (const end of ['mts', 'cts']) {
+  await transactions.write({ file: `dist/without-scripts.d.${end}`, format: 'es', paths: (id) => (id.endsWith('/index.js') ? `./index.${end[0]}js` : id) });
+}
+await transactions.close();
+writeFileSync('dist/without-scripts.mjs', `export { withoutScripts } from './without-scripts.cjs';\n`);
+
 // The types of the `.wasm` files, for hosts and bundlers that import them as modules, as workerd does.
 const compiled = `/** The compiled engine, not instantiated. */
 declare const compiled: WebAssembly.Module;
@@ -147,6 +160,6 @@ function asItIs(build, filter, name) {
 
 function startFrom(build, name) {
   build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, ({ importer }) => ({
-    path: `${process.cwd()}/ts/${importer.includes('/memory/') ? 'memory' : 'engine'}/wasm/${name}.ts`,
+    path: `${process.cwd()}/ts/${importer.includes('/server-wasm/') ? 'server-wasm' : 'engine'}/wasm/${name}.ts`,
   }));
 }

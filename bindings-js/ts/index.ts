@@ -14,7 +14,7 @@ export type {
   ReconnectEvent, ReleaseEvent,
 } from './client/index.js';
 export type {
-  Connection, CustomConnection, GlideConnection, InMemoryConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection,
+  Connection, CustomConnection, GlideConnection, InMemoryConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection, ScriptlessConnection,
 } from './connections/index.js';
 export type { Holder, Inspection, Mode, ReleaseOutcome, Waiter } from './engine/index.js';
 export {

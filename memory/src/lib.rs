@@ -29,6 +29,8 @@ mod commands;
 mod keys;
 mod scripts;
 mod server;
+mod transaction;
 
 pub use answer::{Answer, Refusal};
 pub use server::{Executed, Message, Server, TimeError};
+pub use transaction::{Ended, Transaction, Writes};

@@ -1,18 +1,22 @@
-//! A server in memory for `leasehold/testing` of the npm package.
+//! The server's half of the protocol for the npm package: a server in memory for `leasehold/testing`, and the scripts as
+//! transactions for `leasehold/without-scripts`.
 //!
-//! It is a WebAssembly module of its own, so that programs that only use locks don't load it. `ts/memory/server.ts` is the other
-//! half, and the only user.
+//! It is a WebAssembly module of its own, so that programs that only use locks don't load it. `ts/server-wasm` is the other half,
+//! and the only user.
 
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
 
 mod resp;
+mod script_call;
 
 use alloc::vec::Vec;
 use leasehold_core::Scalar;
-use leasehold_memory::Server;
+use leasehold_memory::{Executed, Server};
 use wasm_bindgen::prelude::wasm_bindgen;
+
+pub use script_call::ScriptCall;
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
@@ -49,16 +53,7 @@ impl Memory {
             return answer;
         };
         match self.server.execute(now as u64, &words) {
-            Ok(executed) => {
-                match &executed.reply {
-                    Ok(reply) => resp::write_reply(&mut answer, reply),
-                    Err(text) => resp::write_error(&mut answer, text),
-                }
-                for message in executed.published {
-                    resp::write_scalar(&mut answer, &Scalar::Text(message.channel));
-                    resp::write_scalar(&mut answer, &Scalar::Text(message.payload));
-                }
-            }
+            Ok(executed) => write_executed(&mut answer, executed),
             Err(error) => resp::write_error(&mut answer, &alloc::format!("ERR {error}")),
         }
         answer
@@ -72,6 +67,18 @@ impl Memory {
     /// One client less listens on a channel.
     pub fn unsubscribe(&mut self, channel: &str) {
         self.server.unsubscribe(channel.as_bytes());
+    }
+}
+
+/// The reply, and after it the channel and the text of each message.
+fn write_executed(answer: &mut Vec<u8>, executed: Executed) {
+    match &executed.reply {
+        Ok(reply) => resp::write_reply(answer, reply),
+        Err(text) => resp::write_error(answer, text),
+    }
+    for message in executed.published {
+        resp::write_scalar(answer, &Scalar::Text(message.channel));
+        resp::write_scalar(answer, &Scalar::Text(message.payload));
     }
 }
 

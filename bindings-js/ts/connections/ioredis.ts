@@ -131,6 +131,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
       throw duplicate.lastError ?? error;
     }
     return {
+      ref: (alive) => duplicate.ref(alive),
       call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(restoreNumbers(value)) }), failedBy),
     };
   }

@@ -41,7 +41,10 @@ export interface SubscriptionListener {
 
 /** A connection that carries no other commands. */
 export interface DedicatedConnection {
+  /** As {@link Link.call}. Calls that are made together go out together, and are answered in their order. */
   call(args: readonly string[]): Promise<CallResult>;
+  /** Sets whether it keeps the process alive; at first it does. Absent if the library doesn't tell. */
+  ref?(alive: boolean): void;
 }
 
 export interface DedicatedOptions {

@@ -143,6 +143,8 @@ function duplicateOf(client: NodeRedis, moved?: Address): NodeRedis {
     clientSideCache: undefined,
     emitInvalidate: undefined,
     maintNotifications: 'disabled',
+    // With 3, lists of pairs come as lists in a list.
+    RESP: 2,
     legacyMode: false,
   });
 }
@@ -157,7 +159,10 @@ export async function openDedicated(client: NodeRedis, closeOn: AbortSignal, mov
     disconnect(duplicate, connected);
   });
   await connected;
-  return { call: (args) => duplicate.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy) };
+  return {
+    ref: (alive) => (alive ? duplicate.ref?.() : duplicate.unref?.()),
+    call: (args) => duplicate.sendCommand([...args], COMMAND_OPTIONS).then((value) => ({ reply: toReply(value) }), failedBy),
+  };
 }
 
 /** Opens a connection for subscriptions. */

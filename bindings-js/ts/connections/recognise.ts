@@ -56,6 +56,12 @@ export interface InMemoryConnection {
   readonly dropNextReply: Method;
 }
 
+/** A client for a server that refuses scripts: `withoutScripts(client)` of `leasehold/without-scripts`. */
+export interface ScriptlessConnection {
+  readonly client: object;
+  readonly refusesScripts: true;
+}
+
 /**
  * A client of ioredis, node-redis or GLIDE, or a {@link CustomConnection} of your own; in tests, a `MemoryServer` of
  * `leasehold/testing`.
@@ -66,6 +72,7 @@ export type Connection =
   | NodeRedisClusterConnection
   | GlideConnection
   | InMemoryConnection
+  | ScriptlessConnection
   // A function also has a `call`, but is not a connection.
   | (CustomConnection & { readonly bind?: never });
 
@@ -85,7 +92,7 @@ export function recognise(connection: unknown): Link {
 }
 
 function linkOf(connection: unknown): Link {
-  if (isInMemory(connection)) return connection[openLink]();
+  if (opensLink(connection)) return connection[openLink](recognise);
   if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => linkOfIoRedis(connection));
   if (isNodeRedisCluster(connection)) return usable(nodeRedisClusterProblem(connection), () => new NodeRedisClusterLink(connection));
   if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
@@ -129,7 +136,7 @@ function isGlide(connection: unknown): connection is Glide {
   return has(connection, 'customCommand', 'close');
 }
 
-function isInMemory(connection: unknown): connection is { [openLink](): Link } {
+function opensLink(connection: unknown): connection is { [openLink](recognise: (connection: unknown) => Link): Link } {
   return typeof connection === 'object' && connection !== null && typeof (connection as Record<symbol, unknown>)[openLink] === 'function';
 }
 

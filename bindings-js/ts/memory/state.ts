@@ -1,10 +1,9 @@
 /** The state of a server in memory, which its links share: keys, subscriptions and faults. */
 
 import type { CallResult, Failed, SubscriptionListener } from '../connections/index.js';
+import { Memory, readAnswer } from '../server-wasm/index.js';
 import { soon } from '../support/host.js';
 import type { Clock } from './clock.js';
-import { readAnswer } from './resp.js';
-import { Memory } from './wasm/inline.js';
 
 /** The server's wall clock when it is made, in µs: a day of the year 2027. Fences are times, and need as many digits as those of today. */
 const EPOCH = 1_800_000_000_000_000;

@@ -48,6 +48,7 @@ impl Data {
             Self::Text(_) => "string",
             Self::Sorted(_) => "zset",
             Self::Hash(_) => "hash",
+            Self::Other => "other",
         }
     }
 }

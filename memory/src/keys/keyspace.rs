@@ -17,6 +17,8 @@ pub(crate) enum Data {
     Text(Vec<u8>),
     Sorted(SortedSet),
     Hash(Fields),
+    /// A type that no command here makes, for example a list.
+    Other,
 }
 
 #[derive(Clone, Debug)]

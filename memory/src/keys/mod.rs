@@ -9,6 +9,6 @@ mod sorted_set;
 mod sorted_sets;
 mod strings;
 
-pub(crate) use keyspace::{Data, Keyspace};
-pub(crate) use sorted_set::{Bound, Range};
+pub(crate) use keyspace::{Data, Entry, Keyspace};
+pub(crate) use sorted_set::{Bound, Range, SortedSet};
 pub(crate) use strings::{Lifetime, SetOptions};

@@ -136,6 +136,28 @@ pub(crate) fn script(server: &mut Server, words: &[&[u8]]) -> Outcome {
 /// The script, its keys and its arguments.
 type Split<'a, 'w> = (&'w [u8], &'a [&'w [u8]], &'a [&'w [u8]]);
 
+/// The place of the script that a command calls. None if it calls no script of leasehold.
+pub(crate) fn called(words: &[&[u8]]) -> Option<usize> {
+    match words {
+        [command, digest, ..] if command.eq_ignore_ascii_case(b"EVALSHA") => by_digest(digest),
+        [command, text, ..] if command.eq_ignore_ascii_case(b"EVAL") => known(text).ok(),
+        _ => None,
+    }
+}
+
+/// Runs the script at this place with the keys and arguments of a command that calls it.
+pub(crate) fn run_at(server: &mut Server, place: usize, words: &[&[u8]]) -> Outcome {
+    let (_, keys, arguments) = split(words)?;
+    run(server, place, keys, arguments)
+}
+
+/// The keys of a command that calls a script.
+pub(crate) fn keys_of<'a, 'w>(words: &'a [&'w [u8]]) -> Option<&'a [&'w [u8]]> {
+    split(words).ok().map(|(_, keys, _)| keys)
+}
+
+pub(crate) use prelude::channel_of;
+
 fn split<'a, 'w>(words: &'a [&'w [u8]]) -> Result<Split<'a, 'w>, Refusal> {
     let [_, script, count, rest @ ..] = words else { return Err(Refusal::SYNTAX) };
     let count = integer(count)?;

@@ -19,6 +19,9 @@ use crate::net::{
     connect_quorum, no_address, parse_addresses,
 };
 
+/// What [`Builder::from_connection`] gets.
+const PROVIDED: &str = "a connection that you provide, because it may reconnect within a transaction";
+
 /// The options of a [`LockManager`].
 ///
 /// All clients of one fleet should use the same values. The exceptions are `ttl` and `wait`: each lock can have its own.
@@ -45,6 +48,7 @@ pub struct Builder {
     login: Login,
     check_eviction: bool,
     label: Option<String>,
+    without_scripts: bool,
 }
 
 impl Builder {
@@ -152,6 +156,18 @@ impl Builder {
         self
     }
 
+    /// For servers that refuse `EVAL`, for example by their ACL rules. The client runs leasehold's scripts itself, and writes
+    /// what they change in transactions (`WATCH`, `MULTI` and `EXEC`). All locks work, also together with clients that use
+    /// scripts.
+    ///
+    /// A call takes two round trips, and begins again if another client changed the lock or the server's fence meanwhile.
+    /// So this is slower, above all with many clients. Not for a cluster, nor for a connection that you provide.
+    #[cfg(feature = "without-scripts")]
+    pub fn without_scripts(mut self) -> Self {
+        self.without_scripts = true;
+        self
+    }
+
     /// Connects to the server at `url`: see [`LockManager::connect`].
     ///
     /// # Cancel safety
@@ -191,6 +207,7 @@ impl Builder {
         I: IntoIterator<Item: IntoConnectionInfo>,
     {
         const FIELD: &str = "cluster";
+        self.needs_scripts("a cluster")?;
         let (mut engine, mut labels) = self.engine()?;
         engine.set_cluster();
         labels.set_cluster();
@@ -241,6 +258,7 @@ impl Builder {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
+        self.needs_scripts(PROVIDED)?;
         let (engine, labels) = self.engine()?;
         self.start((engine, labels), Arc::new(connection), Origin::Servers(None), Instant::now()).await
     }
@@ -262,6 +280,7 @@ impl Builder {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
+        self.needs_scripts(PROVIDED)?;
         let (engine, labels) = self.engine()?;
         let connection: SharedConnection = Arc::new(connection);
         let origin = Origin::Pushes(PushConnection { connection: Arc::clone(&connection), pushes });
@@ -333,7 +352,17 @@ impl Builder {
     }
 
     fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
-        Server::new(info, self.config.response_timeout).map_err(|error| Error::invalid_address(field, &error))
+        let server = Server::new(info, self.config.response_timeout);
+        let server = server.map_err(|error| Error::invalid_address(field, &error))?;
+        Ok(server.refusing_scripts(self.without_scripts))
+    }
+
+    fn needs_scripts(&self, what: &str) -> Result<(), Error> {
+        if self.without_scripts {
+            let problem = format!("can't be used with {what}: connect to a server, through Sentinel or to a quorum");
+            return Err(Error::InvalidOption { field: "without_scripts", problem });
+        }
+        Ok(())
     }
 
     async fn connect_to(self, engine: (Engine, Labels), endpoint: Endpoint) -> Result<LockManager, Error> {
@@ -344,7 +373,8 @@ impl Builder {
             let limit = self.config.response_timeout.saturating_sub(start.elapsed());
             cluster.check_eviction(limit).await.map_err(failed)??;
         }
-        self.start(engine, Arc::new(connection), Origin::Servers(Some(endpoint)), start).await
+        let connection = endpoint.share(connection);
+        self.start(engine, connection, Origin::Servers(Some(endpoint)), start).await
     }
 
     async fn start(

@@ -24,11 +24,42 @@ pub(super) fn decode(result: RedisResult<Value>) -> Result<Reply, Failure> {
 }
 
 /// A nested reply becomes a text, which the engine then reports as not understood.
-fn reply(value: Value) -> Reply {
+pub(super) fn reply(value: Value) -> Reply {
     match value {
         Value::Array(items) if items.iter().all(is_scalar) => Reply::List(items.into_iter().map(scalar).collect()),
         value => Reply::One(scalar(value)),
     }
+}
+
+/// A reply as it would come from a server.
+#[cfg(any(feature = "testing", feature = "without-scripts"))]
+pub(super) fn value(reply: Reply) -> Value {
+    let item = |item| match item {
+        Scalar::Nil => Value::Nil,
+        Scalar::Int(number) => Value::Int(number),
+        Scalar::Text(bytes) => Value::BulkString(bytes),
+    };
+    match reply {
+        Reply::One(scalar) => item(scalar),
+        Reply::List(items) => Value::Array(items.into_iter().map(item).collect()),
+    }
+}
+
+/// An error as it would come from a server.
+#[cfg(any(feature = "testing", feature = "without-scripts"))]
+pub(super) fn error_value(text: &str) -> Value {
+    let line = format!("-{}\r\n", text.replace(['\r', '\n'], " "));
+    redis::parse_redis_value(line.as_bytes()).unwrap_or(Value::Nil)
+}
+
+/// The words of a command.
+#[cfg(any(feature = "testing", feature = "without-scripts"))]
+pub(super) fn words(cmd: &Cmd) -> Vec<&[u8]> {
+    let word = |word| match word {
+        redis::Arg::Simple(word) => Some(word),
+        _ => None,
+    };
+    cmd.args_iter().filter_map(word).collect()
 }
 
 fn is_scalar(value: &Value) -> bool {

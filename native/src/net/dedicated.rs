@@ -1,16 +1,15 @@
 //! A connection that carries the commands of one call only.
 
 use leasehold_core::{Command, Failure, Reply};
-use redis::aio::MultiplexedConnection;
 
 use super::codec;
-use super::connection::Connection;
+use super::connection::SharedConnection;
 use super::topology::Endpoint;
 use crate::errors::connect_failure;
 
 pub(crate) struct DedicatedConnection {
     endpoint: Endpoint,
-    connection: Option<MultiplexedConnection>,
+    connection: Option<SharedConnection>,
 }
 
 impl DedicatedConnection {
@@ -28,7 +27,8 @@ impl DedicatedConnection {
         // The slot may have moved. The second attempt goes to its new server.
         let mut again = true;
         loop {
-            let connection = self.endpoint.connect_for(key).await.map_err(|error| connect_failure(&error))?;
+            let connected = self.endpoint.connect_for(key).await.map_err(|error| connect_failure(&error))?;
+            let connection = self.endpoint.share(connected);
             let reply = codec::decode(connection.run(codec::encode(command)).await);
             self.connection = Some(connection);
             match reply {

@@ -17,6 +17,8 @@ mod pushes;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 mod topology;
+#[cfg(feature = "without-scripts")]
+mod transactions;
 
 pub(crate) use connection::SharedConnection;
 pub(crate) use dedicated::DedicatedConnection;

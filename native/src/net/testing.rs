@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{Failure, Input, Instant, NodeId, Reply, Scalar};
+use leasehold_core::{Failure, Input, Instant, NodeId};
 use leasehold_memory::Server as Memory;
 use redis::{Cmd, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::codec;
 use super::connection::{Connection, SharedConnection};
 use super::pubsub::ChannelRequest;
 
@@ -271,10 +272,9 @@ impl State {
                 heard
             });
         }
-        match reply.map(Reply::from) {
-            Ok(Reply::One(item)) => value(item),
-            Ok(Reply::List(items)) => Value::Array(items.into_iter().map(value).collect()),
-            Err(refusal) => error_value(refusal.text()),
+        match reply {
+            Ok(answer) => codec::value(answer.into()),
+            Err(refusal) => codec::error_value(refusal.text()),
         }
     }
 }
@@ -285,38 +285,17 @@ impl Subscription {
     }
 }
 
-fn value(item: Scalar) -> Value {
-    match item {
-        Scalar::Nil => Value::Nil,
-        Scalar::Int(number) => Value::Int(number),
-        Scalar::Text(bytes) => Value::BulkString(bytes),
-    }
-}
-
-/// The error as it would come from a server.
-fn error_value(text: &str) -> Value {
-    let line = format!("-{}\r\n", text.replace(['\r', '\n'], " "));
-    redis::parse_redis_value(line.as_bytes()).unwrap_or(Value::Nil)
-}
-
 struct MemoryConnection(Server);
 
 impl Connection for MemoryConnection {
     /// The command runs now, and its reply comes when the future is ready.
     fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
-        let words: Vec<&[u8]> = cmd
-            .args_iter()
-            .filter_map(|word| match word {
-                redis::Arg::Simple(word) => Some(word),
-                _ => None,
-            })
-            .collect();
         let mut state = self.0.lock();
         if state.stopped {
             let refused = io::Error::new(io::ErrorKind::ConnectionRefused, Stopped.to_string());
             return Box::pin(async { Err(refused.into()) });
         }
-        let reply = state.execute(&words);
+        let reply = state.execute(&codec::words(&cmd));
         let (delay, lost) = (state.delay, std::mem::take(&mut state.drops_next_reply));
         Box::pin(async move {
             if lost {

@@ -1,6 +1,5 @@
 //! Connects to the servers of a quorum. At the start, a majority must be reachable, and no server may appear twice.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -40,7 +39,8 @@ pub(crate) async fn connect_quorum(
         let answer = match attempt {
             Ok((connection, checked)) => {
                 checked?;
-                links.push(ServerLink::new(Arc::new(connection), Some(endpoint), node_timeout));
+                let connection = endpoint.share(connection);
+                links.push(ServerLink::new(connection, Some(endpoint), node_timeout));
                 Ok(())
             }
             Err(error) => {

@@ -8,7 +8,6 @@
 //! A link never sends a command twice. The engine learns that a command broke, and decides what to do.
 
 use std::mem;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -213,8 +212,7 @@ impl ServerLink {
             let why = Failure::Unavailable("this connection can't be made again".to_owned());
             return self.unsent.push(Completion { id: first.0, result: Err(why) });
         };
-        let attempt =
-            async move { endpoint.connect().await.map(|connection| Arc::new(connection) as SharedConnection) };
+        let attempt = async move { endpoint.connect().await.map(|connection| endpoint.share(connection)) };
         self.state = State::Connecting { attempt: Box::pin(attempt), queue: vec![first], failures };
     }
 }

@@ -10,6 +10,7 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use super::cluster::Cluster;
 use super::sentinel::Sentinel;
 use super::server::Server;
+use crate::net::connection::SharedConnection;
 
 /// Something that the client can reconnect to.
 #[derive(Clone)]
@@ -53,6 +54,15 @@ impl Endpoint {
             Self::Server(server) => server.connect().await,
             Self::Sentinel(sentinel) => sentinel.connect().await,
             Self::Cluster(cluster) => cluster.connect().await,
+        }
+    }
+
+    /// Prepares a connection for the engine's commands.
+    pub(crate) fn share(&self, connection: MultiplexedConnection) -> SharedConnection {
+        match self {
+            Self::Server(server) => server.share(connection),
+            Self::Sentinel(sentinel) => sentinel.share(connection),
+            Self::Cluster(_) => Arc::new(connection),
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::first_ok::first_ok;
 use super::server::Server;
 use super::slots::Address;
-use crate::net::connection::with_timeout;
+use crate::net::connection::{SharedConnection, with_timeout};
 
 pub(crate) struct Sentinel {
     service: String,
@@ -35,6 +35,11 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const DAMPING: Duration = Duration::from_millis(250);
 
 impl Sentinel {
+    /// Prepares a connection to a primary for the engine's commands.
+    pub(super) fn share(&self, connection: MultiplexedConnection) -> SharedConnection {
+        self.template.share(connection)
+    }
+
     pub(super) fn new(service: String, sentinels: Vec<Server>, template: Server, response_timeout: Duration) -> Self {
         Self { service, sentinels, template, response_timeout, last_primary: Mutex::default() }
     }

@@ -1,10 +1,15 @@
 //! One server: its address, credentials and settings.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
 
 use super::checks::QuorumMember;
+use crate::net::connection::SharedConnection;
+#[cfg(feature = "without-scripts")]
+use crate::net::transactions::WithoutScripts;
 
 /// A server that the client can reconnect to.
 #[derive(Clone)]
@@ -13,6 +18,9 @@ pub(crate) struct Server {
     pub(super) response_timeout: Duration,
     /// The checks to run when connecting, if it belongs to a quorum.
     pub(super) member: Option<QuorumMember>,
+    /// It refuses scripts, so the client runs them.
+    #[cfg_attr(not(feature = "without-scripts"), expect(dead_code, reason = "it is always false then"))]
+    refuses_scripts: bool,
 }
 
 impl Server {
@@ -21,7 +29,21 @@ impl Server {
         install_crypto_provider(&info);
         // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
-        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })
+        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None, refuses_scripts: false })
+    }
+
+    /// The same server, which refuses scripts if `refuses`.
+    pub(crate) fn refusing_scripts(self, refuses: bool) -> Self {
+        Self { refuses_scripts: refuses, ..self }
+    }
+
+    /// Prepares a connection for the engine's commands.
+    pub(super) fn share(&self, connection: MultiplexedConnection) -> SharedConnection {
+        #[cfg(feature = "without-scripts")]
+        if self.refuses_scripts {
+            return Arc::new(WithoutScripts::new(connection));
+        }
+        Arc::new(connection)
     }
 
     /// The host and port, or the path of the socket.
@@ -62,7 +84,7 @@ impl Server {
             },
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        Ok(Self { client: Client::open(info.set_addr(addr))?, response_timeout: self.response_timeout, member: None })
+        Ok(Self { client: Client::open(info.set_addr(addr))?, member: None, ..self.clone() })
     }
 
     /// The same server as a member of a quorum.

@@ -26,7 +26,12 @@ const TOLERANCE_MS: i64 = 5;
 
 #[test]
 fn the_model_answers_as_a_real_server() {
-    compare_with(&Server::start().unwrap(), CALLS, 0);
+    compare_with(&Server::start().unwrap(), Scripts::OnServer, CALLS, 0);
+}
+
+#[test]
+fn a_client_without_scripts_does_what_the_scripts_do() {
+    compare_with(&Server::start().unwrap(), Scripts::InTransactions, CALLS, 500_000_000);
 }
 
 #[test]
@@ -37,14 +42,24 @@ fn the_model_answers_as_every_supported_server() {
     for (place, version) in Version::ALL.into_iter().enumerate() {
         println!("{}", version.name());
         // Other calls on each server.
-        compare_with(&Server::builder().version(version).start().unwrap(), calls, place as u64 * 1_000_000_000);
+        let server = Server::builder().version(version).start().unwrap();
+        compare_with(&server, Scripts::OnServer, calls, place as u64 * 1_000_000_000);
+        compare_with(&server, Scripts::InTransactions, calls.div_ceil(10), place as u64 * 1_000_000_000 + 500_000_000);
     }
 }
 
-fn compare_with(server: &Server, calls: usize, first_seed: u64) {
+/// Where the scripts of the real server's client run.
+#[derive(Clone, Copy, PartialEq)]
+enum Scripts {
+    OnServer,
+    /// In the client, for a server that refuses scripts.
+    InTransactions,
+}
+
+fn compare_with(server: &Server, scripts: Scripts, calls: usize, first_seed: u64) {
     let (mut seed, mut compared, mut seen) = (first_seed, 0, BTreeMap::new());
     while compared < calls {
-        compared += Round::new(server, seed).run(&mut seen);
+        compared += Round::new(server, scripts, seed).run(&mut seen);
         seed += 1;
     }
     println!("{compared} calls: {seen:#?}");
@@ -57,6 +72,7 @@ fn compare_with(server: &Server, calls: usize, first_seed: u64) {
 /// The calls of one seed on a few names.
 struct Round {
     calls: Calls,
+    scripts: Scripts,
     seed: u64,
     keys: Vec<String>,
     real: Real,
@@ -75,7 +91,7 @@ enum Outcome {
 }
 
 impl Round {
-    fn new(server: &Server, seed: u64) -> Self {
+    fn new(server: &Server, scripts: Scripts, seed: u64) -> Self {
         let mut calls = Calls::new(seed);
         let mut real = Real::connect(server);
         real.run(&["FLUSHALL"]).unwrap();
@@ -84,12 +100,15 @@ impl Round {
         messages.call(&["PSUBSCRIBE", "*"]).unwrap();
         let mut model = model_lock();
         let mut listener = server.connect().unwrap();
-        if calls.rng.once_in(2) {
+        if scripts == Scripts::InTransactions {
+            // A transaction believes that somebody listens.
+            NAMES.iter().for_each(|name| model.host.server.set_listeners(&redisson_channel(name), 1));
+        } else if calls.rng.once_in(2) {
             let channel = redisson_channel(calls.rng.pick::<&str>(&NAMES));
             listener.call(&["SUBSCRIBE", &channel]).unwrap();
             model.host.server.set_listeners(&channel, 1);
         }
-        Self { calls, seed, keys: all_keys(), real, model, messages, _listener: listener, log: Vec::new() }
+        Self { calls, scripts, seed, keys: all_keys(), real, model, messages, _listener: listener, log: Vec::new() }
     }
 
     /// How many calls were compared. A deadline that passes during a call ends the round.
@@ -107,7 +126,7 @@ impl Round {
 
     fn compare(&mut self, step: &Step, seen: &mut BTreeMap<String, usize>) -> Outcome {
         let (from, mut deadlines) = (wall_us(), self.deadlines_ms());
-        let real = run(&mut self.real, step);
+        let real = self.run_on_server(step);
         let server_us = server_us(step, &real);
         self.model.host.now_us = server_us.unwrap_or(from);
         let model = run(&mut self.model.host, step);
@@ -138,6 +157,16 @@ impl Round {
         );
         self.compare_messages();
         if stopped { Outcome::Unclear } else { Outcome::Compared }
+    }
+
+    fn run_on_server(&mut self, step: &Step) -> Result<Reply, String> {
+        match self.scripts {
+            Scripts::OnServer => run(&mut self.real, step),
+            Scripts::InTransactions => {
+                let words: Vec<&str> = step.words.iter().map(String::as_str).collect();
+                self.real.run_without_scripts(&words)
+            }
+        }
     }
 
     fn compare_messages(&mut self) {

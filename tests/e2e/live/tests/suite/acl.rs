@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::time::Duration;
 
-use leasehold::{Lease, LockManager, Mode, ReleaseOutcome, Wait};
+use leasehold::{Builder, Lease, LockManager, Mode, ReleaseOutcome, Wait};
 use leasehold_live::{FENCE, Tested, begin, endless_keys, quick, side, soon, until, waiters};
 use leasehold_servers::Server;
 use tokio::task::JoinHandle;
 
-const PASSWORD: &str = "secret";
+pub(super) const PASSWORD: &str = "secret";
 
 /// The user's rules from SECURITY.md, word by word.
 fn documented() -> Vec<String> {
@@ -21,21 +21,27 @@ fn documented() -> Vec<String> {
 }
 
 /// Makes a user with these rules, and returns the URL to connect as that user.
-fn user(server: &Server, name: &str, rules: &[String]) -> Result<String, leasehold_servers::Error> {
+pub(super) fn user(server: &Server, name: &str, rules: &[String]) -> Result<String, leasehold_servers::Error> {
     let mut command = vec!["ACL", "SETUSER", name];
     command.extend(rules.iter().map(String::as_str));
     server.cli(&command)?;
     Ok(format!("redis://{name}:{PASSWORD}@127.0.0.1:{}/", server.port()))
 }
 
-/// A client whose waiters are granted by message or not in time.
-async fn by_message(url: &str) -> Result<LockManager, leasehold::Error> {
-    quick().claim_window(Duration::from_secs(30)).wait(Wait::For(Duration::from_millis(1500))).connect(url).await
+/// Waiters are granted by message or not in time.
+pub(super) fn by_message() -> Builder {
+    quick().claim_window(Duration::from_secs(30)).wait(Wait::For(Duration::from_millis(1500)))
 }
 
+type Done = Result<(), Box<dyn Error + Send + Sync>>;
+
 /// Uses every branch of every script, as far as the user may.
-async fn exercise(server: &Server, url: &str, name: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let (first, second) = (by_message(url).await?, by_message(url).await?);
+async fn exercise(server: &Server, url: &str, name: &str) -> Done {
+    use_every_branch(server, [by_message().connect(url).await?, by_message().connect(url).await?], name).await
+}
+
+pub(super) async fn use_every_branch(server: &Server, clients: [LockManager; 2], name: &str) -> Done {
+    let [first, second] = clients;
     let (ours, theirs) = (first.read_write(name), second.read_write(name));
 
     // Free, held, waited for and granted by message, converted, shared, waited for by a writer, upgraded.
@@ -90,7 +96,7 @@ fn listens(server: &Server, token: &str) -> Result<bool, leasehold_servers::Erro
     Ok(server.cli(&["PUBSUB", "NUMSUB", &channel])?.list()[1].integer() == Some(1))
 }
 
-fn check(holds: bool, what: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn check(holds: bool, what: &str) -> Done {
     if holds { Ok(()) } else { Err(what.into()) }
 }
 

@@ -31,4 +31,5 @@ mod semaphore;
 mod several;
 mod spans;
 mod waiting;
+mod without_scripts;
 mod wrong_kind;

@@ -1,4 +1,5 @@
 use leasehold_core::{Reply, Scalar};
+use leasehold_memory::{Ended, Transaction};
 use leasehold_servers::{Connection, Reply as Raw, Server};
 
 use super::Host;
@@ -19,6 +20,36 @@ impl Host for Real {
             Raw::List(items) => Ok(Reply::List(items.into_iter().map(scalar).collect())),
             single => Ok(Reply::One(scalar(single))),
         }
+    }
+}
+
+impl Real {
+    /// Runs leasehold's scripts as transactions, without `EVAL` and `EVALSHA`.
+    pub(crate) fn run_without_scripts(&mut self, words: &[&str]) -> Result<Reply, String> {
+        let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let Some(transaction) = Transaction::of(&bytes) else { return self.run(words) };
+        let read = self.run_all(&transaction.reads());
+        let writes = transaction.run(&read)?;
+        let written = self.run_all(writes.commands());
+        match writes.end(&written) {
+            Ended::Done(executed) => {
+                for message in executed.published {
+                    self.run_bytes(&[b"PUBLISH".to_vec(), message.channel, message.payload]).unwrap();
+                }
+                executed.reply
+            }
+            Ended::Refused(text) => Err(text),
+            other => panic!("nobody else uses the server, and the transaction ended with {other:?}"),
+        }
+    }
+
+    fn run_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Vec<Result<Reply, String>> {
+        commands.iter().map(|words| self.run_bytes(words)).collect()
+    }
+
+    fn run_bytes(&mut self, words: &[Vec<u8>]) -> Result<Reply, String> {
+        let words: Vec<&str> = words.iter().map(|word| str::from_utf8(word).unwrap()).collect();
+        self.run(&words)
     }
 }
 

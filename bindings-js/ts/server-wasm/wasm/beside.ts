@@ -3,6 +3,7 @@ import { bytesOf } from '../../support/bytes.js';
 import { fileBeside } from '../../support/file.js';
 
 // As in `engine/wasm/beside.ts`: the file in Node, the text in bundles.
-export { Memory } from '../../../generated/memory/leasehold_js_memory.js';
-const beside = typeof __filename === 'string' ? fileBeside(__filename, 'testing.cjs', 'memory.wasm') : undefined;
+export { Memory, ScriptCall } from '../../../generated/memory/leasehold_js_memory.js';
+const path = typeof __filename === 'string' ? __filename : '';
+const beside = fileBeside(path, 'testing.cjs', 'memory.wasm') ?? fileBeside(path, 'without-scripts.cjs', 'memory.wasm');
 initSync({ module: beside ?? bytesOf((require('../../../generated/memory/base64.js') as { base64: string }).base64) });
