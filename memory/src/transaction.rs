@@ -117,10 +117,8 @@ impl Transaction {
         }
         let words: Vec<&[u8]> = self.words.iter().map(Vec::as_slice).collect();
         let reply = scripts::run_at(&mut server, self.script, &words).map(Reply::from);
-        let executed = Executed {
-            reply: reply.map_err(|refusal| refusal.to_string()),
-            published: server.take_published(),
-        };
+        let executed =
+            Executed { reply: reply.map_err(|refusal| refusal.to_string()), published: server.take_published() };
         let now_us = server.now_us();
         let mut commands = vec![command(&[b"MULTI"])];
         for (key, before) in self.keys.iter().zip(&before) {
@@ -180,9 +178,9 @@ fn time(reply: Option<&Replied>) -> Result<u64, String> {
         Scalar::Nil => None,
     };
     let us = match parts {
-        [seconds, micros] => number(seconds).zip(number(micros)).map(|(seconds, micros)| {
-            seconds.saturating_mul(1_000_000).saturating_add(micros)
-        }),
+        [seconds, micros] => number(seconds)
+            .zip(number(micros))
+            .map(|(seconds, micros)| seconds.saturating_mul(1_000_000).saturating_add(micros)),
         _ => None,
     };
     us.ok_or_else(|| "ERR TIME answered no time".to_owned())
@@ -203,10 +201,13 @@ fn entry(read: &[Replied], now_us: u64) -> Result<Option<Entry>, String> {
             Some(Reply::One(Scalar::Text(text))) => Some(Data::Text(text.clone())),
             _ => None,
         },
-        b"hash" => Some(Data::Hash(pairs(value(fields)?).map(|(field, value)| (field.to_vec(), value.to_vec())).collect())),
+        b"hash" => {
+            let fields = pairs(value(fields)?)?;
+            Some(Data::Hash(fields.into_iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect()))
+        }
         b"zset" => {
             let mut set = SortedSet::default();
-            for (member, score) in pairs(value(members)?) {
+            for (member, score) in pairs(value(members)?)? {
                 set.insert(float(score).map_err(|refusal| refusal.to_string())?, member);
             }
             Some(Data::Sorted(set))
@@ -237,17 +238,27 @@ fn value(replied: &Replied) -> Result<Option<&Reply>, String> {
     }
 }
 
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
 /// The pairs of a flat list.
-fn pairs(reply: Option<&Reply>) -> impl Iterator<Item = (&[u8], &[u8])> {
+fn pairs(reply: Option<&Reply>) -> Result<Pairs<'_>, String> {
     let items = match reply {
         Some(Reply::List(items)) => items.as_slice(),
-        _ => &[],
+        Some(Reply::One(_)) => return Err(NO_PAIRS.to_owned()),
+        None => &[],
     };
-    items.chunks_exact(2).filter_map(|pair| match pair {
-        [Scalar::Text(left), Scalar::Text(right)] => Some((left.as_slice(), right.as_slice())),
-        _ => None,
-    })
+    // A library may give the pairs another form. Without them, a lock would seem to be free.
+    items.chunks(2).map(pair).collect::<Option<Vec<_>>>().ok_or_else(|| NO_PAIRS.to_owned())
 }
+
+fn pair(items: &[Scalar]) -> Option<(&[u8], &[u8])> {
+    match items {
+        [Scalar::Text(left), Scalar::Text(right)] => Some((left, right)),
+        _ => None,
+    }
+}
+
+const NO_PAIRS: &str = "ERR the answer to HGETALL or ZRANGE is no flat list of texts";
 
 /// Adds the commands that turn one entry of a key into the other.
 fn write_changes(commands: &mut Vec<Command>, key: &[u8], before: Option<&Entry>, after: Option<&Entry>) {
@@ -260,6 +271,7 @@ fn write_changes(commands: &mut Vec<Command>, key: &[u8], before: Option<&Entry>
     let mut expires = before.and_then(|before| before.expires_ms);
     match (before.map(|before| &before.data), &after.data) {
         (Some(Data::Text(old)), Data::Text(new)) if old == new => {}
+        (Some(Data::Other), Data::Other) => {}
         (_, Data::Text(new)) => {
             commands.push(command(&[b"SET", key, new]));
             expires = None;
@@ -306,5 +318,108 @@ fn push_with(commands: &mut Vec<Command>, name: &[u8], key: &[u8], words: impl I
     command.extend(words);
     if command.len() > 2 {
         commands.push(command);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_lua::{ACQUIRE, RELEASE_FAST};
+
+    fn text(text: &str) -> Replied {
+        Ok(Reply::One(Scalar::Text(text.into())))
+    }
+
+    fn list(words: &[&str]) -> Replied {
+        Ok(Reply::List(words.iter().map(|word| Scalar::Text((*word).into())).collect()))
+    }
+
+    /// What a server answers about a key with this type and value. The TTL is 1 s.
+    fn key(kind: &str, value: Replied) -> [Replied; READS] {
+        let wrong = || Err("WRONGTYPE another type".to_owned());
+        let (mut values, at) = ([wrong(), wrong(), wrong()], ["string", "hash", "zset"].map(|other| other == kind));
+        if let Some(place) = at.iter().position(|is| *is) {
+            values[place] = value;
+        }
+        let [get, hgetall, zrange] = values;
+        [text(kind), Ok(Reply::One(Scalar::Int(1_000))), get, hgetall, zrange]
+    }
+
+    fn release(read: [Replied; READS]) -> Result<Writes, String> {
+        let call = Transaction::of(&[b"EVALSHA", RELEASE_FAST.sha1.as_bytes(), b"1", b"door", b"a:1 7"]).unwrap();
+        let replies: Vec<Replied> = [text("OK"), list(&["1800000000", "0"])].into_iter().chain(read).collect();
+        call.run(&replies)
+    }
+
+    fn shown(commands: &[Command]) -> Vec<String> {
+        let shown = |command: &Command| String::from_utf8_lossy(&command.join(&b' ')).into_owned();
+        commands.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn only_changes_are_written_and_only_between_multi_and_exec() {
+        let writes = release(key("string", text("a:1 7"))).unwrap();
+        assert_eq!(shown(writes.commands()), ["MULTI", "DEL door", "EXEC"]);
+        let writes = release(key("string", text("b:1 8"))).unwrap();
+        assert_eq!(shown(writes.commands()), ["MULTI", "EXEC"], "EXEC tells whether that is still true");
+    }
+
+    #[test]
+    fn a_hash_and_a_sorted_set_keep_their_ttl_when_all_members_change() {
+        let mut commands = Vec::new();
+        let entry = |data| Entry { data, expires_ms: Some(5) };
+        let hash = |field: &str| entry(Data::Hash(vec![(field.into(), b"1".to_vec())]));
+        write_changes(&mut commands, b"h", Some(&hash("old")), Some(&hash("new")));
+        let sorted = |member: &str| {
+            let mut set = SortedSet::default();
+            set.insert(7.0, member.as_bytes());
+            entry(Data::Sorted(set))
+        };
+        write_changes(&mut commands, b"z", Some(&sorted("old")), Some(&sorted("new")));
+        assert_eq!(shown(&commands), ["HSET h new 1", "HDEL h old", "ZADD z 7 new", "ZREM z old"]);
+    }
+
+    #[test]
+    fn another_type_is_replaced_and_a_ttl_is_set_as_a_time() {
+        let mut commands = Vec::new();
+        let text = |text: &str, expires_ms| Entry { data: Data::Text(text.into()), expires_ms };
+        let hash = Entry { data: Data::Hash(vec![(b"a".to_vec(), b"1".to_vec())]), expires_ms: None };
+        write_changes(&mut commands, b"k", Some(&hash), Some(&text("v", Some(9))));
+        write_changes(&mut commands, b"k", Some(&text("v", Some(9))), Some(&hash));
+        write_changes(&mut commands, b"k", Some(&text("v", Some(9))), Some(&text("v", None)));
+        write_changes(&mut commands, b"k", Some(&text("v", Some(9))), None);
+        assert_eq!(shown(&commands), ["SET k v", "PEXPIREAT k 9", "DEL k", "HSET k a 1", "PERSIST k", "DEL k"]);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_understood_never_makes_a_lock_seem_free() {
+        for (kind, value) in [
+            ("zset", list(&["a list in a list"])),
+            ("zset", list(&["member", "no number"])),
+            ("zset", text("a:1 7")),
+            ("hash", list(&["a", "1", "b"])),
+            ("hash", Ok(Reply::List(vec![Scalar::Int(1), Scalar::Int(2)]))),
+        ] {
+            assert!(release(key(kind, value)).unwrap_err().starts_with("ERR "), "{kind}");
+        }
+        assert_eq!(release(key("string", Err("NOPERM no".to_owned()))).unwrap_err(), "NOPERM no");
+    }
+
+    #[test]
+    fn a_key_of_a_foreign_type_is_not_touched() {
+        let writes = release(key("list", text(""))).unwrap();
+        assert_eq!(shown(writes.commands()), ["MULTI", "EXEC"]);
+        let ended = writes.end(&[text("OK"), Ok(Reply::List(Vec::new()))]);
+        assert!(matches!(ended, Ended::Done(executed) if executed.reply.is_err()), "WRONGTYPE");
+    }
+
+    #[test]
+    fn each_key_is_watched_once() {
+        let mut words: Vec<&[u8]> = vec![b"EVALSHA", ACQUIRE.sha1.as_bytes(), b"3", b"b", b"a", b"b", b"rest"];
+        let reads = Transaction::of(&words).unwrap().reads();
+        assert_eq!(shown(&reads)[..2], ["WATCH a b", "TIME"]);
+        assert_eq!(reads.len(), 2 + 2 * READS);
+        words[2] = b"9";
+        assert!(Transaction::of(&words).is_none(), "fewer words than keys");
     }
 }

@@ -93,8 +93,11 @@ mod tests {
 
     #[test]
     fn replies_are_read_as_they_were_written() {
-        let replies =
-            [Reply::One(Scalar::Nil), Reply::List(vec![Scalar::Int(-7), Scalar::Text(b"a\r\n".to_vec())]), Reply::List(vec![])];
+        let replies = [
+            Reply::One(Scalar::Nil),
+            Reply::List(vec![Scalar::Int(-7), Scalar::Text(b"a\r\n".to_vec())]),
+            Reply::List(vec![]),
+        ];
         let mut bytes = Vec::new();
         replies.iter().for_each(|reply| write_reply(&mut bytes, reply));
         write_error(&mut bytes, "ERR no");

@@ -21,6 +21,8 @@ const OVERRIDES = {
   monitor: false,
   readOnly: false,
   himportFieldsets: undefined,
+  // With RESP3, lists of pairs come as lists in a list.
+  protocol: 2,
 };
 
 /** A duplicate. Its socket doesn't keep the process alive until `ref(true)` is called. */

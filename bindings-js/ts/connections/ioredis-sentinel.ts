@@ -102,7 +102,7 @@ export class IoRedisSentinelLink implements Link {
 
   async #run(send: (link: IoRedisLink) => Promise<CallResult>): Promise<CallResult> {
     const primary = this.#primary ?? (await this.#findPrimary());
-    if (this.#isClosed()) return closed('the ioredis client was closed');
+    if (this.isClosed()) return closed('the ioredis client was closed');
     if (primary === undefined) return unavailable(UNKNOWN, this.lastError());
     const result = await send(primary.link);
     if (primary === this.#primary || ('failure' in result && result.failure.kind === 'unavailable')) return result;
@@ -111,7 +111,7 @@ export class IoRedisSentinelLink implements Link {
 
   /** The primary, as soon as a sentinel names it; undefined if that takes too long. */
   async #findPrimary(): Promise<Primary | undefined> {
-    if (this.#isClosed()) return undefined;
+    if (this.isClosed()) return undefined;
     if (this.#sentinels === undefined) {
       this.#sentinels = new Sentinels(this.#client, (address) => this.#switchTo(address));
       this.#sentinels.ref(this.#alive);
@@ -120,7 +120,7 @@ export class IoRedisSentinelLink implements Link {
     return this.#primary;
   }
 
-  #isClosed(): boolean {
+  isClosed(): boolean {
     return this.#client.status === 'end';
   }
 

@@ -145,7 +145,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return this.#client.status === 'ready';
   }
 
-  protected override isClosed(): boolean {
+  override isClosed(): boolean {
     return this.#client.status === 'end';
   }
 

@@ -115,6 +115,9 @@ export interface Link {
   /** The server's address for messages, such as `127.0.0.1:6379`, if the library exposes it. */
   address?(): string | undefined;
 
+  /** Whether the owner has closed the connection. Absent if the library doesn't tell. */
+  isClosed?(): boolean;
+
   /** The library's error while it has no connection; undefined while it has one. */
   lastError?(): unknown;
 

@@ -86,7 +86,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return this.#client.isReady;
   }
 
-  protected override isClosed(): boolean {
+  override isClosed(): boolean {
     return !this.#client.isOpen;
   }
 
@@ -143,7 +143,7 @@ function duplicateOf(client: NodeRedis, moved?: Address): NodeRedis {
     clientSideCache: undefined,
     emitInvalidate: undefined,
     maintNotifications: 'disabled',
-    // With 3, lists of pairs come as lists in a list.
+    // With RESP3, lists of pairs come as lists in a list.
     RESP: 2,
     legacyMode: false,
   });

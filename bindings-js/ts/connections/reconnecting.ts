@@ -61,7 +61,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   }
 
   protected abstract isReady(): boolean;
-  protected abstract isClosed(): boolean;
+  abstract isClosed(): boolean;
   /** Connects a client that would wait for its first command. */
   protected connect(): void {}
   /** Why the client takes no commands even when it is connected. Undefined if it does. */

@@ -33,8 +33,7 @@ export class TransactionLink implements Link {
   }
 
   async openDedicated(options: DedicatedOptions): Promise<DedicatedConnection> {
-    const connection = await this.#link.openDedicated?.(options);
-    if (connection === undefined) throw new Error("this client can't open another connection");
+    const connection = await openLike(this.#link, options);
     return {
       call: (args) => {
         const call = scriptCall(args);
@@ -98,7 +97,8 @@ class Transactions {
   }
 
   async #run(call: ScriptCall): Promise<CallResult> {
-    if (this.#closed) return { failure: { kind: 'closed', text: 'the manager was closed' } };
+    const { library } = this.#link;
+    if (this.#closed || this.#link.isClosed?.() === true) return { failure: { kind: 'closed', text: `the ${library} client was closed` } };
     let connection: DedicatedConnection;
     try {
       connection = await (this.#connection ??= this.#open()).opened;
@@ -116,7 +116,7 @@ class Transactions {
 
   #open(): { opened: Promise<DedicatedConnection>; closing: AbortController } {
     const closing = new AbortController();
-    const opened = openAs(this.#link, { key: '', timeout: ANSWERED_WITHIN, closeOn: closing.signal });
+    const opened = openLike(this.#link, { key: '', timeout: ANSWERED_WITHIN, closeOn: closing.signal });
     opened.then(this.#applyRef, () => {});
     return { opened, closing };
   }
@@ -133,10 +133,7 @@ class Transactions {
   };
 }
 
-/** Opens a connection, unless the user has closed the client. */
-async function openAs(link: Link, options: DedicatedOptions): Promise<DedicatedConnection> {
-  const pinged = await link.call(['PING']);
-  if ('failure' in pinged && pinged.failure.kind !== 'refused') throw pinged.cause ?? new Error('text' in pinged.failure ? pinged.failure.text : 'no answer');
+async function openLike(link: Link, options: DedicatedOptions): Promise<DedicatedConnection> {
   const connection = await link.openDedicated?.(options);
   if (connection === undefined) throw new Error("this client can't open another connection");
   return connection;

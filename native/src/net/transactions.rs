@@ -107,7 +107,9 @@ fn replied(value: Value) -> Result<Reply, String> {
 /// The value as RESP2 would have it: RESP3 has maps, lists of pairs and numbers with a point.
 fn flat(value: Value) -> Value {
     match value {
-        Value::Map(pairs) => Value::Array(pairs.into_iter().flat_map(|(key, value)| [flat(key), flat(value)]).collect()),
+        Value::Map(pairs) => {
+            Value::Array(pairs.into_iter().flat_map(|(key, value)| [flat(key), flat(value)]).collect())
+        }
         Value::Array(items) if items.iter().any(|item| matches!(item, Value::Array(_))) => {
             let inner = items.into_iter().flat_map(|item| match item {
                 Value::Array(items) => items,

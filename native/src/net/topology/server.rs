@@ -29,7 +29,12 @@ impl Server {
         install_crypto_provider(&info);
         // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
-        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None, refuses_scripts: false })
+        Ok(Self {
+            client: Client::open(info.set_tcp_settings(tcp))?,
+            response_timeout,
+            member: None,
+            refuses_scripts: false,
+        })
     }
 
     /// The same server, which refuses scripts if `refuses`.

@@ -31,7 +31,11 @@ fn scriptless() -> Builder {
 }
 
 /// Uses every command that a client without scripts sends.
-async fn use_everything(server: &Server, url: &str, name: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn use_everything(
+    server: &Server,
+    url: &str,
+    name: &str,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let patient = || by_message().without_scripts().connect(url);
     let (first, second) = (patient().await?, patient().await?);
     use_every_branch(server, [first.clone(), second.clone()], name).await?;
