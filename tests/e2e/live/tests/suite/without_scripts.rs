@@ -157,7 +157,7 @@ async fn many_locks_at_once_are_taken_although_all_share_the_fence() -> Tested {
         let locks = scriptless().connect(&server.url()).await?;
         tasks.spawn(async move {
             for turn in 0..20 {
-                locks.mutex(&format!("door-{client}-{turn}")).acquire().await?.release().await?;
+                locks.mutex(format!("door-{client}-{turn}")).acquire().await?.release().await?;
             }
             Ok::<_, Error>(())
         });
