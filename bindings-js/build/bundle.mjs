@@ -160,6 +160,6 @@ function asItIs(build, filter, name) {
 
 function startFrom(build, name) {
   build.onResolve({ filter: /\/wasm\/inline\.(js|ts)$/ }, ({ importer }) => ({
-    path: `${process.cwd()}/ts/${importer.includes('/server-wasm/') ? 'server-wasm' : 'engine'}/wasm/${name}.ts`,
+    path: `${process.cwd()}/ts/${importer.includes('/server/') ? 'server' : 'engine'}/wasm/${name}.ts`,
   }));
 }

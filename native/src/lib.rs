@@ -33,6 +33,7 @@
 //! [`LockManager::connect`], [`LockManager::sentinel`] and [`LockManager::cluster`] support everything.
 //! The feature `tls-rustls` adds TLS. The README says what a failover can lose.
 //! [`Lock::wait_for_replicas`] makes such a loss rarer.
+//! The feature `without-scripts` is for servers that refuse `EVAL`.
 //!
 //! # Metrics and traces
 //!

@@ -1,7 +1,7 @@
 //! The server's half of the protocol for the npm package: a server in memory for `leasehold/testing`, and the scripts as
 //! transactions for `leasehold/without-scripts`.
 //!
-//! It is a WebAssembly module of its own, so that programs that only use locks don't load it. `ts/server-wasm` is the other half,
+//! It is a WebAssembly module of its own, so that programs that only use locks don't load it. `ts/server` is the other half,
 //! and the only user.
 
 #![cfg_attr(target_arch = "wasm32", no_std)]

@@ -1,7 +1,7 @@
 /** The state of a server in memory, which its links share: keys, subscriptions and faults. */
 
 import type { CallResult, Failed, SubscriptionListener } from '../connections/index.js';
-import { Memory, readAnswer } from '../server-wasm/index.js';
+import { Memory, readAnswer } from '../server/index.js';
 import { soon } from '../support/host.js';
 import type { Clock } from './clock.js';
 

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 /** Each folder may import the ones after it. `.` is `index.ts`, the entry point. `adapters` and `dropins` have entry points that use only `.` and `support`, `memory` is `leasehold/testing`, and `transactions` is `leasehold/without-scripts`. */
-const FOLDERS = ['adapters', 'dropins', 'transactions', 'memory', 'server-wasm', '.', 'api', 'quorum', 'client', 'engine', 'connections', 'support'];
+const FOLDERS = ['adapters', 'dropins', 'transactions', 'memory', 'server', '.', 'api', 'quorum', 'client', 'engine', 'connections', 'support'];
 /** The largest number of files of one folder that may import each other in a circle. */
 const LARGEST_CYCLE = 3;
 

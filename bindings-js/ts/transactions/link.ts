@@ -1,7 +1,7 @@
 /** A link to a server that refuses scripts: each call of a script becomes a transaction, on a connection of its own. */
 
 import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from '../connections/index.js';
-import { readAnswer, readCommands, ScriptCall, writeReplies } from '../server-wasm/index.js';
+import { readAnswer, readCommands, ScriptCall, writeReplies } from '../server/index.js';
 
 /** So many times in a row, other clients may change the keys of a transaction. */
 const MOST_ATTEMPTS = 100;

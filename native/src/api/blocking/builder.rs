@@ -45,6 +45,11 @@ impl Builder {
         "Builder::database" database(number: u32);
     }
 
+    #[cfg(feature = "without-scripts")]
+    same_options! {
+        "Builder::without_scripts" without_scripts();
+    }
+
     /// Connects to the server at `url`: see [`LockManager::connect`](crate::LockManager::connect).
     ///
     /// # Errors
