@@ -57,7 +57,6 @@ export class TransactionLink implements Link {
 
   ref(alive: boolean): void {
     this.#link.ref?.(alive);
-    this.#transactions.ref(alive);
   }
 }
 
@@ -67,7 +66,6 @@ class Transactions {
   #connection: { readonly opened: Promise<DedicatedConnection>; readonly closing: AbortController } | undefined;
   #last: Promise<unknown> = Promise.resolve();
   #underWay = 0;
-  #alive = false;
   #closed = false;
 
   constructor(link: Link) {
@@ -84,11 +82,6 @@ class Transactions {
     });
     this.#last = result;
     return result;
-  }
-
-  ref(alive: boolean): void {
-    this.#alive = alive;
-    this.#applyRef();
   }
 
   close(): void {
@@ -127,8 +120,9 @@ class Transactions {
     this.#connection = undefined;
   }
 
+  /** The connection keeps the process alive while a call is under way. */
   readonly #applyRef = (): void => {
-    const alive = this.#alive || this.#underWay > 0;
+    const alive = this.#underWay > 0;
     this.#connection?.opened.then((connection) => connection.ref?.(alive), () => {});
   };
 }
