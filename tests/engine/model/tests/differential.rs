@@ -135,8 +135,8 @@ impl Round {
         let real_state = dump(&mut self.real, &self.keys);
         deadlines.extend(self.deadlines_ms());
         let now = wall_us();
-        // A call that took so long may have set a deadline much later than it read the time.
-        let slow = answered - from >= TOLERANCE_MS as u64 * 1000;
+        // A slow call reads the time, and later sets a deadline or reads one. A deadline can be off by both of two calls.
+        let slow = answered - from >= TOLERANCE_MS as u64 * 1000 / 2;
         if slow || any_between(&deadlines, from, now) {
             return Outcome::Unclear;
         }
