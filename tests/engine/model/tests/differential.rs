@@ -145,7 +145,9 @@ impl Round {
         self.log.push(format!("{}\n    -> {}", step.shown(), shown(&real)));
         let model_state: Vec<KeyState> = self.keys.iter().map(|key| self.model.key_state(key)).collect();
         // A script that stops in the middle may have written its time, and doesn't tell it.
-        let stopped = matches!(&real, Err(text) if step.script.is_some() && text.contains("user_script"));
+        let in_transaction = self.scripts == Scripts::InTransactions;
+        let stopped =
+            matches!(&real, Err(text) if step.script.is_some() && (in_transaction || text.contains("user_script")));
         let same_state = stopped || alike(&real_state, &model_state, tolerance);
         assert!(
             same_reply(step, &real, &model) && same_state,
