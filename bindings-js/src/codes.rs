@@ -73,6 +73,8 @@ codes! {
         Release,
         /// op, lease, ttl.
         Extend,
+        /// op, lease, ttl.
+        Shorten,
         /// op, lease, shared?.
         Convert,
         /// op, lease.

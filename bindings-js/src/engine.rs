@@ -116,6 +116,7 @@ impl Engine {
             InputKind::Cancel => Input::Cancel { op: record.op()? },
             InputKind::Release => Input::Release { op: record.op()?, lease: record.lease()? },
             InputKind::Extend => Input::Extend { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
+            InputKind::Shorten => Input::Shorten { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
             InputKind::Convert => Input::Convert { op: record.op()?, lease: record.lease()?, mode: record.mode() },
             InputKind::Hold => Input::Hold { op: record.op()?, lease: record.lease()? },
             InputKind::Export => Input::Export { op: record.op()?, lease: record.lease()? },

@@ -72,6 +72,17 @@ pub enum Input<'a> {
         /// The time from now.
         ttl: Duration,
     },
+    /// Make a lease end after `ttl` from now, here and on the server, and stop renewing it. Ends with [`Outcome::Extended`].
+    ///
+    /// It can be extended later. The lease gets a new token, so that no delayed command changes its end.
+    Shorten {
+        /// The call.
+        op: OpId,
+        /// The lease to shorten.
+        lease: LeaseId,
+        /// The time from now.
+        ttl: Duration,
+    },
     /// Convert a lease to the other mode. Ends with [`Outcome::Converted`].
     Convert {
         /// The call.

@@ -115,8 +115,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Makes the lease valid for at least `ttl` from now, but not past its `maxHold`. It never makes the lease shorter.
-   * 10 ms to 30 days.
+   * Makes the lease valid for at least `ttl` from now, but not past its `maxHold`. It never makes the lease shorter:
+   * see {@link shorten}. 10 ms to 30 days.
    *
    * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections).
    */
@@ -124,6 +124,21 @@ export class Lease implements AsyncDisposable {
     const millis = readDuration('ttl', ttl);
     this.#assertNotReleased();
     await this.#client.extend(this.#state, millis);
+  }
+
+  /**
+   * Makes the lease end `ttl` from now, here and on the server, and stops the renewals. The lock is then free in time, even if
+   * this process ends before. {@link extend} can make the lease longer again. 10 ms to 30 days.
+   *
+   * If the call fails, the lease still ends here in time, but the server may keep it for as long as before.
+   *
+   * @throws `invalid-option`, `not-held`, `lost`, `unreachable`, `closed` (as rejections). `conflict` while other callers of this
+   * manager hold the same lease, as readers do. `unsupported` for reentrant locks, semaphores, several names and quorums.
+   */
+  async shorten(ttl: Duration): Promise<void> {
+    const millis = readDuration('ttl', ttl);
+    this.#assertNotReleased();
+    await this.#client.shorten(this.#state, millis);
   }
 
   /**

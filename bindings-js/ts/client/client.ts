@@ -188,6 +188,10 @@ export class Client {
     await this.#run('extended', lease.name, (engine, op) => engine.extend(op, lease.id, ttl));
   }
 
+  async shorten(lease: LeaseState, ttl: number): Promise<void> {
+    await this.#run('extended', lease.name, (engine, op) => engine.shorten(op, lease.id, ttl));
+  }
+
   async convert(lease: LeaseState, mode: Mode): Promise<void> {
     await this.#run('converted', lease.name, (engine, op) => engine.convert(op, lease.id, mode));
   }

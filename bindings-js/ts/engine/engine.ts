@@ -134,6 +134,11 @@ export class Engine {
     this.#leaseInput(InputKind.extend, op, lease);
   }
 
+  shorten(op: number, lease: number, ttl: number): void {
+    this.#record.set(InputField.ttl, ttl);
+    this.#leaseInput(InputKind.shorten, op, lease);
+  }
+
   convert(op: number, lease: number, mode: Mode): void {
     this.#record.setFlag(InputField.shared, mode === 'shared');
     this.#leaseInput(InputKind.convert, op, lease);

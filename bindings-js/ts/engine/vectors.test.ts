@@ -117,6 +117,8 @@ function handle(engine: Engine, event: Event, token?: string): void {
       return engine.release(op, lease);
     case 'extend':
       return engine.extend(op, lease, ttl);
+    case 'shorten':
+      return engine.shorten(op, lease, ttl);
     case 'convert':
       return engine.convert(op, lease, mode);
     case 'hold':

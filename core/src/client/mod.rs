@@ -245,6 +245,7 @@ impl Client {
             Input::Adopt { op, name, token, options } => self.adopt(Caller::User(op), name, token, options),
             Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
+            Input::Shorten { op, lease, ttl } => self.shorten(Caller::User(op), lease, ttl),
             Input::Convert { op, lease, mode } => self.convert(Caller::User(op), lease, mode),
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),

@@ -151,6 +151,16 @@ impl Client {
         self.with(lock, |lock, cx| lock.convert(cx, op, id, mode));
     }
 
+    pub(super) fn shorten(&mut self, op: Caller, id: LeaseId, ttl: Duration) {
+        if let Err(error) = check_ttl(ttl) {
+            return self.cx.answer(op, Err(error));
+        }
+        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(crate::lock::not_shortened())) };
+        self.cx.open(op, OpKind::Extend { lease: id, ttl }, Some(self.cx.patience()));
+        self.with(lock, |lock, cx| lock.shorten(cx, op, id, ttl));
+    }
+
     /// Tells a lease's token, so that another process can adopt the lease.
     pub(super) fn export(&mut self, op: Caller, id: LeaseId) {
         let lock = self.cx.leases.get(&id).map(|lease| lease.lock());

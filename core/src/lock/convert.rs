@@ -1,4 +1,4 @@
-//! Downgrade and upgrade: the lease gets a new token in the other mode.
+//! Downgrade and upgrade: the lease gets a new token in the other mode. A lease that is shortened gets a new token too.
 //!
 //! A downgraded lease counts as shared from the moment the command is sent. An upgraded lease counts as
 //! exclusive once the answer arrives. Renewals pause until then, so a convert without an answer ends when the
@@ -22,8 +22,13 @@ fn retry_within(cx: &Context, validity: &Validity) -> Duration {
     (validity.until.since(cx.now) / 4).max(Duration::from_millis(10)).min(cx.config.claim_window / 3)
 }
 
+const OTHER_CALLERS: Error = Error::Conflict("other callers of this client hold the lease too");
 const OTHER_READERS: Error = Error::Conflict("other readers hold the lock: only a sole reader can upgrade");
 pub(super) const UNDER_WAY: Error = Error::Conflict("the lease is already being converted: wait for that call");
+
+pub(crate) fn not_shortened() -> Error {
+    Error::Unsupported("only a lease of one mutex or read-write lock, not of a quorum, can be shortened".into())
+}
 
 impl LockState {
     pub(crate) fn convert(&mut self, cx: &mut Context, op: Caller, id: LeaseId, to: Mode) {
@@ -52,17 +57,32 @@ impl LockState {
         if to == Mode::Shared {
             lease.mode = to;
         }
-        let new = cx.new_token();
-        hold.converting = Some(Converting {
-            op,
-            lease: id,
-            new,
-            to,
-            buries: false,
-            in_flight: InFlight::default(),
-            failures: 0,
-            timer: None,
-        });
+        hold.converting = Some(Converting::new(cx, op, id, to));
+        self.send_convert(cx, Form::Digest);
+    }
+
+    /// Makes a lease end after `ttl`. This is a conversion to the mode that the lease has.
+    pub(crate) fn shorten(&mut self, cx: &mut Context, op: Caller, id: LeaseId, ttl: Duration) {
+        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {
+            return cx.complete(op, Err(Error::NotHeld));
+        };
+        if hold.converting.is_some() || hold.upgrading.is_some() {
+            return cx.complete(op, Err(UNDER_WAY));
+        }
+        if hold.holders.len() > 1 {
+            return cx.complete(op, Err(OTHER_CALLERS));
+        }
+        if self.name.family != Family::Lock {
+            return cx.complete(op, Err(not_shortened()));
+        }
+        lease.pending.push(op);
+        let end = cx.now + ttl;
+        (lease.renew, lease.told) = (false, end);
+        cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));
+        // It counts as short from now on, and the command is sent again in time.
+        hold.validity.until = hold.validity.until.min(end);
+        hold.converting = Some(Converting::new(cx, op, id, hold.mode));
+        hold.watch(cx, self.id);
         self.send_convert(cx, Form::Digest);
     }
 
@@ -127,8 +147,15 @@ impl LockState {
         converting.in_flight.answered();
         match answer.status {
             Status::Converted | Status::Again => {
+                let is_shortened = converting.to == hold.mode;
                 hold.moved(cx, id, new, converting.to, answer);
                 hold.in_flight = converting.in_flight;
+                if is_shortened {
+                    hold.validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
+                    hold.watch(cx, id);
+                    self.lease_call_answered(cx, converting.op);
+                    return self.settle(cx, None);
+                }
                 let fence = hold.fences.take();
                 // The script only ever lengthens the TTL, so the earlier deadline still holds.
                 let told = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
@@ -228,6 +255,13 @@ impl LockState {
         let local = by == ConvertedBy::Client;
         let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Converted(grant)));
+    }
+}
+
+impl Converting {
+    fn new(cx: &mut Context, op: Caller, lease: LeaseId, to: Mode) -> Self {
+        let new = cx.new_token();
+        Self { op, lease, new, to, buries: false, in_flight: InFlight::default(), failures: 0, timer: None }
     }
 }
 

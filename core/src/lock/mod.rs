@@ -47,6 +47,7 @@ use crate::session::{Context, OpKind, Subscription};
 use crate::wire::Name;
 
 pub(crate) use claim::Claim;
+pub(crate) use convert::not_shortened;
 pub(crate) use grant::GiveBack;
 pub(crate) use hold::Admission;
 pub(crate) use local_queue::LocalQueue;

@@ -128,7 +128,7 @@ impl LockState {
     }
 
     /// Ends a user's extend or verify.
-    fn lease_call_answered(&mut self, cx: &mut Context, op: Caller) {
+    pub(super) fn lease_call_answered(&mut self, cx: &mut Context, op: Caller) {
         let Some(hold) = &self.hold else { return };
         let (id, outcome) = match cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Verify { lease, .. }) => (*lease, Outcome::Verified(true)),

@@ -111,6 +111,7 @@ impl Quorum {
             Input::Cancel { op } => self.end_acquire(Caller::User(op), Error::Cancelled),
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
+            Input::Shorten { op, .. } => self.cx.answer(Caller::User(op), Err(crate::lock::not_shortened())),
             Input::Convert { op, .. } | Input::AcquireAll { op, .. } => {
                 self.cx.answer(Caller::User(op), Err(only_exclusive()));
             }

@@ -222,7 +222,12 @@ impl FuzzedEngine {
             0..=4 => self.release(op, lease),
             5 => {
                 let ttl = Duration::from_millis(*self.rng.pick(&[1, 1_000, 40_000, u64::MAX]));
-                self.input(Input::Extend { op, lease: id, ttl });
+                let shortens = self.rng.once_in(2);
+                self.input(if shortens {
+                    Input::Shorten { op, lease: id, ttl }
+                } else {
+                    Input::Extend { op, lease: id, ttl }
+                });
             }
             6 | 7 => {
                 let mode = *self.rng.pick(&[Mode::Exclusive, Mode::Shared]);

@@ -35,6 +35,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Input::Cancel { .. } => "cancel",
             Input::Release { .. } => "release",
             Input::Extend { .. } => "extend",
+            Input::Shorten { .. } => "shorten",
             Input::Convert { .. } => "convert",
             Input::Hold { .. } => "hold",
             Input::Keep { .. } => "keep",

@@ -29,6 +29,11 @@ pub(crate) enum Event {
         lease: u64,
         ttl: u64,
     },
+    Shorten {
+        op: u64,
+        lease: u64,
+        ttl: u64,
+    },
     Convert {
         op: u64,
         lease: u64,
@@ -223,6 +228,9 @@ impl Event {
             Self::Release { op, lease } => Input::Release { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Extend { op, lease, ttl } => {
                 Input::Extend { op: OpId(*op), lease: LeaseId(*lease), ttl: Duration::from_millis(*ttl) }
+            }
+            Self::Shorten { op, lease, ttl } => {
+                Input::Shorten { op: OpId(*op), lease: LeaseId(*lease), ttl: Duration::from_millis(*ttl) }
             }
             Self::Convert { op, lease, mode } => {
                 Input::Convert { op: OpId(*op), lease: LeaseId(*lease), mode: mode.mode() }

@@ -144,7 +144,7 @@ impl Lease {
     }
 
     /// Makes the lease valid for at least `ttl` from now (10 ms to 30 days), but not past its
-    /// [`max_hold`](crate::Lock::max_hold).
+    /// [`max_hold`](crate::Lock::max_hold). It never makes the lease shorter: see [`shorten`](Self::shorten).
     ///
     /// # Cancel safety
     /// Once polled, the request goes on even if you drop the future.
@@ -153,6 +153,31 @@ impl Lease {
     /// `invalid-option` for a TTL that is out of its bounds, `not-held`, `lost`, `unreachable`, `auth`, `server`, `closed`.
     pub async fn extend(&self, ttl: Duration) -> Result<(), Error> {
         match self.execute(Operation::Extend { lease: self.id, ttl }).await? {
+            Outcome::Extended { .. } => Ok(()),
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+
+    /// Makes the lease end `ttl` from now (10 ms to 30 days), here and on the server, and stops the renewals. The lock is then
+    /// free in time, even if this process ends before. [`extend`](Self::extend) can make the lease longer again.
+    ///
+    /// If the call fails, the lease still ends here in time, but the server may keep it for as long as before.
+    ///
+    /// # Cancel safety
+    /// Once polled, the request goes on even if you drop the future.
+    ///
+    /// # Errors
+    /// As [`extend`](Self::extend). `conflict` while other callers of this manager hold the same lease, as readers do.
+    /// `unsupported` for reentrant locks, semaphores, several names and quorums.
+    ///
+    /// ```no_run
+    /// # async fn f(lease: leasehold::Lease) -> Result<(), leasehold::Error> {
+    /// lease.shorten(std::time::Duration::from_secs(5)).await?; // nobody else runs the job for five more seconds
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shorten(&self, ttl: Duration) -> Result<(), Error> {
+        match self.execute(Operation::Shorten { lease: self.id, ttl }).await? {
             Outcome::Extended { .. } => Ok(()),
             other => Err(unexpected_outcome(&other, &self.name)),
         }

@@ -64,6 +64,10 @@ pub(crate) enum Operation<'a> {
         lease: LeaseId,
         ttl: Duration,
     },
+    Shorten {
+        lease: LeaseId,
+        ttl: Duration,
+    },
     Convert {
         lease: LeaseId,
         mode: Mode,
@@ -113,6 +117,7 @@ impl Operation<'_> {
             Self::AcquireAll { names, options, one_script, .. } => Input::AcquireAll { op, names, options, one_script },
             Self::Release { lease } => Input::Release { op, lease },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
+            Self::Shorten { lease, ttl } => Input::Shorten { op, lease, ttl },
             Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
             Self::Hold { lease } => Input::Hold { op, lease },
             Self::Export { lease } => Input::Export { op, lease },

@@ -121,6 +121,14 @@ impl Lease {
         self.background.block_on(self.inner.extend(ttl))?
     }
 
+    /// Makes the lease end `ttl` from now: see [`Lease::shorten`](crate::Lease::shorten).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn shorten(&self, ttl: Duration) -> Result<(), Error> {
+        self.background.block_on(self.inner.shorten(ttl))?
+    }
+
     /// Takes one more hold on this lease, without I/O. The lease is released with its last hold.
     ///
     /// # Errors

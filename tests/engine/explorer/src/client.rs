@@ -50,6 +50,8 @@ pub(crate) enum UserState {
     Holding(LeaseId, Micros),
     /// It waits for its conversion to end.
     Converting(OpId, LeaseId),
+    /// It waits for its lease to be made shorter.
+    Shortening(OpId, LeaseId),
     /// It waits for its release to end.
     Releasing(OpId),
 }
@@ -107,7 +109,10 @@ impl Client {
     /// The user that made this call and waits for its end.
     pub(crate) fn caller(&mut self, op: OpId) -> Option<&mut User> {
         self.users.iter_mut().find(|user| match user.state {
-            UserState::Waiting(open) | UserState::Converting(open, _) | UserState::Releasing(open) => open == op,
+            UserState::Waiting(open)
+            | UserState::Converting(open, _)
+            | UserState::Shortening(open, _)
+            | UserState::Releasing(open) => open == op,
             UserState::Idle | UserState::Holding(..) => false,
         })
     }
@@ -159,7 +164,7 @@ impl User {
         match (self.state, first) {
             (UserState::Idle, Action::Acquire(_) | Action::Try(_))
             | (UserState::Waiting(_), Action::Cancel)
-            | (UserState::Holding(..), Action::Convert(_) | Action::Release) => Some(first),
+            | (UserState::Holding(..), Action::Convert(_) | Action::Shorten(_) | Action::Release) => Some(first),
             _ => None,
         }
     }
@@ -169,7 +174,9 @@ impl User {
         match self.state {
             UserState::Idle => !self.rest.is_empty(),
             UserState::Holding(_, until) => until <= now,
-            UserState::Waiting(_) | UserState::Converting(..) | UserState::Releasing(_) => false,
+            UserState::Waiting(_) | UserState::Converting(..) | UserState::Shortening(..) | UserState::Releasing(_) => {
+                false
+            }
         }
     }
 

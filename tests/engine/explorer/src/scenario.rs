@@ -20,6 +20,9 @@ pub(crate) const LINGER: Duration = Duration::from_millis(500);
 /// The longest that a user keeps a lease: long enough for a renewal that fails.
 pub(crate) const LONGEST_HOLD: Micros = 1_500_000;
 
+/// What a lease is made shorter to.
+const SHORT: Duration = Duration::from_secs(1);
+
 /// One thing that a user does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
@@ -31,6 +34,8 @@ pub(crate) enum Action {
     Cancel,
     /// Convert the lease to the other mode.
     Convert(Mode),
+    /// Make the lease end after this time.
+    Shorten(Duration),
     /// Give the lease back.
     Release,
 }
@@ -54,7 +59,7 @@ pub(crate) struct Scenario {
     pub(crate) max_hold: Option<Duration>,
 }
 
-use Action::{Acquire, Cancel, Convert, Release, Try};
+use Action::{Acquire, Cancel, Convert, Release, Shorten, Try};
 use Mode::{Exclusive, Shared};
 
 const WRITER: &[Action] = &[Acquire(Exclusive), Release];
@@ -99,6 +104,16 @@ pub(crate) const ALL: &[Scenario] = &[
         "upgrade",
         &[&[&[Acquire(Shared), Convert(Exclusive), Release]], &[READER]],
         "a reader becomes a writer, beside a reader",
+    ),
+    scenario(
+        "shorten",
+        &[&[&[Acquire(Exclusive), Shorten(SHORT), Release]], &[WRITER]],
+        "a writer makes its lease shorter, beside a writer",
+    ),
+    scenario(
+        "shorten-reader",
+        &[&[&[Acquire(Shared), Shorten(SHORT), Release], READER], &[WRITER]],
+        "a reader makes its lease shorter, beside a reader of its client and a writer",
     ),
     Scenario {
         lingers: true,
@@ -149,9 +164,11 @@ impl Scenario {
     }
 
     /// How much longer than its holder believes a lease is on the server. A loss is reported 5 % of the TTL or 50 ms before
-    /// the end, and some time is left for clocks that drift apart. A lease with a limit may be renewed for a short time.
-    pub(crate) const fn margin(&self) -> Micros {
-        if self.max_hold.is_some() { 2_000 } else { 55_000 }
+    /// the end, and some time is left for clocks that drift apart. A lease with a limit may be renewed for a short time, and
+    /// a lease that becomes shorter may be asked for again.
+    pub(crate) fn margin(&self) -> Micros {
+        let mut actions = self.clients.iter().flat_map(|users| users.iter()).flat_map(|actions| actions.iter());
+        if self.max_hold.is_some() || actions.any(|action| matches!(action, Shorten(_))) { 2_000 } else { 55_000 }
     }
 
     /// The options of an acquire.

@@ -53,6 +53,10 @@ fn input(world: &World, step: Step, client: u8) -> Option<String> {
                     let mode = word(mode);
                     format!("{{ \"convert\": {{ \"op\": {op}, \"lease\": {}, \"mode\": \"{mode}\" }} }}", lease.0)
                 }
+                (Action::Shorten(ttl), UserState::Holding(lease, _)) => {
+                    let ms = ttl.as_millis();
+                    format!("{{ \"shorten\": {{ \"op\": {op}, \"lease\": {}, \"ttl\": {ms} }} }}", lease.0)
+                }
                 (_, UserState::Holding(lease, _)) => {
                     format!("{{ \"release\": {{ \"op\": {op}, \"lease\": {} }} }}", lease.0)
                 }

@@ -291,6 +291,13 @@ impl World {
                 }
                 self.feed(client, Input::Convert { op, lease, mode })
             }
+            (Action::Shorten(ttl), UserState::Holding(lease, _)) => {
+                user.state = UserState::Shortening(op, lease);
+                if let Some(belief) = it.belief(lease).filter(|belief| belief.until > now) {
+                    belief.converts = true;
+                }
+                self.feed(client, Input::Shorten { op, lease, ttl })
+            }
             (Action::Release, UserState::Holding(lease, _)) => {
                 user.state = UserState::Releasing(op);
                 // A lease that is over is reported as lost first.
@@ -439,7 +446,7 @@ impl World {
         op: OpId,
         result: Result<leasehold_core::Outcome, leasehold_core::Error>,
     ) -> Verdict {
-        use leasehold_core::Outcome::{Acquired, Converted, Released};
+        use leasehold_core::Outcome::{Acquired, Converted, Extended, Released};
         let now = self.now;
         let client = self.client_mut(place);
         let Some(user) = client.caller(op) else {
@@ -467,6 +474,18 @@ impl World {
                 let belief = Belief::new(now, &grant, token);
                 client.beliefs.push(belief.clone());
                 self.watch.granted(clock::server(now), &belief)
+            }
+            (Ok(Extended { .. }), UserState::Shortening(_, lease)) => {
+                user.state = UserState::Holding(lease, now + LONGEST_HOLD);
+                if let Some(belief) = client.belief(lease) {
+                    belief.converts = false;
+                }
+                Ok(())
+            }
+            // It may go on, until the lease is over.
+            (Err(_), UserState::Shortening(_, lease)) => {
+                user.state = UserState::Holding(lease, now);
+                Ok(())
             }
             (Err(_), UserState::Converting(_, lease)) => {
                 // A conversion failed. The lease may be held as before, or lost.

@@ -132,7 +132,7 @@ impl World {
                 let op = number(&mut words).unwrap_or(self.last_op);
                 self.input(Input::Cancel { op: OpId(op) });
             }
-            "release" | "extend" | "convert" | "hold" | "verify" | "keep" | "export" | "stop-renewing" => {
+            "release" | "extend" | "shorten" | "convert" | "hold" | "verify" | "keep" | "export" | "stop-renewing" => {
                 self.about_a_lease(step.verb, words)
             }
             "inspect" => self.about_a_name(words, |op, name| Input::Inspect { op, name }),
@@ -272,6 +272,7 @@ impl World {
         let mode = if ms.is_multiple_of(2) { Mode::Shared } else { Mode::Exclusive };
         self.input(match verb {
             "extend" => Input::Extend { op, lease, ttl: time },
+            "shorten" => Input::Shorten { op, lease, ttl: time },
             "convert" => Input::Convert { op, lease, mode },
             "hold" => Input::Hold { op, lease },
             "export" => Input::Export { op, lease },
