@@ -358,7 +358,7 @@ mod typescript {
             assert_eq!(kind.number(), f64::from(u8::try_from(position).unwrap()));
             assert_eq!(InputKind::read(kind.number()), Some(*kind));
         }
-        for bad in [-1.0, 0.5, 22.0, 256.0, ABSENT] {
+        for bad in [-1.0, 0.5, 23.0, 256.0, ABSENT] {
             assert_eq!(InputKind::read(bad), None, "{bad}");
         }
     }

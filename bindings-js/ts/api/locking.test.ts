@@ -191,6 +191,22 @@ test('extend_makes_it_longer_here_and_on_the_server_and_never_shorter', async ()
   await lease.release();
 });
 
+test('shorten_makes_it_shorter_here_and_on_the_server', async () => {
+  const [locks, name] = [fleet.manager(), unique()];
+  const lease = await locks.mutex(name).acquire({ ttl: '20s' });
+  await lease.shorten(300);
+  assert.ok(lease.isHeld && lease.remaining <= 300 && (await fleet.redis.pttl(name)) <= 330);
+  await lease.extend('10s');
+  assert.ok((await fleet.redis.pttl(name)) > 9_000);
+  await lease.shorten(50);
+  assert.equal(await lease.lost, 'expired');
+  assert.ok(isLeaseholdError(await caught(lease.shorten(50)), 'not-held'));
+  const [reader, other] = [await locks.readWrite(name).read().acquire(), await locks.readWrite(name).read().acquire()];
+  assert.ok(isLeaseholdError(await caught(reader.shorten(50)), 'conflict'));
+  assert.ok(isLeaseholdError(await caught(reader.shorten(-1)), 'invalid-option'));
+  await Promise.all([reader.release(), other.release()]);
+});
+
 test('max_hold_ends_a_renewed_lease', async () => {
   const lease = await fleet.manager().mutex(unique(), { ttl: 300, maxHold: 500 }).acquire();
   assert.equal(await lease.lost, 'max-hold');

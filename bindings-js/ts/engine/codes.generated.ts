@@ -10,6 +10,7 @@
  * - `cancel`: op.
  * - `release`: op, lease.
  * - `extend`: op, lease, ttl.
+ * - `shorten`: op, lease, ttl.
  * - `convert`: op, lease, shared?.
  * - `hold`: op, lease.
  * - `export`: op, lease.
@@ -34,22 +35,23 @@ export const InputKind = {
   cancel: 3,
   release: 4,
   extend: 5,
-  convert: 6,
-  hold: 7,
-  export: 8,
-  stopRenewing: 9,
-  verify: 10,
-  inspect: 11,
-  forceRelease: 12,
-  close: 13,
-  reply: 14,
-  failed: 15,
-  dedicatedReply: 16,
-  dedicatedFailed: 17,
-  message: 18,
-  subscribed: 19,
-  unsubscribed: 20,
-  wake: 21,
+  shorten: 6,
+  convert: 7,
+  hold: 8,
+  export: 9,
+  stopRenewing: 10,
+  verify: 11,
+  inspect: 12,
+  forceRelease: 13,
+  close: 14,
+  reply: 15,
+  failed: 16,
+  dedicatedReply: 17,
+  dedicatedFailed: 18,
+  message: 19,
+  subscribed: 20,
+  unsubscribed: 21,
+  wake: 22,
 } as const;
 
 /**

@@ -63,6 +63,44 @@ async fn extend_makes_it_longer_here_and_on_the_server_and_never_shorter() -> Te
 }
 
 #[tokio::test]
+async fn a_lease_that_is_made_shorter_ends_on_the_server_too_and_is_renewed_no_more() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    let locks = client(server).await?;
+    let lease = locks.mutex(&name).ttl(Duration::from_secs(20)).acquire().await?;
+    let fence = lease.fence();
+    lease.shorten(TTL).await?;
+    assert!(lease.remaining() <= TTL && number(server, &["PTTL", &name])? <= 600);
+    assert!(lease.is_held() && lease.fence() == fence);
+    lease.extend(Duration::from_secs(10)).await?;
+    assert!(number(server, &["PTTL", &name])? > 9_000, "it can be made longer again");
+    lease.shorten(TTL).await?;
+    let start = Instant::now();
+    assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);
+    assert!(start.elapsed() < TTL * 2, "{:?}", start.elapsed());
+    assert!(matches!(lease.shorten(TTL).await, Err(Error::Lost { .. } | Error::NotHeld { .. })));
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_a_lease_of_one_caller_of_one_mutex_or_read_write_lock_is_made_shorter() -> Tested {
+    let (server, name) = (shared_server(), unique("door"));
+    let locks = client(server).await?;
+    let lock = locks.read_write(&name);
+    let (one, other) = (lock.read().acquire().await?, lock.read().acquire().await?);
+    let error = one.shorten(TTL).await.unwrap_err();
+    assert!(matches!(&error, Error::Conflict { name: of, .. } if *of == name), "{error:?}");
+    other.release().await?;
+    one.shorten(TTL).await?;
+    assert!(one.remaining() <= TTL);
+    let permit = locks.semaphore(unique("pool"), 2).acquire().await?;
+    for lease in [permit, locks.multi([unique("a"), unique("b")]).acquire().await?] {
+        assert!(matches!(lease.shorten(TTL).await, Err(Error::Unsupported { .. })));
+        assert!(lease.verify().await?);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_dropped_lease_is_released() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let locks = client(server).await?;

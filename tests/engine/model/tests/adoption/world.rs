@@ -220,12 +220,13 @@ impl World {
         let life = self.clients[client].life;
         self.last_op += 1;
         let op = OpId(self.last_op);
-        match self.rng.below(6) {
+        match self.rng.below(7) {
             0 | 1 if self.now < BUSY_US => {
                 self.exporting = Some(lease);
                 self.tell(client, life, Input::Export { op, lease });
             }
             2 => self.tell(client, life, Input::StopRenewing { lease }),
+            6 => self.tell(client, life, Input::Shorten { op, lease, ttl: Duration::from_millis(300) }),
             3 => self.tell(client, life, Input::Extend { op, lease, ttl: Duration::from_millis(900) }),
             _ => {
                 self.held.remove(&(client, life, lease));
