@@ -190,8 +190,11 @@ test('a_lock_that_has_ended_is_neither_released_nor_extended', async () => {
 test('an_extension_that_shortens_ends_the_lock_when_it_says', async () => {
   const [locks, name] = [redlock(), unique()];
   const lock = await (await locks.acquire([name], 60_000)).extend(200);
-  assert.ok(lock.expiration <= Date.now() + 200);
+  assert.ok(lock.expiration <= Date.now() + 200 && (await fleet.redis.pttl(name)) <= 201);
   await until(async () => !(await fleet.isThere(name)));
+  const several = [unique(), unique()];
+  await (await locks.acquire(several, 60_000)).extend(200);
+  await until(async () => !(await fleet.isThere(several[0] as string)) && !(await fleet.isThere(several[1] as string)));
 });
 
 test('a_second_instance_may_release_a_lock_of_the_first', async () => {

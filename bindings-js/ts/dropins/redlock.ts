@@ -326,18 +326,32 @@ class Held {
     return wasHeld;
   }
 
-  /** Makes the lock end after `duration`. A lease can't be shortened on the server, so it is released then. */
+  /** Makes the lock end after `duration`. */
   async extend(duration: number): Promise<true | undefined> {
     if (this.#isReleased) return undefined;
     clearTimeout(this.#end);
     const end = performance.now() + duration;
     const isShorter = this.remaining > duration;
+    if (isShorter && await this.#shorten(duration)) return true;
     await Promise.all(this.#leases.map((lease) => lease.extend(withoutMargins(duration))));
     if (isShorter) {
+      // The server keeps the leases for longer, so they are released in time.
       this.#end = setTimeout(() => void this.release().catch(() => {}), end - performance.now());
       this.#end.unref?.();
     }
     return true;
+  }
+
+  /** Makes the lock shorter on the server too. Resolves to `false` for several names and several clients. */
+  async #shorten(duration: number): Promise<boolean> {
+    try {
+      const [lease] = this.#leases;
+      if (this.#leases.length === 1) await lease?.shorten(withoutMargins(duration));
+      return this.#leases.length === 1;
+    } catch (error) {
+      if (isLeaseholdError(error, 'unsupported')) return false;
+      throw error;
+    }
   }
 }
 
