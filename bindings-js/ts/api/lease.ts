@@ -162,7 +162,10 @@ export class Lease implements AsyncDisposable {
    */
   token(): string {
     this.#assertNotReleased();
-    return this.#client.tokenOf(this.#state);
+    const token = this.#client.tokenOf(this.#state);
+    // The holder gives the lease away, so its loss needs no warning.
+    this.#state.watched = true;
+    return token;
   }
 
   /**

@@ -53,7 +53,7 @@ test('each_lost_lease_has_a_warning_of_its_own_and_a_fixed_one_as_well', async (
 
 test('a_lease_that_is_watched_emits_no_warning', async (t) => {
   const heard = warnings(t);
-  const watched: ((lease: Lease) => unknown)[] = [(lease) => lease.signal, (lease) => lease.lost, (lease) => lease.nested().signal];
+  const watched: ((lease: Lease) => unknown)[] = [(lease) => lease.signal, (lease) => lease.lost, (lease) => lease.nested().signal, (lease) => lease.token()];
   for (const watch of watched) {
     const lease = await locks.mutex(unique()).acquire();
     watch(lease);

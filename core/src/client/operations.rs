@@ -205,8 +205,8 @@ impl Client {
     pub(super) fn lease_ends(&mut self, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return };
         lease.ends = None;
-        let reason = if lease.renew { LossReason::MaxHold } else { LossReason::Expired };
-        self.lose_one(id, reason);
+        let is_max_hold = lease.renew || lease.most.is_some_and(|most| most <= self.cx.now);
+        self.lose_one(id, if is_max_hold { LossReason::MaxHold } else { LossReason::Expired });
     }
 
     /// One lease has ended. Other leases of its name may go on.
@@ -366,7 +366,7 @@ impl Client {
         let (Some(lease), Some(until)) = (self.cx.leases.get_mut(&id).filter(|lease| lease.renew), until) else {
             return;
         };
-        lease.renew = false;
+        lease.stop_renewing();
         let lock = match &lease.of {
             Leased::Lock(lock) => *lock,
             Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.stop_renewing(part)),

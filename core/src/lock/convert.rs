@@ -76,8 +76,9 @@ impl LockState {
             return cx.complete(op, Err(not_shortened()));
         }
         lease.pending.push(op);
-        let end = cx.now + ttl;
-        (lease.renew, lease.told) = (false, end);
+        lease.stop_renewing();
+        let end = lease.bounded(cx.now + ttl);
+        lease.told = end;
         cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));
         // It counts as short from now on, and the command is sent again in time.
         hold.validity.until = hold.validity.until.min(end);

@@ -197,7 +197,9 @@ impl LockState {
             if lease.renew {
                 ttl = lease.ends.map_or(ttl, |ends| ttl.min(covering(ends.at.since(cx.now))));
             } else {
-                let ends = lease.ends.map(|ends| ends.at.max(cx.now + wanted));
+                let end = lease.bounded(cx.now + wanted);
+                ttl = ttl.min(covering(end.since(cx.now)));
+                let ends = lease.ends.map(|ends| ends.at.max(end));
                 cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
             }
         }

@@ -172,6 +172,11 @@ impl QuorumLock {
                 if let Some(until) = self.until {
                     members.tell(at, cx.now, Input::Keep { lease: grant.lease, until });
                 }
+                if let Stage::Held(held, _) = self.stage
+                    && cx.leases.get(&held).is_some_and(|lease| !lease.renew)
+                {
+                    members.tell(at, cx.now, Input::StopRenewing { lease: grant.lease });
+                }
                 if queued {
                     self.called(cx, &grant);
                 }

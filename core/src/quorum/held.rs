@@ -57,6 +57,8 @@ impl Quorum {
         lease.renew = false;
         let Some(lock) = lease.lock() else { return };
         self.with(lock, |lock, cx, members| {
+            // The servers that the lease lacks are asked no more, because they would keep it alive.
+            lock.clear_timer(cx);
             for (at, lease) in lock.ours() {
                 members.tell(at, cx.now, Input::StopRenewing { lease });
             }

@@ -24,6 +24,8 @@ pub(crate) struct Lease {
     pub(crate) renew: bool,
     /// When the lease ends at the latest: the end of a fixed lease, or `max_hold`. It also ends with its hold.
     pub(crate) ends: Slot,
+    /// The `max_hold` of a lease whose renewals were stopped. An extend moves `ends` up to it.
+    pub(crate) most: Option<Instant>,
     /// The end that the holder learned when it got or extended the lease.
     pub(crate) told: Instant,
     pub(crate) holds: u32,
@@ -52,7 +54,34 @@ impl Lease {
     /// A lease that lasts at least until `told`.
     pub(crate) fn new(of: Leased, caller: Caller, options: &AcquireOptions, fence: u64, told: Instant) -> Self {
         let AcquireOptions { kind, mode, ttl, renew, .. } = *options;
-        Self { of, caller, kind, mode, fence, ttl, renew, ends: None, told, holds: 1, lost: None, pending: Vec::new() }
+        Self {
+            of,
+            caller,
+            kind,
+            mode,
+            fence,
+            ttl,
+            renew,
+            ends: None,
+            most: None,
+            told,
+            holds: 1,
+            lost: None,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Makes a renewed lease a fixed one.
+    pub(crate) fn stop_renewing(&mut self) {
+        if self.renew {
+            self.renew = false;
+            self.most = self.ends.map(|ends| ends.at);
+        }
+    }
+
+    /// This end, or `max_hold` if that is earlier.
+    pub(crate) fn bounded(&self, end: Instant) -> Instant {
+        self.most.map_or(end, |most| most.min(end))
     }
 
     /// The lock, if it is a lease of one.

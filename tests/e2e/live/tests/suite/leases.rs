@@ -82,6 +82,25 @@ async fn a_lease_that_is_made_shorter_ends_on_the_server_too_and_is_renewed_no_m
 }
 
 #[tokio::test]
+async fn a_lease_that_is_no_longer_renewed_does_not_pass_its_max_hold() -> Tested {
+    let (server, long) = (shared_server(), Duration::from_secs(60));
+    let lock = client(server).await?.mutex(unique("door")).ttl(TTL).max_hold(Duration::from_millis(900));
+    for shortens in [false, true] {
+        let lease = lock.acquire().await?;
+        let start = Instant::now();
+        if shortens {
+            lease.shorten(long).await?;
+        } else {
+            lease.stop_renewing();
+        }
+        lease.extend(long).await?;
+        assert_eq!(soon("the end", lease.lost()).await, LossReason::MaxHold);
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_a_lease_of_one_caller_of_one_mutex_or_read_write_lock_is_made_shorter() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let locks = client(server).await?;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Error, Input, Instant, LeaseToken, LossReason, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{
+    AcquireOptions, Error, Grant, Input, Instant, LeaseToken, LossReason, Outcome, ReleaseOutcome, Wait,
+};
 
 use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
@@ -114,6 +116,54 @@ fn a_lease_that_is_no_longer_renewed_ends_after_its_ttl_and_can_be_extended() {
     quorum.pass(20_000 * MS);
     assert_eq!(quorum.clients[0].lost, [(lease, valid_until.as_micros(), LossReason::Expired)]);
     assert!(quorum.is_idle(0));
+}
+
+#[test]
+fn a_lease_that_is_no_longer_renewed_ends_although_servers_come_back_one_by_one() {
+    for phase in 0..20 {
+        let mut quorum = ScriptedQuorum::new(3, 1);
+        let lease = quorum.acquired(0, 3_000).lease;
+        quorum.set([0], Health::Dead);
+        quorum.pass((5_000 + 100 * phase) * MS);
+        // The lease ends earlier on the second server than on the third.
+        quorum.set([1], Health::Dead);
+        quorum.pass(1_500 * MS);
+        quorum.tell(0, Input::StopRenewing { lease });
+        let stopped = quorum.now();
+        quorum.set([0, 1], Health::Well);
+        quorum.pass(20_000 * MS);
+        let [(lost, at, LossReason::Expired)] = quorum.clients[0].lost[..] else { panic!("phase {phase}") };
+        assert!(lost == lease && at <= stopped + 3_000 * MS, "phase {phase}: {at}");
+        assert!(quorum.is_idle(0));
+    }
+}
+
+#[test]
+fn a_server_that_answers_after_the_renewals_have_stopped_is_not_renewed() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    quorum.set([0], Health::Slow(50 * MS));
+    let lease = quorum.acquired(0, 1_000).lease;
+    quorum.tell(0, Input::StopRenewing { lease });
+    quorum.set([0], Health::Well);
+    quorum.pass(200 * MS);
+    assert_eq!(quorum.held(), 3);
+    let sent = quorum.sent;
+    quorum.pass(700 * MS);
+    assert_eq!(quorum.sent, sent, "no renewal");
+}
+
+#[test]
+fn a_lease_that_is_no_longer_renewed_keeps_its_max_hold() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    let bounded = AcquireOptions { max_hold: Some(Duration::from_secs(5)), ..options(1_000, Wait::No) };
+    let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &bounded });
+    let Ok(Outcome::Acquired(Grant { lease, .. })) = quorum.result(0, op) else { panic!("not acquired") };
+    let until = quorum.now() + 5_000 * MS;
+    quorum.tell(0, Input::StopRenewing { lease });
+    let op = quorum.call(0, |op| Input::Extend { op, lease, ttl: Duration::from_secs(60) });
+    assert!(quorum.result(0, op).is_ok());
+    quorum.pass(60_000 * MS);
+    assert_eq!(quorum.clients[0].lost, [(lease, until, LossReason::MaxHold)]);
 }
 
 #[test]
