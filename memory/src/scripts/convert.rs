@@ -1,5 +1,6 @@
 //! Gives a lease a new token: in the other mode, or in the same mode with exactly this TTL. The token is new because a
-//! delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease.
+//! delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease, in the mode that
+//! it has.
 //!
 //! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, bury (ms, 0: no), used, fleet.
 //! Answers `converted`, `again`, `conflict`, `gone` or `taken`.
@@ -17,6 +18,7 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
     let mut lock = Prelude::<LockState>::begin(call, keys, used, arguments.fleet(fleet)?)?;
     let (holds, held_before) = (lock.held(new, mode)?, lock.held(old, mode)?);
+    let adopts = client_of(old) != client_of(new);
     let answered = if lock.buried(new)? {
         // The lease was given up, or a copy of this call has already answered conflict.
         let status = if held_before.is_some() { "conflict" } else { "gone" };
@@ -39,12 +41,12 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         let value = lock.base.draw();
         lock.bury(old, bury)?;
         let reply = lock.grant_and_answer("converted", Said { value, block, ms: ttl })?;
-        if client_of(old) != client_of(new) {
+        if adopts {
             let payload = [b"revoked", old, keys.name].join(&b' ');
             lock.base.call.publish_to(old, &payload);
         }
         Ok(reply)
-    } else if holds.is_some() || mode == EXCLUSIVE && lock.kind.readers > 1 {
+    } else if holds.is_some() || adopts || mode == EXCLUSIVE && lock.kind.readers > 1 {
         // A copy of this call must not convert the lease later, when the other readers are gone.
         if holds.is_none() {
             lock.bury(new, 60_000)?;

@@ -72,6 +72,17 @@ fn a_lease_that_has_ended_is_not_taken_over() {
 }
 
 #[test]
+fn a_reader_is_not_taken_over_as_a_writer() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), SHARED);
+    for _ in 0..2 {
+        assert_eq!(lock.convert(&token(1, 1), &token(2, 1), EXCLUSIVE).status, "conflict");
+    }
+    assert_eq!(lock.readers(), [token(1, 1)]);
+    assert_eq!(lock.convert(&token(1, 1), &token(1, 2), EXCLUSIVE).status, "converted", "its own client upgrades it");
+}
+
+#[test]
 fn a_readers_time_is_cut_and_that_of_others_is_not() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), SHARED);
