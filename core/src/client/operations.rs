@@ -360,7 +360,8 @@ impl crate::session::Context {
 }
 
 impl Client {
-    /// Makes a renewed lease a fixed one, which ends when its holder was told.
+    /// Makes a renewed lease a fixed one. It lasts for its TTL from the last renewal. After a wait it got less, and one more
+    /// renewal follows.
     pub(super) fn stop_renewing(&mut self, id: LeaseId) {
         let until = self.valid_until(id);
         let (Some(lease), Some(until)) = (self.cx.leases.get_mut(&id).filter(|lease| lease.renew), until) else {
@@ -371,7 +372,8 @@ impl Client {
             Leased::Lock(lock) => *lock,
             Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.stop_renewing(part)),
         };
-        lease.told = until;
+        let hold = self.locks.get(lock).and_then(|lock| lock.hold.as_ref());
+        lease.told = hold.map_or(until, |hold| lease.bounded(hold.validity.until_with(lease.ttl)).max(until));
         self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(lease.told));
         self.with(lock, |lock, cx| {
             if let Some(hold) = &mut lock.hold {

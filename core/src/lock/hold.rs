@@ -68,9 +68,17 @@ pub(crate) struct Validity {
 impl Validity {
     /// Validity is measured from the time the command was *sent*, less drift and margin.
     pub(crate) fn new(cx: &Context, sent: Instant, granted: Duration) -> Self {
-        let until = sent + granted.saturating_sub(drift(granted)).saturating_sub(margin(granted));
-        Self { until, granted, since: sent, answered: Some(cx.now), confirmed: sent }
+        Self { until: end(sent, granted), granted, since: sent, answered: Some(cx.now), confirmed: sent }
     }
+
+    /// Until when we would hold the lease if the last successful command had set this TTL.
+    pub(crate) fn until_with(&self, ttl: Duration) -> Instant {
+        end(self.since, ttl)
+    }
+}
+
+fn end(sent: Instant, granted: Duration) -> Instant {
+    sent + granted.saturating_sub(drift(granted)).saturating_sub(margin(granted))
 }
 
 /// How many more local hand-overs are allowed while another client waits.

@@ -1,6 +1,6 @@
 //! A lease that another process takes over.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{Error, LossReason, ReleaseOutcome};
 use leasehold_live::{
@@ -132,5 +132,23 @@ async fn a_lease_that_is_no_longer_renewed_ends_and_can_be_extended() -> Tested 
     lease.extend(Duration::from_millis(900)).await?;
     assert!(lease.remaining() > Duration::from_millis(800));
     assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_lasts_for_its_ttl_after_the_last_renewal_although_it_came_after_a_wait() -> Tested {
+    let (server, name) = (Server::start()?, unique("job"));
+    let (first, second) = (client(&server).await?, client(&server).await?);
+    let ttl = Duration::from_secs(3);
+    let lease = first.mutex(&name).acquire().await?;
+    let waiting = begin(second.mutex(&name).ttl(ttl));
+    until("one waits", async || waiters(&server, &name).is_ok_and(|count| count == 1)).await;
+    lease.release().await?;
+    let lease = soon("the lock", waiting).await??;
+    let start = Instant::now();
+    // The server granted it for the claim window, which is 300 ms here.
+    lease.stop_renewing();
+    assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);
+    assert!(start.elapsed() > ttl * 9 / 10 && start.elapsed() < ttl, "{:?}", start.elapsed());
     Ok(())
 }
