@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, LossReason, ReleaseOutcome};
+use leasehold::{Error, LossReason, Owner, ReleaseOutcome};
 use leasehold_live::{
     Tested, begin, client, quick, shared_server, soon, subscribed, unique, until, waiters, write_guarded,
 };
@@ -112,7 +112,7 @@ async fn what_cant_be_adopted_is_refused() -> Tested {
     let refused = [
         locks.read_write(&name).read().adopt(token).await,
         locks.semaphore(&name, 3).permits(1).adopt(token).await,
-        locks.reentrant(&name, &leasehold::Owner::new()).adopt(token).await,
+        locks.reentrant(&name, &Owner::new()).adopt(token).await,
         locks.multi([&name, "other"]).adopt(token).await,
     ];
     for refused in refused {
@@ -150,5 +150,126 @@ async fn a_lease_lasts_for_its_ttl_after_the_last_renewal_although_it_came_after
     lease.stop_renewing();
     assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);
     assert!(start.elapsed() > ttl * 9 / 10 && start.elapsed() < ttl, "{:?}", start.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_several_adopters_and_a_release_one_wins() -> Tested {
+    let (server, name) = (shared_server(), unique("job"));
+    let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
+    for round in 0..100 {
+        let lease = first.mutex(&name).acquire().await?;
+        let token = lease.token()?;
+        let (one, same, other) = (second.mutex(&name), second.mutex(&name), third.mutex(&name));
+        let release = async {
+            // In some rounds, the release is sent first.
+            if round % 3 == 0 { lease.release().await } else { Ok(ReleaseOutcome::NotOwner) }
+        };
+        let (released, one, same, other) =
+            tokio::join!(release, one.adopt(&token), same.adopt(&token), other.adopt(&token));
+        let mut winners = usize::from(released? == ReleaseOutcome::Released);
+        for adopted in [one, same, other] {
+            match adopted {
+                Ok(lease) => {
+                    winners += 1;
+                    assert!(lease.verify().await?);
+                    lease.release().await?;
+                }
+                Err(Error::NotHeld { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        assert_eq!(winners, 1, "round {round}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_adopter_that_gives_up_gives_back_what_it_may_have_taken() -> Tested {
+    let (server, name) = (Server::start()?, unique("job"));
+    let (first, second) = (client(&server).await?, client(&server).await?);
+    // From now on, the server has the scripts.
+    let lease = first.mutex(&name).acquire().await?;
+    second.mutex(&name).adopt(&lease.token()?).await?.release().await?;
+
+    let (dropped, late) = (first.mutex("dropped").acquire().await?, first.mutex("late").acquire().await?);
+    let (dropped_token, late_token) = (dropped.token()?, late.token()?);
+    server.pause()?;
+    let long = Duration::from_secs(60);
+    let lock = second.mutex("dropped").ttl(long);
+    let cut = tokio::time::timeout(Duration::from_millis(50), lock.adopt(&dropped_token)).await;
+    assert!(cut.is_err());
+    let refused = second.mutex("late").ttl(long).adopt(&late_token).await;
+    assert!(matches!(refused, Err(Error::Unreachable { .. })), "{refused:?}");
+    server.resume()?;
+    for name in ["dropped", "late"] {
+        until("the lock is free", async || second.mutex(name).try_acquire().await.is_ok_and(|lease| lease.is_some()))
+            .await;
+    }
+    assert!(!dropped.verify().await? && !late.verify().await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_is_for_one_name_one_kind_and_one_lease() -> Tested {
+    let server = Server::start()?;
+    let (first, second) = (client(&server).await?, client(&server).await?);
+    let lease = first.mutex("job").acquire().await?;
+    let token = lease.token()?;
+    let refused = second.mutex("another").adopt(&token).await;
+    assert!(matches!(refused, Err(Error::NotHeld { .. })), "{refused:?}");
+    let owner = Owner::new();
+    let others = [second.reentrant("entered", &owner).acquire().await?, second.semaphore("seats", 2).acquire().await?];
+    for other in &others {
+        let refused = second.mutex(other.name()).adopt(&token).await;
+        assert!(matches!(refused, Err(Error::WrongKind { .. })), "{refused:?}");
+        assert!(other.verify().await?);
+    }
+    let reader = first.read_write("read").read().acquire().await?;
+    let shown = second.inspect("read").await?.holders[0].token.clone();
+    let refused = second.mutex("read").adopt(&shown).await;
+    assert!(matches!(refused, Err(Error::NotHeld { .. })), "{refused:?}");
+    assert!(lease.verify().await? && reader.verify().await?);
+
+    server.cli(&["FLUSHALL"])?;
+    let refused = second.mutex("job").adopt(&token).await;
+    assert!(matches!(refused, Err(Error::NotHeld { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_manager_that_is_closed_gives_back_the_lease_whose_token_it_told() -> Tested {
+    let (server, name) = (shared_server(), unique("job"));
+    let (first, second) = (client(server).await?, client(server).await?);
+    let lease = first.mutex(&name).acquire().await?;
+    let token = lease.token()?;
+    first.close().await;
+    let late = second.mutex(&name).adopt(&token).await;
+    assert!(matches!(late, Err(Error::NotHeld { .. })), "{late:?}");
+    assert!(matches!(lease.token(), Err(Error::Closed)), "{:?}", lease.token());
+    assert!(second.mutex(&name).try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn leases_of_all_kinds_end_when_they_are_no_longer_renewed() -> Tested {
+    let server = shared_server();
+    let locks = quick().connect(&server.url()).await?;
+    let (ttl, owner) = (Duration::from_millis(600), Owner::new());
+    let kinds = [
+        locks.mutex(unique("mutex")),
+        locks.read_write(unique("rw")).read(),
+        locks.semaphore(unique("seats"), 3).permits(2),
+        locks.reentrant(unique("entered"), &owner),
+        locks.multi([unique("a"), unique("b")]),
+    ];
+    for lock in kinds {
+        let lease = lock.ttl(ttl).acquire().await?;
+        lease.stop_renewing();
+        lease.stop_renewing();
+        assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired, "{}", lease.name());
+        lease.stop_renewing();
+        assert_eq!(lease.release().await?, ReleaseOutcome::AlreadyExpired);
+    }
     Ok(())
 }
