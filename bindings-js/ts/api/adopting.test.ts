@@ -81,6 +81,42 @@ test('an_adopt_ends_with_its_signal_and_leaves_the_lease_to_its_holder', async (
   assert.equal(await lease.verify(), true);
 });
 
+test('an_adopt_that_its_signal_ends_gives_back_what_it_may_have_taken', async (t) => {
+  const own = await Fleet.start((close) => t.after(close));
+  const [first, second] = [own.manager(), own.manager({ ttl: '10m' })];
+  // From now on, the server has the scripts.
+  const adopted = await second.mutex('job').adopt((await first.mutex('job').acquire()).token());
+  await adopted.release();
+
+  const lease = await first.mutex('job').acquire();
+  const token = lease.token();
+  own.server.pause();
+  const controller = new AbortController();
+  const adopting = caught(second.mutex('job').adopt(token, { signal: controller.signal }));
+  const reason = new Error('enough');
+  controller.abort(reason);
+  assert.equal(await adopting, reason);
+  own.server.resume();
+  await until(async () => (await second.mutex('job').tryAcquire()) !== null);
+  assert.equal(await lease.verify(), false);
+});
+
+test('await_using_releases_an_adopted_lease_and_a_closed_manager_adopts_nothing', async () => {
+  const [first, second] = [fleet.manager(), fleet.manager()];
+  const name = unique('job');
+  const lease = await first.mutex(name).acquire();
+  {
+    await using adopted = await second.mutex(name).adopt(lease.token(), { maxHold: '10m' });
+    assert.ok(adopted.isHeld);
+  }
+  assert.equal(await fleet.isThere(name), false);
+  const next = await first.mutex(name).acquire();
+  const token = next.token();
+  await second.close();
+  assert.ok(isLeaseholdError(await caught(second.mutex(name).adopt(token)), 'closed'));
+  assert.equal(await next.verify(), true);
+});
+
 test('a_lease_that_is_no_longer_renewed_ends_and_can_be_extended', async (t) => {
   t.mock.timers.enable();
   const server = new MemoryServer();
