@@ -36,8 +36,8 @@ pub enum Input<'a> {
         /// Refuse names that no single script can take, with [`Error::CrossSlot`]. A try then succeeds or fails at one moment.
         one_script: bool,
     },
-    /// Take over a lease whose holder may be another process. Ends with [`Outcome::Acquired`], with a new fence. The former
-    /// holder loses the lease, with [`LossReason::Revoked`] once it learns of it.
+    /// Take over a lease, usually that of another process. Ends with [`Outcome::Acquired`] and a new fence. The former holder
+    /// loses its lease, with [`LossReason::Revoked`] if the server's message reaches it.
     ///
     /// Fails with [`Error::NotHeld`] if the lease has ended or was adopted already. Only for mutexes and writers, and
     /// not with a quorum.
@@ -109,14 +109,14 @@ pub enum Input<'a> {
         /// When the lease ends at the latest, with [`LossReason::MaxHold`].
         until: Instant,
     },
-    /// Stop renewing a lease. It ends by itself when it expires, with [`LossReason::Expired`], and can be extended. It has no
-    /// result, and it is ignored for a fixed lease.
+    /// Stop renewing a lease. It ends one TTL after its last renewal, with [`LossReason::Expired`], and can be extended. A
+    /// lease that came after a wait is renewed once more. This input has no result, and is ignored for a fixed lease.
     StopRenewing {
         /// The lease.
         lease: LeaseId,
     },
-    /// Ask for the token of an exclusive lease, for [`Input::Adopt`]. Ends at once with [`Outcome::Exported`]. The lease is no longer handed over to other
-    /// callers of this client, and it doesn't linger.
+    /// Ask for the token of an exclusive lease, for [`Input::Adopt`]. Ends at once with [`Outcome::Exported`]. From then on,
+    /// the lease is not handed over to other callers of this client, and it doesn't linger.
     Export {
         /// The call.
         op: OpId,

@@ -80,8 +80,8 @@ impl fmt::Debug for ClientId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Token(pub(crate) u64);
 
-/// A lease as another process can adopt it: see [`Input::Adopt`](crate::Input::Adopt). Its text is
-/// `<uuid>:<number>`, as on the server.
+/// The token of a lease. Another process can adopt the lease with it: see [`Input::Adopt`](crate::Input::Adopt). Its
+/// text is `<uuid>:<number>`, as on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseToken {
     pub(crate) client: ClientId,
@@ -95,7 +95,7 @@ impl LeaseToken {
     /// [`Error::InvalidOption`] if it is not the text of a token.
     pub fn read(text: &str) -> Result<Self, Error> {
         let token = text.split_once(':').and_then(|(client, number)| Self::of(client, Token(number.parse().ok()?)));
-        // A number can have more than one text, but the server knows one.
+        // `7` and `07` are one number, but the server compares texts.
         token.filter(|token| token.text() == text).ok_or_else(|| Error::InvalidOption {
             field: "token",
             problem: "is not the token of a lease: pass on the text that the holder's lease gave, unchanged".into(),

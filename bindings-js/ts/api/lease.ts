@@ -142,22 +142,28 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Stops the renewals. The lease then ends when `remaining` is over, is lost with `expired`, and can be extended. A lease that
-   * is not renewed stays as it is. It does no I/O.
+   * Stops the renewals. The lease ends one TTL after its last renewal, and is then lost with `expired`. `extend` moves that
+   * end. A lease that is not renewed stays as it is. The call returns at once.
+   *
+   * If the lease came after a wait, the client renews it once more, because the server grants a waiter only the `claimWindow`.
    */
   stopRenewing(): void {
     if (this.#released === undefined) this.#client.stopRenewing(this.#state);
   }
 
   /**
-   * The lease's token, with which another process can take the lease over: see {@link Lock.adopt}. It does no I/O.
+   * The lease's token. Another process can take the lease over with it: see {@link Lock.adopt}. It does no I/O.
    *
-   * From now on, this manager hands the lease over to no other caller, and it does not linger. Once another process has
-   * adopted it, it is lost here, with `revoked` or `taken`. A conversion gives the lease a new token.
+   * Keep this lease until the other process has adopted it. If you release it or close the manager, the lock is free, and the
+   * token no longer works. After the adoption, this lease is lost, usually with `revoked`: see {@link lost}. A conversion and
+   * {@link shorten} give the lease a new token.
    *
-   * Whoever has the token can take the lease.
+   * From now on, this manager doesn't hand the lease over to its other callers, and the lease doesn't linger. No warning is
+   * emitted when it is lost.
    *
-   * @throws `unsupported` for any lease but that of a mutex or of a writer, and in a quorum. `not-held`, `closed`; `conflict`
+   * Every process that has the token can take the lease. Treat it as a secret.
+   *
+   * @throws `unsupported` for other leases than those of mutexes and writers, and in a quorum. `not-held`, `closed`; `conflict`
    * during a conversion.
    */
   token(): string {

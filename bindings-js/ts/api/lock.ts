@@ -88,22 +88,22 @@ export class Lock {
   /**
    * Takes over a lease that another process holds. `token` is what {@link Lease.token} returned there.
    *
-   * The lease gets a new fence, so a resource that checks fences refuses later writes of the former holder. The former holder's
-   * lease is lost. This one is renewed, extended, converted and released like any other. The options apply, except `wait` and
-   * `linger`: it ends within one `responseTimeout`. If the signal aborts, the lease is released if this process has already taken
-   * it; else its holder keeps it.
+   * The former holder's lease is lost. The new lease has a greater fence, so a resource that checks fences refuses the former
+   * holder once it has seen the new one. The new lease is renewed, extended, converted and released like any other.
    *
-   * @throws `not-held` if the lease has ended, if it was converted, or if another process has adopted it. `invalid-option` with
-   * the field `token` for a text that is no token. `unsupported` for any lock but a mutex and a writer, and in a quorum.
-   * `unreachable` if no server answered in time: the former holder may have lost the lease. `wrong-kind`, `auth`, `server`,
-   * `closed`, and `signal.reason` (all as rejections).
+   * It doesn't wait: it ends within one `responseTimeout`. The options apply, except `wait` and `linger`. If the signal aborts
+   * before this process has taken the lease, its holder keeps it. Otherwise the lease is released.
+   *
+   * @throws `not-held` if the lease has ended, or if it was converted, shortened or adopted after the call to `token`.
+   * `invalid-option` with the field `token` for a text that is not a token. `unsupported` for other locks than mutexes and
+   * writers, and in a quorum. `unreachable` if no server answered in time: the former holder may have lost the lease.
+   * `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`, and `signal.reason` (all as rejections).
    *
    * @example
    * ```ts
    * // The process that accepts the job
-   * const lease = await locks.mutex('invoice:42').acquire();
+   * const lease = await locks.mutex('invoice:42').acquire({ ttl: '1m', renew: false });
    * await queue.send({ invoice: 42, token: lease.token() });
-   * lease.stopRenewing(); // it ends after its TTL, unless a worker adopts it
    *
    * // The process that does the job
    * await using adopted = await locks.mutex('invoice:42').adopt(message.token);

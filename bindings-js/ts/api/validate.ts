@@ -47,7 +47,7 @@ export function readLabel(value: unknown): string {
 /** `<uuid>:<number>`, as the engine writes it. */
 const TOKEN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}:(?:0|[1-9]\d{0,18})$/;
 
-/** Checks a lease's token.  */
+/** Checks a lease's token. */
 export function readToken(value: unknown): string {
   const token = readString('token', value);
   if (!TOKEN.test(token)) throw new InvalidOptionError('token', "is not the token of a lease: pass on the text that the holder's `token()` gave, unchanged");

@@ -98,7 +98,7 @@ export class Client {
 
   /**
    * Takes a lock. Resolves to the handle that `open` makes for the lease. If the signal aborts during the wait, the promise
-   * rejects with the signal's reason. With a `token`, it takes this lease over and does not wait.
+   * rejects with the signal's reason. With a `token`, it takes over the lease of this token and does not wait.
    */
   acquire<Handle>(
     lock: LockSpec,
@@ -207,7 +207,7 @@ export class Client {
     lease.holds += 1;
   }
 
-  /** The lease's token, with which another process can adopt the lease. */
+  /** The lease's token. Another process can adopt the lease with it. */
   tokenOf(lease: LeaseState): string {
     return this.#runNow('exported', lease.name, (engine, op) => engine.export(op, lease.id)).token;
   }

@@ -86,7 +86,7 @@ export class Engine {
     throw new InvalidOptionError(camelCase(ended.error.field), ended.error.text);
   }
 
-  /** With a token: takes this lease over instead of waiting for the lock. */
+  /** Acquires the lock. With a token, takes over the lease of this token instead. */
   acquire(op: number, lock: LockSpec, settings: AcquireSettings, token?: string): void {
     const { mode, kind } = lock;
     const record = this.#record;

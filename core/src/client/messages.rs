@@ -46,7 +46,7 @@ impl Client {
         }
     }
 
-    /// A token of this client holds the lock no more.
+    /// The server has taken the lock from a token of this client.
     fn revoked(&mut self, token: Token, key: &str) {
         let lock = [Family::Lock, Family::Reentrant].map(|family| self.locks.find(family, key));
         let adopted = self.locks.iter().filter(|lock| lock.adopts.is_some() && &*lock.name.key == key);
@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// A token may have taken a lease over. If that was one of this client, the server publishes nothing.
+    /// An answer to a token that may adopt a lease. If the lease was one of this client, the server publishes nothing.
     #[inline(never)]
     pub(super) fn adopted(&mut self, by: LockId, token: Token) {
         let Some(lock) = self.locks.get(by).filter(|lock| lock.wants_to_ask(token)) else { return };

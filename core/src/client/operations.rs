@@ -61,7 +61,7 @@ impl Client {
         Ok(OpKind::Acquire { lock, tries: options.wait == Wait::No })
     }
 
-    /// Takes over a lease, at a machine of its own: the name may have callers here that want another lease.
+    /// Takes over a lease, in a state machine of its own, because callers of this client may want another lease of the name.
     pub(super) fn adopt(&mut self, op: Caller, name: &str, token: LeaseToken, options: &AcquireOptions) {
         let options = AcquireOptions { wait: Wait::No, linger: None, ..*options };
         let lock = match self.adoptable(name, &options) {
@@ -161,7 +161,7 @@ impl Client {
         self.with(lock, |lock, cx| lock.shorten(cx, op, id, ttl));
     }
 
-    /// Tells a lease's token, so that another process can adopt the lease.
+    /// Answers with a lease's token, so that another process can adopt the lease.
     pub(super) fn export(&mut self, op: Caller, id: LeaseId) {
         let lock = self.cx.leases.get(&id).map(|lease| lease.lock());
         let token = match lock {
@@ -360,8 +360,8 @@ impl crate::session::Context {
 }
 
 impl Client {
-    /// Makes a renewed lease a fixed one. It lasts for its TTL from the last renewal. After a wait it got less, and one more
-    /// renewal follows.
+    /// Makes a renewed lease a fixed one, which ends one TTL after the last renewal. A lease that came after a wait was granted
+    /// for less, so it is renewed once more.
     pub(super) fn stop_renewing(&mut self, id: LeaseId) {
         let until = self.valid_until(id);
         let (Some(lease), Some(until)) = (self.cx.leases.get_mut(&id).filter(|lease| lease.renew), until) else {

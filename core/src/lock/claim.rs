@@ -118,10 +118,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The longest time between two polls in a mixed fleet.
 const MIXED_POLL: Duration = Duration::from_millis(250);
 
-/// The conversion that makes another client's lease one of the token that asks.
+/// The conversion that gives another client's lease the claim's token.
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, mode, ttl, block, .. } = *what;
-    // The former holder, which is not told yet, may use the fences of its block. The server cuts a greater one.
+    // Until the former holder learns of this, it may use all fences of its block. So the server must draw a greater one.
     Convert { old: Old::Adopted(old), new, mode, ttl, block, bury: true, used: MOST_USED }
 }
 

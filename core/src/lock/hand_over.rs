@@ -90,7 +90,8 @@ impl LockState {
         }
     }
 
-    /// Tells the token of an exclusive lease. It is not handed over here any more, because another process may take it.
+    /// Returns the token of an exclusive lease. From now on, the lease is not handed over locally, because another process may
+    /// take it.
     pub(crate) fn export(&mut self, cx: &Context, id: LeaseId) -> Result<LeaseToken, Error> {
         let Some(hold) = &mut self.hold else { return Err(Error::NotHeld) };
         let exclusive = cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Exclusive);

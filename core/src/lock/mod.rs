@@ -63,7 +63,7 @@ pub(crate) struct LockState {
     pub(crate) claim: Option<Claim>,
     /// The subscription to a reentrant lock's channel, while a caller waits.
     pub(crate) subscription: Subscription,
-    /// The lease of another client that the only caller takes over.
+    /// The lease that the only caller takes over, usually one of another client.
     pub(crate) adopts: Option<LeaseToken>,
 }
 

@@ -94,7 +94,7 @@ impl LockTable {
         id
     }
 
-    /// Creates a machine that the name doesn't lead to.
+    /// Creates a machine that a search for the name doesn't find.
     fn add_beside(&mut self, name: Name) -> LockId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.list.push(None);

@@ -199,23 +199,28 @@ impl Lease {
         }
     }
 
-    /// Stops the renewals. The lease then ends when [`remaining`](Self::remaining) is over, is lost with
-    /// [`LossReason::Expired`], and can be [extended](Self::extend). A fixed lease stays as it is. No I/O.
+    /// Stops the renewals. The lease ends one TTL after its last renewal, and is then lost with [`LossReason::Expired`].
+    /// [`extend`](Self::extend) moves that end. A fixed lease stays as it is. The call returns at once.
+    ///
+    /// If the lease came after a wait, the client renews it once more, because the server grants a waiter only the
+    /// [claim window](crate::Builder::claim_window).
     pub fn stop_renewing(&self) {
         self.client.shared.handle(Input::StopRenewing { lease: self.id });
     }
 
-    /// The lease's token, with which another process can take the lease over: see [`Lock::adopt`](crate::Lock::adopt).
-    /// No I/O.
+    /// The lease's token. Another process can take the lease over with it: see [`Lock::adopt`](crate::Lock::adopt). No I/O.
     ///
-    /// From now on, this process hands the lease over to no other caller, and it does not
-    /// [linger](crate::Lock::linger). Once another process has adopted it, it is lost here, with
-    /// [`LossReason::Revoked`] or [`Taken`](LossReason::Taken). A conversion gives the lease a new token.
+    /// Keep this lease until the other process has adopted it. If you drop or release it, or close the manager, the lock
+    /// is free, and the token no longer works. After the adoption, this lease is lost, usually with
+    /// [`LossReason::Revoked`]: see [`lost`](Self::lost). A conversion and [`shorten`](Self::shorten) give the lease a new token.
     ///
-    /// Whoever has the token can take the lease.
+    /// From now on, this process doesn't hand the lease over to its other callers, and the lease doesn't
+    /// [linger](crate::Lock::linger).
+    ///
+    /// Every process that has the token can take the lease. Treat it as a secret.
     ///
     /// # Errors
-    /// `unsupported` for any lease but that of a mutex or of a writer, and in a quorum. `not-held`, `closed`; `conflict`
+    /// `unsupported` for other leases than those of mutexes and writers, and in a quorum. `not-held`, `closed`; `conflict`
     /// during a conversion.
     pub fn token(&self) -> Result<String, Error> {
         match self.client.execute_now(&Operation::Export { lease: self.id }, &self.name)? {

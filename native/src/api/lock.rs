@@ -203,34 +203,40 @@ impl Lock {
 
     /// Takes over a lease that another process holds. `token` is what its [`Lease::token`] returned.
     ///
-    /// The lease gets a new fencing token, so a resource that checks fences refuses later writes of the former holder.
-    /// The former holder's lease is lost. This one is renewed, extended, converted and released like any other.
+    /// The former holder's lease is lost. The new lease has a greater fencing token, so a resource that checks fences
+    /// refuses the former holder once it has seen the new one. The new lease is renewed, extended, converted and released
+    /// like any other.
     ///
     /// ```no_run
     /// # async fn f(locks: leasehold::LockManager, more_locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
     /// // The process that accepts the job
-    /// let lease = locks.mutex("invoice:42").acquire().await?;
+    /// let lease = locks.mutex("invoice:42").renew(false).acquire().await?;
     /// let token = lease.token()?;
-    /// lease.stop_renewing(); // it ends after its TTL, unless a worker adopts it
+    /// let lost = lease.lost();
     ///
     /// // The process that does the job
-    /// let lease = more_locks.mutex("invoice:42").adopt(&token).await?;
-    /// lease.release().await?;
+    /// let adopted = more_locks.mutex("invoice:42").adopt(&token).await?;
+    /// adopted.release().await?;
+    ///
+    /// // The first process keeps its lease until then.
+    /// lost.await;
+    /// drop(lease);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// It ends within one response timeout. The options of the lock apply, except `wait` and `linger`.
+    /// It doesn't wait: it ends within one response timeout. The options of the lock apply, except `wait` and `linger`.
     ///
     /// # Cancel safety
-    /// If you drop the future, the lease is released in the background if this process has already taken it. Otherwise
-    /// its holder keeps it.
+    /// If you drop the future before this process has taken the lease, its holder keeps it. Otherwise the lease is released
+    /// in the background.
     ///
     /// # Errors
-    /// - `not-held`: the lease has ended, it was converted, or another process has adopted it.
+    /// - `not-held`: the lease has ended, or it was converted, shortened or adopted after the call to `token`.
     /// - `invalid-option` with the field `token`: the text is not a token.
-    /// - `unsupported`: only the lease of a mutex or of a writer can be adopted, and not in a quorum.
+    /// - `unsupported`: only the leases of mutexes and writers can be adopted, and not in a quorum.
     /// - `unreachable`: no server answered in time. The former holder may have lost the lease.
+    /// - `not-replicated`, and `lost` while the call waited for replicas. The former holder has lost the lease.
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
     pub async fn adopt(&self, token: &str) -> Result<Lease, Error> {
         let token = LeaseToken::read(token).map_err(|error| Error::from_engine(error, Some(&self.lock.name), None))?;

@@ -142,7 +142,7 @@ impl Lease {
         self.inner.stop_renewing();
     }
 
-    /// The lease's token, with which another process can take the lease over: see [`Lease::token`](crate::Lease::token).
+    /// The lease's token. Another process can take the lease over with it: see [`Lease::token`](crate::Lease::token).
     ///
     /// # Errors
     /// As the async method.
