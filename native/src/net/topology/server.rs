@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
 
-use super::checks::QuorumMember;
+use super::checks::MemberCheck;
 
 /// A server that the client can reconnect to.
 #[derive(Clone)]
@@ -12,7 +12,7 @@ pub(crate) struct Server {
     pub(super) client: Client,
     pub(super) response_timeout: Duration,
     /// The checks to run when connecting, if it belongs to a quorum.
-    pub(super) member: Option<QuorumMember>,
+    pub(super) check: Option<MemberCheck>,
 }
 
 impl Server {
@@ -21,7 +21,7 @@ impl Server {
         install_crypto_provider(&info);
         // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
-        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, member: None })
+        Ok(Self { client: Client::open(info.set_tcp_settings(tcp))?, response_timeout, check: None })
     }
 
     /// The host and port, or the path of the socket.
@@ -50,7 +50,7 @@ impl Server {
         self.client.get_connection_info()
     }
 
-    /// Another server that is reached the same way: same credentials, TLS settings and database.
+    /// Another server that is reached the same way: same credentials, TLS settings, database and checks.
     pub(super) fn with_address(&self, host: &str, port: u16) -> RedisResult<Self> {
         let info = self.connection_info().clone();
         let addr = match info.addr() {
@@ -62,12 +62,12 @@ impl Server {
             },
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        Ok(Self { client: Client::open(info.set_addr(addr))?, response_timeout: self.response_timeout, member: None })
+        Ok(Self { client: Client::open(info.set_addr(addr))?, ..self.clone() })
     }
 
-    /// The same server as a member of a quorum.
-    pub(in crate::net) fn with_member(self, member: QuorumMember) -> Self {
-        Self { member: Some(member), ..self }
+    /// The same server as one of a quorum.
+    pub(super) fn with_check(self, check: MemberCheck) -> Self {
+        Self { check: Some(check), ..self }
     }
 }
 

@@ -98,7 +98,7 @@ impl World {
         let mut engine = engine.expect("valid options");
         let mut labels = members.is_empty().then(|| Labels::new(id, "me").with_leases(""));
         if has("cluster") {
-            engine.set_cluster();
+            engine.set_cluster(NodeId(0));
             labels.iter_mut().for_each(Labels::set_cluster);
         }
         Self {
