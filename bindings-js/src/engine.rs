@@ -69,11 +69,11 @@ impl Engine {
         self.handle(kind, monotonic, wall, text)
     }
 
-    /// Tells the engine that the server is a cluster, so names are on different servers.
+    /// Tells the engine that the connection with this index is to a cluster, so names are on different servers.
     #[wasm_bindgen(js_name = setCluster)]
-    pub fn set_cluster(&mut self) {
+    pub fn set_cluster(&mut self, node: u16) {
         if let Some(core) = &mut self.core {
-            core.set_cluster();
+            core.set_cluster(NodeId(node));
         }
     }
 

@@ -65,7 +65,10 @@ fn step(engine: &mut Engine, clock: &mut (f64, f64), line: &str) {
             let record = engine.outputs();
             return Reading::of(record, line).lingering();
         }
-        "Cluster" => return engine.set_cluster(),
+        "Cluster" => {
+            let node = list.first().copied().and_then(whole).and_then(|node| u16::try_from(node).ok());
+            return engine.set_cluster(node.unwrap_or_default());
+        }
         verb => {
             let kind = kind(verb);
             let address = engine.input_with_text(kind, monotonic, wall, text);

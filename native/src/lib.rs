@@ -58,7 +58,7 @@ mod net;
 pub use api::blocking;
 #[cfg(feature = "testing")]
 pub use api::testing;
-pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, ReadWrite, Semaphore};
+pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, QuorumMember, ReadWrite, Semaphore};
 pub use errors::{Error, Source};
 pub use leasehold_core::{BusyHolder, Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
 pub use redis;

@@ -22,11 +22,14 @@ export interface DriverListener {
   broken(cause: unknown): void;
 }
 
-/** The servers that a client uses. */
+/** The servers that a client uses. A member of a quorum can also be a cluster. */
 export interface Servers {
   /** Returns one connection, or one to each server of a quorum. */
   connect(): readonly Link[];
-  /** Says what is wrong with a server, from its reply to `INFO server`. By default only the version is checked. */
+  /**
+   * Says what is wrong with a server, from its reply to `INFO server`, and for a cluster also to `CLUSTER NODES`. By default
+   * only the version is checked.
+   */
   problemOf?(info: string, server: number): string | undefined;
   /** Set for a quorum, whose engine is a module of its own. */
   readonly engine?: EngineModule;
@@ -104,7 +107,7 @@ export class Driver {
     }
     if (!this.isQuorum) this.labels = makeLabels(this.#first.link);
     this.#dedicated = new DedicatedConnections(this.#first.link, config.responseTimeout, (op, result) => this.#settleDedicated(op, result));
-    if (this.#first.link.isCluster === true) this.#engine.setCluster();
+    this.#servers.forEach(({ link }, at) => link.isCluster === true && this.#engine.setCluster(at));
     this.#time = this.#first.link.time;
     this.#ignoreTime = this.#time === undefined ? ignore : this.#follow(this.#time);
   }

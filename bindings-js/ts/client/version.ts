@@ -72,8 +72,7 @@ export class VersionCheck {
       timer = setTimeout(resolve, this.#timeout, TIMED_OUT);
       setTimerRef(timer, keepAlive ? 'ref' : 'unref');
     });
-    const reply = this.#link.call(['INFO', 'server']).catch((): CallResult => TIMED_OUT);
-    const result = await Promise.race([reply, timeout]);
+    const result = await Promise.race([this.#ask().catch((): CallResult => TIMED_OUT), timeout]);
     clearTimeout(timer);
     this.#checking = undefined;
     const problem = 'reply' in result ? this.#problemOf(toText(result.reply)) : undefined;
@@ -81,6 +80,15 @@ export class VersionCheck {
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
     this.passed = 'reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind);
     return { problem, failed: 'failure' in result ? result : undefined };
+  }
+
+  /** The reply to `INFO server`. If the connection is one of a quorum and leads to a cluster, also its nodes. */
+  async #ask(): Promise<CallResult> {
+    const isMember = this.#mustReply && this.#link.isCluster === true;
+    const [info, nodes] = await Promise.all([this.#link.call(['INFO', 'server']), isMember ? this.#link.call(['CLUSTER', 'NODES']) : undefined]);
+    if (nodes === undefined || 'failure' in info) return info;
+    if ('reply' in nodes) return { reply: `${toText(info.reply)}\n${toText(nodes.reply)}` };
+    return this.#isFinal(nodes.failure.kind) ? info : nodes;
   }
 
   #isFinal(failure: Failure['kind']): boolean {

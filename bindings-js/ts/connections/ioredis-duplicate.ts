@@ -58,7 +58,10 @@ export class DuplicateClient {
   }
 
   readonly #applyRef = (): void => {
-    if (this.#alive) this.client.stream?.ref();
-    else this.client.stream?.unref();
+    const { stream } = this.client;
+    // Node would add a listener to a broken socket with each call, to do it once the socket is connected again.
+    if (stream?.destroyed === true) return;
+    if (this.#alive) stream?.ref();
+    else stream?.unref();
   };
 }

@@ -65,6 +65,7 @@ interface Command {
 interface Stream {
   /** Why the connection broke. */
   readonly errored?: Error | null;
+  readonly destroyed?: boolean;
   destroy(error?: Error): void;
   write(data: string | Uint8Array): unknown;
   ref(): void;

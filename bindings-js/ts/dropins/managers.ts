@@ -2,7 +2,7 @@
 
 import type { Cluster, Redis } from 'ioredis';
 
-import { InvalidOptionError, LockManager, UnsupportedError } from '../index.js';
+import { InvalidOptionError, LockManager } from '../index.js';
 
 /** What the originals take: a client of ioredis. */
 export type Client = Redis | Cluster;
@@ -54,10 +54,7 @@ function makeManager(clients: readonly Client[], mixedFleet: boolean): OpenManag
 
 function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: boolean; readonly prefix: string }): OpenManager {
   if (clients.length % 2 === 0) {
-    throw new InvalidOptionError('clients', `lists ${clients.length} clients: list one, or an odd number of independent servers, so that there is a majority`);
-  }
-  if (clients.some((client) => client?.isCluster === true)) {
-    throw new UnsupportedError('a cluster as one of several clients; give the cluster alone, or single servers');
+    throw new InvalidOptionError('clients', `lists ${clients.length} clients: list one, or an odd number of independent servers or clusters, so that there is a majority`);
   }
   let manager: Promise<LockManager> | undefined;
   return () => {

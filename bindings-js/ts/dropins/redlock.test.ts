@@ -245,6 +245,36 @@ test('a_cluster_alone_takes_names_of_any_slot_and_excludes_the_original', { time
   await (await new Original([theirs], { retryCount: 0 }).acquire(['{a}1', '{a}2'], 1_000)).release();
 });
 
+test('several_clusters_are_a_quorum_that_excludes_the_original', { timeout: 60_000 }, async (t) => {
+  const nodes = [await startCluster(t), await startCluster(t), await startCluster(t)] as const;
+  const clients = (): Client[] => nodes.map(([{ port }]) => {
+    const cluster = new Cluster([{ host: '127.0.0.1', port }]);
+    cluster.on('error', () => {});
+    t.after(() => cluster.disconnect());
+    return cluster as unknown as Client;
+  });
+  const eager = { retryCount: 3, retryDelay: 5, retryJitter: 1 };
+  for (const [one, other] of PAIRS) {
+    const [holder, waiter] = [new LIBRARIES[one](clients(), eager), new LIBRARIES[other](clients(), eager)];
+    // In the same slot, because the original's script has both names.
+    const tag = unique();
+    const names = [`{${tag}}:1`, `{${tag}}:2`];
+    const lock = await holder.acquire(names, 10_000);
+    const votes = await votesOf(await caught(waiter.acquire(names.slice(1), 10_000)));
+    assert.ok(votes.every(({ membershipSize, quorumSize, votesAgainst }) => membershipSize === 3 && quorumSize === 2 && votesAgainst.size >= 2));
+    const longer = await lock.extend(20_000);
+    await longer.release();
+    await (await waiter.acquire(names, 10_000)).release();
+  }
+  // One cluster is down. The drop-in takes names of any slot.
+  await Promise.all(nodes[0].map(({ server }) => server.kill()));
+  const locks = new Redlock(clients(), eager);
+  const lock = await locks.acquire(['a', 'b', 'c'], 10_000);
+  await votesOf(await caught(new Redlock(clients(), eager).acquire(['b'], 10_000)));
+  await lock.release();
+  assert.equal(await locks.using(['b'], 2_000, async () => 'done'), 'done');
+});
+
 test('several_clients_are_a_quorum_that_excludes_the_original', { timeout: 60_000 }, async (t) => {
   const five = await FiveServers.start((close) => t.after(close));
   const clients = (): Client[] => five.clients().slice(0, 3).map(clientOf);
@@ -304,11 +334,9 @@ test('a_minority_that_is_down_is_done_without_and_a_majority_is_told_by_server',
 
 test('what_the_engine_can_not_do_is_refused_by_name_at_the_start', async () => {
   const client = clientOf(fleet.client());
-  const cluster = { isCluster: true, options: {} } as unknown as Client;
   const refused: [() => unknown, string, string?][] = [
     [() => new Redlock([]), 'invalid-option', 'clients'],
     [() => new Redlock([client, clientOf(fleet.client())]), 'invalid-option', 'clients'],
-    [() => new Redlock([client, cluster, clientOf(fleet.client())]), 'unsupported'],
     [() => new Redlock([{} as Client]), 'invalid-option', 'connection'],
     [() => new Redlock([7 as never]), 'invalid-option', 'connection'],
     [() => new Redlock([client], {}, { acquireScript: 'return 1' }), 'unsupported'],

@@ -118,11 +118,11 @@ export class Lock {
 export type RedlockAbortSignal = AbortSignal & { error?: Error };
 
 /**
- * Locks over one ioredis client, or over an odd number of clients of independent servers. It emits `error` for each vote
- * against an operation; nobody needs to listen.
+ * Locks over one ioredis client, or over an odd number of clients of independent servers or clusters. It emits `error` for
+ * each vote against an operation; nobody needs to listen.
  *
  * @throws `invalid-option`, with the field, for clients, settings and durations that can't be used; `unsupported` for custom
- * scripts, and for a cluster as one of several clients.
+ * scripts.
  */
 export class Redlock extends EventEmitter {
   readonly clients: Set<Client>;

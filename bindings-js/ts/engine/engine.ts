@@ -215,9 +215,12 @@ export class Engine {
     this.#inputWithText(InputKind.unsubscribed, channel + this.#writeFailure(cause));
   }
 
-  /** Tells the engine that names are on different servers, so that a silent server delays only the names in slots near its own. */
-  setCluster(): void {
-    this.#wasm.setCluster();
+  /**
+   * Tells the engine that the connection with this index is to a cluster: names are on different servers, and a silent server
+   * delays only the names in slots near its own.
+   */
+  setCluster(node: number): void {
+    this.#wasm.setCluster(node);
   }
 
   /** Uses other clocks than the host's, before the first input. */

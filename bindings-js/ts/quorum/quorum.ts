@@ -1,4 +1,7 @@
-/** Opens a quorum of independent servers. Checks that no server appears twice and that a majority is reachable. */
+/**
+ * Opens a quorum. A member is a server, a group of servers behind Sentinel, or a cluster. Checks that no server appears twice
+ * and that a majority is reachable.
+ */
 
 import { Client, describeFailure, isNotReady, type VersionCheckResult, versionProblem } from '../client/index.js';
 import { type Failed, type Link, messageOf, recognise, serverMessage } from '../connections/index.js';
@@ -12,14 +15,14 @@ import { formatValue, isArray } from '../support/format.js';
 export async function openQuorum(connections: unknown, config: Config, module?: WebAssembly.Module): Promise<Client> {
   const links = linksOf(connections);
   const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
-  const identities = new ServerIdentities(names);
+  const identities = new Identities(names, links.map(({ isCluster }) => isCluster === true));
   let client: Client | undefined;
   try {
     const engine = await quorumEngine(names, module);
     client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine }, () => '');
     const began = performance.now();
     const checks = await client.checkServers();
-    if (identities.duplicate !== undefined) throw refused(identities.duplicate);
+    if (identities.refusal !== undefined) throw refused(identities.refusal);
     checkMajority(names, checks, Math.trunc(performance.now() - began));
     return client;
   } catch (error) {
@@ -60,37 +63,55 @@ function listOf(given: unknown): readonly unknown[] {
 
 function linkTo(connection: unknown, at: number): Link {
   try {
-    const link = recognise(connection);
-    if (link.isCluster !== true) return link;
-    void link.close();
+    return recognise(connection);
   } catch (cause) {
     if (!isLeaseholdError(cause, 'invalid-option')) throw cause;
     throw refused(`lists an unusable connection at position ${at + 1}: it ${cause.message.replace('`connection` ', '')}`, cause);
   }
-  throw refused(`lists a cluster at position ${at + 1}: list connections to single servers`);
 }
 
-/** Finds connections that lead to the same server. That server would have several votes. */
-class ServerIdentities {
+/** Finds connections that lead to the same server or cluster. It would have several votes. */
+class Identities {
   readonly #names: readonly string[];
+  readonly #isCluster: readonly boolean[];
   readonly #known = new Map<string, number>();
-  /** The problem, if two connections lead to the same server. */
-  duplicate: string | undefined;
+  /** What no later attempt can mend. */
+  refusal: string | undefined;
 
-  constructor(names: readonly string[]) {
+  constructor(names: readonly string[], isCluster: readonly boolean[]) {
     this.#names = names;
+    this.#isCluster = isCluster;
   }
 
   problemOf(info: string, at: number): string | undefined {
     const problem = versionProblem(info);
+    if (problem !== undefined) return problem;
+    // `INFO` of a cluster comes from any of its servers.
+    if (this.#isCluster[at] === true) {
+      return this.#admit(nodesIn(info), at, (one, other) => `lists one cluster twice: ${one} and ${other} are the same; list each cluster once`);
+    }
+    if (/^\w+_mode:cluster/m.test(info)) return this.#refuse(`lists ${this.#names[at]}, a server of a cluster: pass a client of the whole cluster`);
     const id = /^run_id:(\S+)/m.exec(info)?.[1];
-    if (problem !== undefined || id === undefined) return problem;
-    const other = this.#known.get(id) ?? at;
-    this.#known.set(id, other);
-    if (other === at) return undefined;
-    this.duplicate = `lists one server twice: ${this.#names[other]} and ${this.#names[at]} are the same server; list each server once`;
-    return `\`servers\` ${this.duplicate}`;
+    return id === undefined ? undefined : this.#admit([id], at, (one, other) => `lists one server twice: ${one} and ${other} are the same server; list each server once`);
   }
+
+  /** Remembers the ids of a member, unless another member has one of them. */
+  #admit(ids: readonly string[], at: number, problem: (one: string, other: string) => string): string | undefined {
+    const other = ids.map((id) => this.#known.get(id) ?? at).find((one) => one !== at);
+    if (other !== undefined) return this.#refuse(problem(this.#names[Math.min(other, at)] ?? '', this.#names[Math.max(other, at)] ?? ''));
+    for (const id of ids) this.#known.set(id, at);
+    return undefined;
+  }
+
+  #refuse(problem: string): string {
+    this.refusal = problem;
+    return `\`servers\` ${problem}`;
+  }
+}
+
+/** The ids of a cluster's nodes, if the reply contains its `CLUSTER NODES`. */
+function nodesIn(reply: string): string[] {
+  return [...reply.matchAll(/^([0-9a-f]{40}) \S+@\d+/gm)].map(([, id = '']) => id);
 }
 
 function checkMajority(names: readonly string[], checks: readonly VersionCheckResult[], waited: number): void {

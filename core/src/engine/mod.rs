@@ -9,7 +9,7 @@ use self::replication::Replication;
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::{Input, LeaseInfo, Output, Reason};
-use crate::ids::{ClientId, CommandId, LeaseId};
+use crate::ids::{ClientId, CommandId, LeaseId, NodeId};
 use crate::options::{Config, Mode};
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
@@ -57,14 +57,14 @@ impl Engine {
         Ok(Self { locks: Locks::Quorum(Box::new(Quorum::new(client, config, servers)?)), replication })
     }
 
-    /// Tells the engine that names can be on different servers of a cluster. A silent server then delays only names
-    /// whose slots are near its own.
-    pub fn set_cluster(&mut self) {
+    /// Tells the engine that `node` is a cluster: names can be on different servers of it. A silent server then delays
+    /// only names whose slots are near its own. Call it before the first input. Without a quorum, the only node is 0.
+    #[cfg_attr(not(feature = "quorum"), allow(unused_variables))]
+    pub fn set_cluster(&mut self, node: NodeId) {
         match &mut self.locks {
             Locks::One(client) => client.cx.set_cluster(),
-            // A quorum's servers are not clusters.
             #[cfg(feature = "quorum")]
-            Locks::Quorum(_) => {}
+            Locks::Quorum(quorum) => quorum.set_cluster(node),
         }
     }
 

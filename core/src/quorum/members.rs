@@ -69,6 +69,14 @@ impl Members {
         Ok(Self { list, tasks: IdMap::default(), last: 0 })
     }
 
+    /// This member is a cluster. Its counters are not those that the cluster has for clients without a quorum.
+    pub(crate) fn set_cluster(&mut self, at: u16) {
+        if let Some(Member { client, .. }) = self.get(at) {
+            client.cx.set_cluster();
+            client.cx.counter = FenceCounter::Slots("leasehold:fence:quorum:");
+        }
+    }
+
     pub(super) fn majority(&self) -> usize {
         (self.list.len() / 2).saturating_add(1)
     }

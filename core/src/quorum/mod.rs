@@ -68,6 +68,11 @@ impl Quorum {
         Ok(Self { cx: Context::new(client, config), members, locks: Vec::new(), by_name, told: Vec::new() })
     }
 
+    /// Tells that one of the members is a cluster.
+    pub(crate) fn set_cluster(&mut self, NodeId(at): NodeId) {
+        self.members.set_cluster(at);
+    }
+
     pub(crate) fn handle(&mut self, now: Instant, input: Input<'_>) {
         self.cx.now = self.cx.now.max(now);
         // Leases that have expired, on any server, are reported before anything else.

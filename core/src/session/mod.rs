@@ -133,7 +133,7 @@ impl Context {
     /// Names can be on different servers of a cluster.
     pub(crate) fn set_cluster(&mut self) {
         self.flows.by_slot();
-        self.counter = FenceCounter::Slots;
+        self.counter = FenceCounter::Slots("leasehold:fence:");
     }
 
     pub(crate) fn new_token(&mut self) -> Token {

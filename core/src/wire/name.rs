@@ -77,17 +77,17 @@ impl Name {
 pub(crate) enum FenceCounter {
     /// One key for all names of the server.
     Server(Arc<str>),
-    /// In a cluster, one key for each slot.
-    Slots,
+    /// In a cluster, one key for each slot. It begins with this text.
+    Slots(&'static str),
 }
 
 impl FenceCounter {
     fn of(&self, key: &str) -> Arc<str> {
         match self {
             Self::Server(fence) => fence.clone(),
-            Self::Slots => {
+            Self::Slots(beginning) => {
                 let tag = slot_tag(hash_slot(key.as_bytes()));
-                ["leasehold:fence:{", core::str::from_utf8(&tag).unwrap_or_default(), "}"].concat().into()
+                [beginning, "{", core::str::from_utf8(&tag).unwrap_or_default(), "}"].concat().into()
             }
         }
     }
@@ -175,7 +175,9 @@ mod tests {
 
     #[test]
     fn a_plain_name_becomes_the_hash_tag_of_its_side_keys() {
-        let side = |key: &str| String::from(Name::new(key.into(), Family::Lock, &FenceCounter::Slots).side());
+        let side = |key: &str| {
+            String::from(Name::new(key.into(), Family::Lock, &FenceCounter::Slots("leasehold:fence:")).side())
+        };
         assert_eq!(side("a"), "leasehold:{a}:");
         assert_eq!(side("{a}"), "leasehold::{a}:");
         assert_eq!(side("x{a}y"), "leasehold::x{a}y:");
@@ -186,7 +188,7 @@ mod tests {
         for slot in 0..1 << 14 {
             assert_eq!(hash_slot(&slot_tag(slot)), slot);
         }
-        let name = Name::new("x{a}y".into(), Family::Lock, &FenceCounter::Slots);
+        let name = Name::new("x{a}y".into(), Family::Lock, &FenceCounter::Slots("leasehold:fence:"));
         assert_eq!(hash_slot(name.fence.as_bytes()), hash_slot(b"a"), "{}", name.fence);
         assert!(name.fence.starts_with("leasehold:fence:{"), "{}", name.fence);
     }

@@ -366,7 +366,7 @@ fn the_fences_of_a_block_end_where_the_server_ends_them() {
 #[test]
 fn in_a_cluster_only_names_of_one_slot_travel_together() {
     let mut client = batching();
-    client.engine.set_cluster();
+    client.engine.set_cluster(NodeId(0));
     for name in ["a", "{tenant}1", "b", "{tenant}2", "c", "{tenant}3"] {
         client.acquire(name, fixed());
     }

@@ -268,7 +268,7 @@ fn a_try_has_its_time_again_once_the_server_asks_for_the_script() {
 #[test]
 fn tries_at_a_silent_server_of_a_cluster_end_although_another_server_answers() {
     let mut client = Client::new(Config::default());
-    client.engine.set_cluster();
+    client.engine.set_cluster(NodeId(0));
     let ops: Vec<OpId> = (0..400).map(|place| client.acquire(&format!("{{silent}}{place}"), tries())).collect();
     for round in 0..82 {
         client.acquire(&format!("live{round}"), fixed());
@@ -326,7 +326,7 @@ fn a_slow_release_is_sent_again_less_and_less_often() {
 #[test]
 fn a_silent_server_of_a_cluster_holds_up_the_names_near_its_own_and_no_others() {
     let mut client = Client::new(Config::default());
-    client.engine.set_cluster();
+    client.engine.set_cluster(NodeId(0));
     // One slot, whose server says nothing.
     for place in 0..500 {
         client.acquire(&format!("{{silent}}{place}"), fixed());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, Wait, check_label};
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, NodeId, Wait, check_label};
 use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo, PushInfo};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -11,12 +11,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::host::default_label;
 use super::lock::set_wait;
 use super::manager::LockManager;
+use super::quorum_member::{Place, QuorumMember};
 use crate::client::Client;
 use crate::errors::Error;
 use crate::metrics;
 use crate::net::{
-    Endpoint, Link, Login, Origin, PushConnection, QUORUM_FIELD, Requirements, Server, SharedConnection, check_server,
-    connect_quorum, no_address, parse_addresses,
+    Endpoint, Link, Login, Member, Origin, PushConnection, QUORUM_FIELD, Requirements, Server, SharedConnection,
+    check_server, connect_quorum, no_address, parse_addresses,
 };
 
 /// What [`Builder::from_connection`] gets.
@@ -131,7 +132,8 @@ impl Builder {
     /// refused with `unsupported`. With another policy, a server whose memory is full may delete locks, even held ones.
     ///
     /// Default: false. The check needs the right to run `CONFIG GET`, and each refused attempt adds an entry to the
-    /// server's ACL log. In a cluster, all primaries are checked. In a quorum, every server is.
+    /// server's ACL log. In a cluster, all primaries are checked. In a quorum, every server is, and those of
+    /// a cluster when the manager first connects to them.
     pub fn check_eviction(mut self, check: bool) -> Self {
         self.check_eviction = check;
         self
@@ -209,12 +211,9 @@ impl Builder {
         const FIELD: &str = "cluster";
         self.needs_scripts("a cluster")?;
         let (mut engine, mut labels) = self.engine()?;
-        engine.set_cluster();
+        engine.set_cluster(NodeId::default());
         labels.set_cluster();
-        let mut seeds = Vec::new();
-        for info in parse_addresses(FIELD, nodes)? {
-            seeds.push(self.server(FIELD, self.login.apply(info)?)?);
-        }
+        let seeds = self.servers(FIELD, &self.login, parse_addresses(FIELD, nodes)?)?;
         self.connect_to((engine, labels), Endpoint::cluster(seeds)).await
     }
 
@@ -234,14 +233,7 @@ impl Builder {
         if service.is_empty() {
             return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
         }
-        let addresses = parse_addresses(FIELD, sentinels)?;
-        let mut sentinels = Vec::new();
-        for info in &addresses {
-            sentinels.push(self.server(FIELD, info.clone())?);
-        }
-        let Some(info) = addresses.into_iter().next() else { return Err(no_address(FIELD)) };
-        // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
-        let template = self.server(FIELD, self.login.apply(info.set_redis_settings(Default::default()))?)?;
+        let (sentinels, template) = self.sentinels(FIELD, &self.login, parse_addresses(FIELD, sentinels)?)?;
         let endpoint = Endpoint::sentinel(service, sentinels, template, self.config.response_timeout);
         self.connect_to((engine, labels), endpoint).await
     }
@@ -287,27 +279,49 @@ impl Builder {
         self.start((engine, labels), connection, origin, Instant::now()).await
     }
 
-    /// Connects to several independent servers: see [`LockManager::quorum`].
+    /// Connects to several independent servers, clusters or Sentinel groups: see [`LockManager::quorum`].
     ///
     /// # Cancel safety
     /// As [`LockManager::quorum`].
     ///
     /// # Errors
     /// As [`LockManager::quorum`], and `invalid-option` for an option that is out of its bounds.
-    pub async fn quorum<I>(self, servers: I) -> Result<LockManager, Error>
+    pub async fn quorum<I>(self, members: I) -> Result<LockManager, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<QuorumMember>>,
     {
         let mut given = Vec::new();
-        for info in parse_addresses(QUORUM_FIELD, servers)? {
-            given.push(self.server(QUORUM_FIELD, self.login.apply(info)?)?);
+        for member in members {
+            given.push(self.member(member.into())?);
         }
-        let addresses: Vec<String> = given.iter().map(Server::address).collect();
-        let names: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        let (engine, _) = self.engine_of(|id, config| Engine::quorum(id, config, &names))?;
-        let requirements = Requirements { primary: true, no_eviction: self.check_eviction };
-        let (link, first) = connect_quorum(given, requirements, self.config.node_timeout).await?;
+        if given.is_empty() {
+            return Err(no_address(QUORUM_FIELD));
+        }
+        let names: Vec<String> = given.iter().map(Member::name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (mut engine, _) = self.engine_of(|id, config| Engine::quorum(id, config, &names))?;
+        for (at, _) in (0..).zip(&given).filter(|(_, member)| member.is_cluster()) {
+            engine.set_cluster(NodeId(at));
+        }
+        let Config { response_timeout, node_timeout, .. } = self.config;
+        let (link, first) = connect_quorum(given, self.check_eviction, response_timeout, node_timeout).await?;
         Ok(self.run(engine, None, link, None, Origin::Servers(first)))
+    }
+
+    /// The servers of one member of a quorum.
+    fn member(&self, QuorumMember { place, login }: QuorumMember) -> Result<Member, Error> {
+        let login = login.or(&self.login);
+        match place? {
+            Place::Server(info) => self.server(QUORUM_FIELD, login.apply(info)?).map(Member::Server),
+            Place::Cluster(infos) => {
+                self.needs_scripts("a cluster")?;
+                self.servers(QUORUM_FIELD, &login, infos).map(Member::Cluster)
+            }
+            Place::Sentinel { service, sentinels } => {
+                let (sentinels, template) = self.sentinels(QUORUM_FIELD, &login, sentinels)?;
+                Ok(Member::Sentinel { service, sentinels, template })
+            }
+        }
     }
 
     /// Uses a server in memory: see [`testing`](crate::testing).
@@ -363,6 +377,22 @@ impl Builder {
             return Err(Error::InvalidOption { field: "without_scripts", problem });
         }
         Ok(())
+    }
+
+    fn servers(&self, field: &'static str, login: &Login, infos: Vec<ConnectionInfo>) -> Result<Vec<Server>, Error> {
+        infos.into_iter().map(|info| self.server(field, login.apply(info)?)).collect()
+    }
+
+    /// The sentinels, and how to connect to the primary that they name.
+    fn sentinels(
+        &self,
+        field: &'static str,
+        login: &Login,
+        infos: Vec<ConnectionInfo>,
+    ) -> Result<(Vec<Server>, Server), Error> {
+        // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
+        let info = infos.first().cloned().ok_or_else(|| no_address(field))?.set_redis_settings(Default::default());
+        Ok((self.servers(field, &Login::default(), infos)?, self.server(field, login.apply(info)?)?))
     }
 
     async fn connect_to(self, engine: (Engine, Labels), endpoint: Endpoint) -> Result<LockManager, Error> {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::builder::Builder;
 use super::lock::{Lock, ReadWrite, Semaphore};
 use super::owner::Owner;
+use super::quorum_member::QuorumMember;
 use crate::client::{Client, Operation, unexpected_outcome};
 use crate::errors::Error;
 
@@ -144,6 +145,8 @@ impl LockManager {
     ///
     /// List the servers in the same order everywhere, because the queue is on the first one.
     ///
+    /// Instead of a server, a member can be a cluster or a group behind Sentinel: see [`QuorumMember`].
+    ///
     /// Connecting takes at most one response timeout (2 s).
     ///
     /// # Cancel safety
@@ -153,11 +156,11 @@ impl LockManager {
     /// `invalid-option` for fewer than three servers, an even number, or a server that appears twice, even under two
     /// addresses. `unreachable` if there is no majority, with each server's answer in `votes`. `auth`, and
     /// `unsupported` for a replica or a server that is too old.
-    pub async fn quorum<I>(servers: I) -> Result<Self, Error>
+    pub async fn quorum<I>(members: I) -> Result<Self, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<QuorumMember>>,
     {
-        Self::builder().quorum(servers).await
+        Self::builder().quorum(members).await
     }
 
     /// Uses a connection that you provide, and never closes it.

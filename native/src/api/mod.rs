@@ -10,6 +10,7 @@ mod lease;
 mod lock;
 mod manager;
 mod owner;
+mod quorum_member;
 mod spans;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -19,6 +20,7 @@ pub use lease::{Fence, Lease};
 pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::{Closed, LockManager};
 pub use owner::Owner;
+pub use quorum_member::QuorumMember;
 
 #[cfg(all(test, feature = "blocking"))]
 mod tests {

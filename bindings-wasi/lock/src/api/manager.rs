@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, Outcome, Wait, check_label,
+    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, NodeId, Outcome, Wait, check_label,
 };
 
 use super::convert::{self, Names};
@@ -35,7 +35,7 @@ impl GuestLockManager for LockManager {
             Ok(servers) => {
                 let ((mut engine, id), permit) = new_engine(1, |id| Engine::new(id, config))?;
                 if matches!(servers, Servers::Cluster(_)) {
-                    engine.set_cluster();
+                    engine.set_cluster(NodeId(0));
                 }
                 let servers = vec![net::connect(servers, response_timeout).await?];
                 (engine, Some(Labels::new(id, &label)), permit, servers, response_timeout)

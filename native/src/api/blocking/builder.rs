@@ -8,6 +8,7 @@ use redis::IntoConnectionInfo;
 use super::background::Background;
 use super::manager::LockManager;
 use super::same_options;
+use crate::api::QuorumMember;
 use crate::errors::Error;
 
 /// The options of a blocking [`LockManager`]. They are those of the async [`Builder`](crate::Builder).
@@ -91,15 +92,15 @@ impl Builder {
         Background::start(self.inner.sentinel(service, sentinels)).map(LockManager::new)
     }
 
-    /// Connects to several independent servers: see [`LockManager::quorum`](crate::LockManager::quorum).
+    /// Connects to several independent members: see [`LockManager::quorum`](crate::LockManager::quorum).
     ///
     /// # Errors
     /// As the async method, and `unsupported` inside a tokio task.
-    pub fn quorum<I>(self, servers: I) -> Result<LockManager, Error>
+    pub fn quorum<I>(self, members: I) -> Result<LockManager, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<QuorumMember>>,
     {
-        Background::start(self.inner.quorum(servers)).map(LockManager::new)
+        Background::start(self.inner.quorum(members)).map(LockManager::new)
     }
 
     /// Uses a server in memory: see [`testing`](crate::testing). Time is real, because the thread's clock is not paused.

@@ -9,7 +9,7 @@ use redis::IntoConnectionInfo;
 use super::background::Background;
 use super::builder::Builder;
 use super::lock::{Lock, ReadWrite, Semaphore};
-use crate::api::{Closed, Owner};
+use crate::api::{Closed, Owner, QuorumMember};
 use crate::errors::Error;
 
 /// A client of one server, one cluster or one quorum, with a background thread. Cloning it is cheap and starts no thread.
@@ -67,15 +67,15 @@ impl LockManager {
         Self::builder().sentinel(service, sentinels)
     }
 
-    /// A manager for locks over several independent servers: see [`LockManager::quorum`](crate::LockManager::quorum).
+    /// A manager for locks over several independent servers, clusters or Sentinel groups: see [`LockManager::quorum`](crate::LockManager::quorum).
     ///
     /// # Errors
     /// As the async method, and `unsupported` inside a tokio task.
-    pub fn quorum<I>(servers: I) -> Result<Self, Error>
+    pub fn quorum<I>(members: I) -> Result<Self, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<QuorumMember>>,
     {
-        Self::builder().quorum(servers)
+        Self::builder().quorum(members)
     }
 
     /// A manager with a server in memory of its own, for tests without Redis.

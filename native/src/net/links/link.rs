@@ -1,4 +1,4 @@
-//! Sends the engine's commands: to a single server, to a cluster, or to the servers of a quorum.
+//! Sends the engine's commands: to a single server, to a cluster, or to the members of a quorum.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::net::topology::Endpoint;
 pub(crate) enum Link {
     Server(Box<ServerLink>),
     Cluster(Box<ClusterLink>),
-    /// One link to each server of the quorum.
-    Quorum(Vec<ServerLink>),
+    /// One link to each member of the quorum: a server or a cluster.
+    Quorum(Vec<Self>),
 }
 
 impl Link {
@@ -27,6 +27,14 @@ impl Link {
         }
     }
 
+    /// A link that connects when the first command is sent.
+    pub(super) fn unconnected(endpoint: Endpoint, response_timeout: Duration) -> Self {
+        match endpoint {
+            Endpoint::Cluster(cluster) => Self::Cluster(Box::new(ClusterLink::new(cluster, response_timeout))),
+            endpoint => Self::Server(Box::new(ServerLink::unconnected(endpoint, response_timeout))),
+        }
+    }
+
     /// Sends a command, or queues it while connecting. [`poll_completions`](Self::poll_completions) returns its result.
     pub(crate) fn send(&mut self, node: NodeId, id: CommandId, command: Command) {
         match self {
@@ -34,7 +42,7 @@ impl Link {
             Self::Cluster(link) => link.send(id, command),
             Self::Quorum(links) => {
                 if let Some(link) = links.get_mut(usize::from(node.0)) {
-                    link.send(id, codec::encode(&command), SendMode::Plain);
+                    link.send(NodeId(0), id, command);
                 }
             }
         }

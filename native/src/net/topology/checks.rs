@@ -1,17 +1,17 @@
 //! Checks whether a server is usable: new enough, a primary and, if required, one that evicts nothing.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use leasehold_core::Roster;
 use redis::aio::MultiplexedConnection;
-use redis::{RedisResult, Value};
+use redis::{ErrorKind, RedisResult, Value};
 
 use crate::errors::{Error, shortened};
 use crate::net::connection::{SharedConnection, with_timeout};
 
-/// The option with the servers' addresses.
+/// The option with the members' addresses.
 pub(crate) const QUORUM_FIELD: &str = "servers";
 
 /// What a server must be like.
@@ -100,45 +100,110 @@ fn unsupported_server(error: leasehold_core::Error) -> Error {
     }
 }
 
-/// The checks for one server of a quorum: it meets the requirements, and it is not also another member under a second
-/// address. A server that is down at the start is checked when it comes back.
+/// The checks for one member of a quorum: it meets the requirements, and it is not also another member under a second
+/// address. A member that is down at the start is checked when it comes back.
 #[derive(Clone)]
-pub(in crate::net) struct QuorumMember {
+pub(in crate::net) struct MemberCheck {
     index: usize,
-    addresses: Arc<[String]>,
-    roster: Arc<Mutex<Roster>>,
+    names: Arc<[String]>,
+    admissions: Arc<Mutex<Admissions>>,
     requirements: Requirements,
+    is_cluster: bool,
 }
 
-impl QuorumMember {
-    /// One for each server.
-    pub(in crate::net) fn all(addresses: &[String], requirements: Requirements) -> impl Iterator<Item = Self> {
-        let (addresses, roster): (Arc<[String]>, _) = (addresses.into(), Arc::default());
-        (0..addresses.len()).map(move |index| Self {
+#[derive(Default)]
+struct Admissions {
+    roster: Roster,
+    /// Why the first member was refused.
+    refusal: Option<Error>,
+}
+
+impl MemberCheck {
+    /// One for each member, for a member that is a single server.
+    pub(in crate::net) fn all(names: &[String], no_eviction: bool) -> Vec<Self> {
+        let (names, admissions): (Arc<[String]>, _) = (names.into(), Arc::default());
+        let requirements = Requirements { primary: true, no_eviction };
+        let check = |index| Self {
             index,
-            addresses: Arc::clone(&addresses),
-            roster: Arc::clone(&roster),
+            names: Arc::clone(&names),
+            admissions: Arc::clone(&admissions),
             requirements,
-        })
+            is_cluster: false,
+        };
+        (0..names.len()).map(check).collect()
     }
 
-    /// Asks the server about itself and checks the answer.
-    pub(in crate::net) async fn check(&self, connection: &MultiplexedConnection) -> RedisResult<Result<(), Error>> {
+    /// The checks for the primary that Sentinel names. Whether it is a primary is checked elsewhere.
+    pub(super) fn behind_sentinel(mut self) -> Self {
+        self.requirements.primary = false;
+        self
+    }
+
+    /// The checks for each server of a cluster. All of them are one member.
+    pub(super) fn of_cluster(mut self) -> Self {
+        self.requirements.primary = false;
+        self.is_cluster = true;
+        self
+    }
+
+    /// Why a member was refused since the last call. It can't be mended by trying again.
+    pub(in crate::net) fn take_refusal(&self) -> Option<Error> {
+        self.admissions().refusal.take()
+    }
+
+    /// Asks the server about itself and checks the answer. A server that fails the checks counts as one that is down.
+    pub(super) async fn check(&self, connection: &MultiplexedConnection) -> RedisResult<()> {
         let connection: SharedConnection = Arc::new(connection.clone());
         let (info, policy) = query_server(&connection, self.requirements).await?;
-        Ok(check_info(&info, self.requirements, policy.as_deref()).and_then(|()| self.admit(&info)))
+        let checked = check_info(&info, self.requirements, policy.as_deref());
+        self.record(checked.and_then(|()| self.admit(&info)))
+    }
+
+    /// Checks that no other member has one of these nodes, if the member is a cluster.
+    pub(super) fn check_nodes(&self, ids: &[String]) -> RedisResult<()> {
+        let admitted = self.admissions().roster.admit_cluster(self.index, ids);
+        self.record(admitted.map_err(|other| {
+            let (other, this) = self.names(other);
+            let problem = format!("lists one cluster twice: {other} and {this} are the same; list each cluster once");
+            Error::invalid(QUORUM_FIELD, &problem)
+        }))
     }
 
     fn admit(&self, info: &str) -> Result<(), Error> {
-        let admitted = self.roster.lock().unwrap_or_else(PoisonError::into_inner).admit(self.index, info);
+        if self.is_cluster {
+            return Ok(());
+        }
+        if info.lines().any(|line| line.trim().ends_with("_mode:cluster")) {
+            let (this, _) = self.names(self.index);
+            let problem = format!("lists {this}, a server of a cluster: give the cluster, as `QuorumMember::cluster`");
+            return Err(Error::invalid(QUORUM_FIELD, &problem));
+        }
+        let admitted = self.admissions().roster.admit(self.index, info);
         admitted.map_err(|other| {
-            let address = |index: usize| self.addresses.get(index).map(String::as_str).unwrap_or_default();
-            let (other, this) = (address(other), address(self.index));
-            Error::invalid(
-                QUORUM_FIELD,
-                &format!("lists one server twice: {other} and {this} are the same server; list each server once"),
-            )
+            let (other, this) = self.names(other);
+            let problem =
+                format!("lists one server twice: {other} and {this} are the same server; list each server once");
+            Error::invalid(QUORUM_FIELD, &problem)
         })
+    }
+
+    /// Remembers why the member was refused.
+    fn record(&self, checked: Result<(), Error>) -> RedisResult<()> {
+        checked.map_err(|refusal| {
+            let error = (ErrorKind::Io, "it can't be one of the quorum", refusal.to_string());
+            self.admissions().refusal.get_or_insert(refusal);
+            error.into()
+        })
+    }
+
+    /// The names of another member and of this one.
+    fn names(&self, other: usize) -> (&str, &str) {
+        let name = |index: usize| self.names.get(index).map(String::as_str).unwrap_or_default();
+        (name(other), name(self.index))
+    }
+
+    fn admissions(&self) -> MutexGuard<'_, Admissions> {
+        self.admissions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,7 +12,7 @@ use redis::{ConnectionAddr, ErrorKind, RedisResult};
 use super::checks::{self, Requirements};
 use super::first_ok::first_ok;
 use super::server::Server;
-use super::slots::{Address, Redirect, SlotMap};
+use super::slots::{Address, Redirect, SlotMap, node_ids};
 use crate::errors::Error;
 use crate::net::connection::{SharedConnection, with_timeout};
 
@@ -42,6 +42,9 @@ impl Cluster {
         let ask = async |server: Server| {
             let answered_by = address_of(&server)?;
             let answer = server.query(&query).await?;
+            if let Some(check) = &server.check {
+                check.check_nodes(&node_ids(&answer))?;
+            }
             let slots = SlotMap::parse(&answer, &answered_by).filter(|slots| !slots.primaries().is_empty());
             slots.ok_or_else(|| (ErrorKind::Client, "the cluster has no slots yet", answered_by.to_string()).into())
         };

@@ -1,10 +1,9 @@
 //! Opens connections to a server.
 
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult};
+use redis::{AsyncConnectionConfig, RedisResult};
 
 use super::server::Server;
-use crate::errors::Error;
 use crate::net::connection::with_timeout;
 
 impl Server {
@@ -15,17 +14,14 @@ impl Server {
 
     async fn connect_checked(&self) -> RedisResult<MultiplexedConnection> {
         let connection = self.connect_unchecked().await?;
-        if let Some(member) = &self.member {
-            // A member that fails its checks counts like one that is down: it has no vote.
-            let problem =
-                |error: Error| RedisError::from((ErrorKind::Io, "it can't be one of the quorum", error.to_string()));
-            member.check(&connection).await?.map_err(problem)?;
+        if let Some(check) = &self.check {
+            check.check(&connection).await?;
         }
         Ok(connection)
     }
 
     /// A connection without any check of the server.
-    pub(in crate::net) async fn connect_unchecked(&self) -> RedisResult<MultiplexedConnection> {
+    async fn connect_unchecked(&self) -> RedisResult<MultiplexedConnection> {
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
         self.client.get_multiplexed_async_connection_with_config(&config).await

@@ -15,6 +15,15 @@ pub(crate) struct Login {
 }
 
 impl Login {
+    /// This login, and what it leaves open from another one.
+    pub(crate) fn or(self, other: &Self) -> Self {
+        Self {
+            username: self.username.or_else(|| other.username.clone()),
+            password: self.password.or_else(|| other.password.clone()),
+            database: self.database.or(other.database),
+        }
+    }
+
     pub(crate) fn apply(&self, info: ConnectionInfo) -> Result<ConnectionInfo, Error> {
         let mut settings = info.redis_settings().clone();
         if let Some(username) = &self.username {

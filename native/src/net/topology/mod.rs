@@ -2,7 +2,7 @@
 //!
 //! An [`Endpoint`] is one [`Server`], the primary behind Sentinel, or a cluster. [`check_server`] compares a server with
 //! the [`Requirements`]. [`Login`] and [`parse_addresses`] read what the user gave. The rest leaves this folder for the
-//! links only: a [`Cluster`] with its slots, and the checks of a [`QuorumMember`].
+//! links only: a [`Cluster`] with its slots, and the checks of a quorum's [`Member`].
 
 mod checks;
 mod cluster;
@@ -10,14 +10,16 @@ mod connect;
 mod endpoint;
 mod first_ok;
 mod login;
+mod member;
 mod sentinel;
 mod server;
 mod slots;
 
-pub(in crate::net) use checks::QuorumMember;
+pub(in crate::net) use checks::MemberCheck;
 pub(crate) use checks::{QUORUM_FIELD, Requirements, check_server};
 pub(in crate::net) use cluster::Cluster;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use login::{Login, no_address, parse_addresses};
+pub(crate) use member::Member;
 pub(crate) use server::Server;
 pub(in crate::net) use slots::{Address, Redirect};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
 
-use super::checks::QuorumMember;
+use super::checks::MemberCheck;
 use crate::net::connection::SharedConnection;
 #[cfg(feature = "without-scripts")]
 use crate::net::transactions::WithoutScripts;
@@ -17,7 +17,7 @@ pub(crate) struct Server {
     pub(super) client: Client,
     pub(super) response_timeout: Duration,
     /// The checks to run when connecting, if it belongs to a quorum.
-    pub(super) member: Option<QuorumMember>,
+    pub(super) check: Option<MemberCheck>,
     /// It refuses scripts, so the client runs them.
     #[cfg_attr(not(feature = "without-scripts"), expect(dead_code, reason = "it is always false then"))]
     refuses_scripts: bool,
@@ -32,7 +32,7 @@ impl Server {
         Ok(Self {
             client: Client::open(info.set_tcp_settings(tcp))?,
             response_timeout,
-            member: None,
+            check: None,
             refuses_scripts: false,
         })
     }
@@ -77,7 +77,7 @@ impl Server {
         self.client.get_connection_info()
     }
 
-    /// Another server that is reached the same way: same credentials, TLS settings and database.
+    /// Another server that is reached the same way: same credentials, TLS settings, database and checks.
     pub(super) fn with_address(&self, host: &str, port: u16) -> RedisResult<Self> {
         let info = self.connection_info().clone();
         let addr = match info.addr() {
@@ -89,12 +89,12 @@ impl Server {
             },
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        Ok(Self { client: Client::open(info.set_addr(addr))?, member: None, ..self.clone() })
+        Ok(Self { client: Client::open(info.set_addr(addr))?, ..self.clone() })
     }
 
-    /// The same server as a member of a quorum.
-    pub(in crate::net) fn with_member(self, member: QuorumMember) -> Self {
-        Self { member: Some(member), ..self }
+    /// The same server as one of a quorum.
+    pub(super) fn with_check(self, check: MemberCheck) -> Self {
+        Self { check: Some(check), ..self }
     }
 }
 

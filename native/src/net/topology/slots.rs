@@ -88,6 +88,19 @@ impl SlotMap {
     }
 }
 
+/// The ids of all servers in an answer to `CLUSTER SLOTS`.
+pub(super) fn node_ids(answer: &Value) -> Vec<String> {
+    let servers = list(answer).iter().flat_map(list).map(list);
+    let mut ids: Vec<_> = servers.filter_map(|server| redis::from_redis_value_ref(server.get(2)?).ok()).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+fn list(value: &Value) -> &[Value] {
+    if let Value::Array(values) = value { values } else { &[] }
+}
+
 /// Parses one server in an answer to `CLUSTER SLOTS`: host and port. The host is empty if the server doesn't know its own.
 fn address(server: &Value, answered_by: &Address) -> Option<Address> {
     let Value::Array(fields) = server else { return None };
@@ -141,6 +154,7 @@ mod tests {
         assert_eq!(slots.owner(99), Some(&asked));
         assert_eq!(slots.owner(100), Some(&Address::new("10.0.0.2", 7002)));
         assert_eq!(slots.servers().count(), 3);
+        assert_eq!(node_ids(&answer), ["id"]);
         slots.set_owner(100, &asked);
         assert_eq!((slots.owner(100), slots.primaries().len()), (Some(&asked), 2));
         assert_eq!(SlotMap::default().owner(5), None);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, Mode, Reply, Wait,
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, Mode, NodeId, Reply, Wait,
 };
 use leasehold_harness::{Clock, Micros, Rng};
 
@@ -174,7 +174,7 @@ impl Client {
         let mute = rng.chance(mix.mute_hosts);
         let mut engine = Engine::new(id, config.clone()).ok();
         if let Some(engine) = engine.as_mut().filter(|_| mix.cluster) {
-            engine.set_cluster();
+            engine.set_cluster(NodeId(0));
         }
         Self {
             life,

@@ -77,8 +77,8 @@ fn hides(text: &str, password: &str, plain: &str) {
 
 /// What stands between the user and the `@` before the host. An error may show the query, which is no place for a password.
 fn written_password(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    let (authority, query) = rest.split_once(['?', '#']).unwrap_or((rest, ""));
+    let (place, query) = url.split_once(['?', '#']).unwrap_or((url, ""));
+    let (_, authority) = place.split_once("://")?;
     let (login, _) = authority.split_once('@')?;
     let (_, password) = login.split_once(':')?;
     (!query.contains(password)).then_some(password)

@@ -1,6 +1,6 @@
 //! The keys on a server: only known keys, each with a TTL, and none lives longer than what it was written for.
 
-use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Input, Instant, OpId, Output};
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Input, Instant, NodeId, OpId, Output};
 use leasehold_model::ModelServer;
 
 use super::{Verdict, broken};
@@ -283,7 +283,7 @@ fn is_foreign(value: Option<String>) -> bool {
 fn counter_of(name: &str) -> String {
     let (config, options) = (Config { batches: false, ..Config::default() }, AcquireOptions::default());
     let mut engine = Engine::new(ClientId::from_random([1; 16]), config).expect("the default options");
-    engine.set_cluster();
+    engine.set_cluster(NodeId(0));
     engine.handle(Instant::default(), Input::Acquire { op: OpId(1), name, options: &options });
     while let Some(output) = engine.poll_output() {
         if let Output::Send { command, .. } = output {

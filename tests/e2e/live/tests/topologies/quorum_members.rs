@@ -1,0 +1,316 @@
+//! A quorum whose members are a cluster, a group behind Sentinel, and a server. The members fail over, move slots, or
+//! are down.
+
+use std::time::Duration;
+
+use leasehold::{Builder, Error, LossReason, QuorumMember, ReleaseOutcome, Wait};
+use leasehold_live::{Tested, begin, connections, is_there, keys, quick, soon, subscribed, until};
+use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow};
+
+const NAME: &str = "door";
+
+/// A node timeout that a busy machine can keep.
+fn patient() -> Builder {
+    quick().node_timeout(Duration::from_millis(500))
+}
+
+/// A primary, its replica and a sentinel.
+struct Watched {
+    primary: Server,
+    replica: Server,
+    sentinel: Sentinel,
+}
+
+impl Watched {
+    fn start() -> Result<Self, leasehold_servers::Error> {
+        Self::start_with(Server::builder)
+    }
+
+    fn start_with(builder: impl Fn() -> leasehold_servers::Builder) -> Result<Self, leasehold_servers::Error> {
+        let (primary, replica) = (builder().start()?, builder().start()?);
+        follow(&replica, &primary)?;
+        let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
+        Ok(Self { primary, replica, sentinel })
+    }
+
+    fn member(&self) -> QuorumMember {
+        QuorumMember::sentinel(PRIMARY, [self.sentinel.server().url()])
+    }
+
+    /// From now on, the replica receives nothing.
+    fn cut(&self) -> Tested {
+        self.replica.pause()?;
+        self.primary.cli(&["CLIENT", "KILL", "TYPE", "replica"])?;
+        Ok(())
+    }
+
+    /// The primary is down, and the replica takes its place without what it did not receive.
+    async fn fail_over(&mut self) -> Tested {
+        self.primary.stop();
+        self.replica.resume()?;
+        let promoted = self.replica.port();
+        until("the replica is the primary", async || self.sentinel.primary().is_ok_and(|port| port == promoted)).await;
+        Ok(())
+    }
+}
+
+/// Whether the server of the cluster that has the name's slot has a key for it.
+fn is_in(cluster: &Cluster, name: &str) -> bool {
+    cluster.owner(name).and_then(|owner| is_there(cluster.server(owner), name)).unwrap_or(false)
+}
+
+#[tokio::test]
+async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Tested {
+    let (cluster, watched, server) = (Cluster::start(Server::builder)?, Watched::start()?, Server::start()?);
+    let members = || [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
+    // No heartbeat can find a grant in time.
+    let client = async || patient().claim_window(Duration::from_secs(30)).quorum(members()).await;
+    let (one, two) = (client().await?, client().await?);
+    for name in ["a", "b", "c", "{e}:1"] {
+        let lease = one.mutex(name).acquire().await?;
+        let busy = two.mutex(name).wait(Wait::For(Duration::from_millis(200))).acquire().await;
+        assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+        let waiting = begin(two.mutex(name));
+        until("it waits", async || one.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+        let fence = lease.fence();
+        assert!(lease.verify().await?);
+        lease.extend(Duration::from_secs(8)).await?;
+        assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+        let next = soon("the lock, by a message of the cluster", waiting).await??;
+        assert!(next.fence() > fence);
+        until("all members have it", async || {
+            is_in(&cluster, name)
+                && is_there(&watched.primary, name).is_ok_and(|there| there)
+                && is_there(&server, name).is_ok_and(|there| there)
+        })
+        .await;
+        assert_eq!(next.release().await?, ReleaseOutcome::Released);
+    }
+    let counters: Vec<String> = (0..3).flat_map(|at| keys(cluster.server(at)).unwrap_or_default()).collect();
+    let is_counter = |key: &&String| key.starts_with("leasehold:fence");
+    assert_eq!(counters.iter().filter(is_counter).count(), 4, "{counters:?}");
+    assert!(counters.iter().filter(is_counter).all(|key| key.starts_with("leasehold:fence:quorum:{")), "{counters:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_close_ends_the_connections_to_all_members() -> Tested {
+    const USER: &str = "quorum";
+    let builder = || Server::builder().acl(USER, "on ~* &* +@all >secret");
+    let (cluster, watched, server) = (Cluster::start(builder)?, Watched::start_with(builder)?, builder().start()?);
+    let all: Vec<&Server> =
+        (0..6).map(|at| cluster.server(at)).chain([&watched.primary, &watched.replica, &server]).collect();
+    // The servers have connections among themselves, so only this user's count.
+    let count = || -> usize {
+        let of_user = |server: &&Server| {
+            server.cli(&["CLIENT", "LIST"]).map(|list| list.text().unwrap_or_default().matches(" user=quorum ").count())
+        };
+        all.iter().map(|server| of_user(server).unwrap_or(usize::MAX)).sum::<usize>()
+            + connections(watched.sentinel.server()).unwrap_or(usize::MAX)
+    };
+    let members = || {
+        let members = [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
+        members.map(|member| member.username(USER).password("secret"))
+    };
+    let (one, two) = (patient().quorum(members()).await?, patient().quorum(members()).await?);
+    let lease = one.mutex(NAME).acquire().await?;
+    let waiting = begin(two.mutex(NAME));
+    until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    // Each client has one to each member, one to the sentinel, and the second client one for messages.
+    until("all connections are open", async || count() >= 9).await;
+    assert_eq!(one.close().await.unreleased, 0);
+    assert_eq!(two.close().await.unreleased, 0);
+    assert!(!lease.is_held());
+    assert_eq!(waiting.await?.err().map(|error| error.code()), Some("closed"));
+    until("no connection is left", async || count() == 0).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_won_again() -> Tested {
+    let (mut watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
+    let members = |watched: &Watched| [watched.member(), servers[0].url().into(), servers[1].url().into()];
+    let one = patient().ttl(Duration::from_secs(3)).quorum(members(&watched)).await?;
+    let two = patient().quorum(members(&watched)).await?;
+    watched.cut()?;
+    let lease = one.mutex(NAME).acquire().await?;
+    until("all have it", async || {
+        is_there(&watched.primary, NAME).is_ok_and(|there| there)
+            && servers.iter().all(|server| is_there(server, NAME).is_ok_and(|there| there))
+    })
+    .await;
+    watched.fail_over().await?;
+    assert!(!is_there(&watched.replica, NAME)?, "the new primary never had it");
+    for _ in 0..5 {
+        assert!(two.mutex(NAME).try_acquire().await?.is_none(), "two of three members are enough");
+    }
+    until("the holder has it there again", async || is_there(&watched.replica, NAME).is_ok_and(|there| there)).await;
+    assert!(lease.is_held() && lease.verify().await?);
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes() -> Tested {
+    let (watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
+    let members = || [watched.member(), servers[0].url().into(), servers[1].url().into()];
+    let client = async || patient().claim_window(Duration::from_secs(30)).quorum(members()).await;
+    let (one, two) = (client().await?, client().await?);
+    let lease = one.mutex(NAME).acquire().await?;
+    // The queue is on the group.
+    let waiting = begin(two.mutex(NAME));
+    until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    watched.sentinel.fail_over()?;
+    until("both are on the new primary", async || {
+        for locks in [&one, &two] {
+            let Ok(lease) = locks.mutex("elsewhere").acquire().await else { return false };
+            let there = is_there(&watched.replica, "elsewhere").is_ok_and(|there| there);
+            let _ = lease.release().await;
+            if !there {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    assert!(watched.primary.cli(&["SET", "still", "writable"]).is_ok(), "and it was not by READONLY");
+    until("the waiter listens there", async || subscribed(&watched.replica).is_ok_and(|count| count >= 1)).await;
+    assert!(lease.is_held() && soon("an answer", lease.verify()).await?);
+    let fence = lease.fence();
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    assert!(soon("the lock", waiting).await??.fence() > fence);
+    Ok(())
+}
+
+/// What the docs say that a quorum can still lose: a lease with a bare majority, of which one member fails over.
+#[tokio::test]
+async fn a_bare_majority_that_fails_over_can_have_two_holders_and_the_fence_tells_them_apart() -> Tested {
+    let (mut watched, mut third, server) = (Watched::start()?, Server::start()?, Server::start()?);
+    let members = |watched: &Watched, third: &Server| [watched.member(), server.url().into(), third.url().into()];
+    let one = patient().ttl(Duration::from_secs(20)).quorum(members(&watched, &third)).await?;
+    let two = patient().quorum(members(&watched, &third)).await?;
+    third.stop();
+    watched.cut()?;
+    let old = one.mutex(NAME).acquire().await?;
+    // The third member would have the lock if the holder had time to ask it again.
+    watched.fail_over().await?;
+    third.restart()?;
+    let new = soon("the lock", two.mutex(NAME).acquire()).await?;
+    assert!(old.is_held() && new.is_held(), "the first holder can't know it yet");
+    assert!(new.fence() > old.fence());
+    until("the first holder is told", async || old.verify().await.is_ok_and(|held| !held)).await;
+    assert_ne!(soon("the loss", old.lost()).await, LossReason::Expired);
+    assert!(new.verify().await?);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
+async fn a_slot_that_moves_delays_nobody_while_the_other_members_agree() -> Tested {
+    let (cluster, servers) = (Cluster::start(Server::builder)?, [Server::start()?, Server::start()?]);
+    let members = || [QuorumMember::cluster(cluster.urls()), servers[0].url().into(), servers[1].url().into()];
+    let locks = patient().quorum(members()).await?;
+    locks.mutex(NAME).acquire().await?.release().await?;
+    let to = (cluster.owner(NAME)? + 1) % 3;
+    let moving = cluster.begin_move(NAME, to)?;
+    for _ in 0..5 {
+        let lease = soon("the lock", locks.mutex(NAME).acquire()).await?;
+        assert!(lease.verify().await?);
+        lease.release().await?;
+    }
+    moving.finish()?;
+    let lease = locks.mutex(NAME).acquire().await?;
+    until("the cluster has it at its new place", async || is_there(cluster.server(to), NAME).is_ok_and(|there| there))
+        .await;
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
+async fn a_cluster_that_is_needed_votes_after_its_slot_has_moved() -> Tested {
+    let (cluster, server, mut third) = (Cluster::start(Server::builder)?, Server::start()?, Server::start()?);
+    let members = || [QuorumMember::cluster(cluster.urls()), server.url().into(), third.url().into()];
+    let (one, two) = (patient().quorum(members()).await?, patient().quorum(members()).await?);
+    for locks in [&one, &two] {
+        locks.mutex(NAME).acquire().await?.release().await?;
+    }
+    third.stop();
+    // Without the cluster there is no majority. Its old server answers `ASK`, and the new one `TRYAGAIN`.
+    let to = (cluster.owner(NAME)? + 1) % 3;
+    let moving = cluster.begin_move(NAME, to)?;
+    let refused = one.mutex(NAME).wait(Wait::For(Duration::from_millis(700))).acquire().await.err().ok_or("granted")?;
+    assert!(matches!(refused, Error::Unreachable { .. }) && refused.is_retryable(), "{refused:?}");
+    let waiting = begin(one.mutex(NAME));
+    moving.finish()?;
+    let lease = soon("the lock", waiting).await??;
+    assert!(is_there(cluster.server(to), NAME)?);
+    // The second client still asks the old server, which answers `MOVED`.
+    assert!(two.mutex(NAME).try_acquire().await?.is_none());
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    assert_eq!(two.mutex(NAME).acquire().await?.release().await?, ReleaseOutcome::Released);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
+async fn members_that_are_down_at_the_start_join_when_they_are_back() -> Tested {
+    let (cluster, watched, mut server) = (Cluster::start(Server::builder)?, Watched::start()?, Server::start()?);
+    let members = |server: &Server| [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
+    let pause = |pause: bool| -> Tested {
+        for at in 0..6 {
+            if pause { cluster.server(at).pause()? } else { cluster.server(at).resume()? }
+        }
+        Ok(())
+    };
+    pause(true)?;
+    let locks = patient().quorum(members(&server)).await?;
+    let lease = locks.mutex(NAME).acquire().await?;
+    assert!(lease.verify().await?);
+    pause(false)?;
+    server.stop();
+    until("the cluster and the group are a majority", async || lease.verify().await.is_ok_and(|held| held)).await;
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+
+    // Two of three members are down.
+    pause(true)?;
+    let error = patient().quorum(members(&server)).await.err().ok_or("connected")?;
+    let text = error.to_string();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(text.contains("(cluster 127.0.0.1:") && text.contains("1 agreed"), "{text}");
+    pause(false)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_or_a_group_that_is_listed_twice_is_refused() -> Tested {
+    let (cluster, watched, server) = (Cluster::start(Server::builder)?, Watched::start()?, Server::start()?);
+    let (urls, third) = (cluster.urls(), || QuorumMember::from(server.url()));
+    let refused = async |members: [QuorumMember; 3], text: &str| {
+        let error = patient().quorum(members).await.err();
+        let message = error.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(matches!(error, Some(Error::InvalidOption { field: "servers", .. })), "{error:?}");
+        assert!(message.contains(text), "{message}");
+    };
+    let one = |at: usize| QuorumMember::cluster([urls[at].as_str()]);
+    refused([one(0), one(0), third()], "twice").await;
+    // By other servers of it, so that only the cluster can tell.
+    refused([one(1), third(), one(5)], "one cluster twice").await;
+    refused([one(0), urls[1].clone().into(), third()], "a server of a cluster").await;
+    refused([watched.member(), watched.primary.url().into(), third()], "are the same server").await;
+    refused([QuorumMember::sentinel("", [urls[0].as_str()]), one(0), third()], "without its name").await;
+    refused([QuorumMember::cluster::<[&str; 0]>([]), one(0), third()], "is empty").await;
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "a cluster takes seconds to start"]
+async fn a_cluster_that_may_evict_locks_is_refused_if_asked_for() -> Tested {
+    let cluster = Cluster::start(|| Server::builder().arg("--maxmemory-policy", "allkeys-lru"))?;
+    let servers = [Server::start()?, Server::start()?];
+    let members = || [QuorumMember::cluster(cluster.urls()), servers[0].url().into(), servers[1].url().into()];
+    let error = patient().check_eviction(true).quorum(members()).await.err();
+    assert!(matches!(error, Some(Error::Unsupported { .. })), "{error:?}");
+    patient().quorum(members()).await?.mutex(NAME).acquire().await?.release().await?;
+    Ok(())
+}
