@@ -4,8 +4,8 @@ use super::copy::Change;
 
 pub(super) const VALID_FROM_REPLY: &[Change] = &[Change {
     file: "lock/hold.rs",
-    find: "let until = sent + granted",
-    put: "let sent = if MUTANT { cx.now } else { sent };\n        let until = sent + granted",
+    find: "        Self { until: end(sent, granted)",
+    put: "        let sent = if MUTANT { cx.now } else { sent };\n        Self { until: end(sent, granted)",
 }];
 pub(super) const NO_DRIFT: &[Change] = &[Change {
     file: "lock/hold.rs",
@@ -226,20 +226,20 @@ pub(super) const DOWNGRADE_FROM_ANSWER: &[Change] = &[
     },
     Change {
         file: "lock/convert.rs",
-        find: "if hold.converting.is_some() || hold.upgrading.is_some() {",
-        put: "if (hold.converting.is_some() || hold.upgrading.is_some()) && !(MUTANT && lease.mode == to) {",
+        find: "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if hold.converting.is_some() || hold.upgrading.is_some() {",
+        put: "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if (hold.converting.is_some() || hold.upgrading.is_some()) && !(MUTANT && lease.mode == to) {",
     },
 ];
 pub(super) const UPGRADE_FROM_SENDING: &[Change] = &[
     Change {
         file: "lock/convert.rs",
-        find: "        lease.pending.push(op);",
-        put: "        lease.pending.push(op);\n        if MUTANT && to == Mode::Exclusive && hold.mode == Mode::Shared {\n            lease.mode = to;\n        }",
+        find: "        lease.pending.push(op);\n        if to",
+        put: "        lease.pending.push(op);\n        if MUTANT && to == Mode::Exclusive && hold.mode == Mode::Shared {\n            lease.mode = to;\n        }\n        if to",
     },
     Change {
         file: "lock/convert.rs",
-        find: "        self.send_convert(cx, Form::Digest);\n    }\n\n    fn send_convert",
-        put: "        self.send_convert(cx, Form::Digest);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, ConvertedBy::Server);\n        }\n    }\n\n    fn send_convert",
+        find: "        self.send_convert(cx, Form::Digest);\n    }\n\n    /// Makes a lease end",
+        put: "        self.send_convert(cx, Form::Digest);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, ConvertedBy::Server);\n        }\n    }\n\n    /// Makes a lease end",
     },
 ];
 pub(super) const RENEW_WHILE_CONVERTING: &[Change] = &[
@@ -261,8 +261,8 @@ pub(super) const RENEW_WHILE_CONVERTING: &[Change] = &[
 ];
 pub(super) const CONVERT_KEEPS_TOKEN: &[Change] = &[Change {
     file: "lock/convert.rs",
-    find: "let new = cx.new_token();",
-    put: "let new = if MUTANT { hold.token } else { cx.new_token() };",
+    find: "        hold.converting = Some(Converting::new(cx, op, id, to));",
+    put: "        let mut converting = Converting::new(cx, op, id, to);\n        if MUTANT {\n            converting.new = hold.token;\n        }\n        hold.converting = Some(converting);",
 }];
 pub(super) const SIDE_KEYS_SHARED: &[Change] = &[Change {
     file: "wire/name.rs",
