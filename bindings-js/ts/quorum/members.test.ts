@@ -221,7 +221,8 @@ test('a_waiter_in_the_queue_of_a_group_that_fails_over_is_served_by_the_new_prim
   const released = performance.now();
   const next = await waiting;
   assert.ok(performance.now() - released < 1_500, `${performance.now() - released} ms`);
-  assert.ok(next.fence > lease.fence && (await has(watched.replica.port, NAME)));
+  assert.ok(next.fence > lease.fence);
+  await until(() => has(watched.replica.port, NAME));
 });
 
 test('a_close_ends_the_connections_that_the_manager_opened_to_its_members_and_no_others', { timeout: 60_000 }, async (t) => {
