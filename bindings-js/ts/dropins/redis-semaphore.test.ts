@@ -211,11 +211,13 @@ test('a_short_wait_gets_a_free_lock_from_a_slow_server', async (t) => {
   const client = clientOf(slow.client());
   await client.ping();
   slow.server.pause();
-  const acquiring = new Mutex(client, 'a', { ...ALONE, acquireAttemptsLimit: 2, retryInterval: 5 }).tryAcquire();
+  const mutex = new Mutex(client, 'a', { ...ALONE, acquireAttemptsLimit: 2, retryInterval: 5 });
+  const acquiring = mutex.tryAcquire();
   const began = performance.now();
   await until(async () => performance.now() - began > 100);
   slow.server.resume();
   assert.equal(await acquiring, true);
+  await mutex.release();
 });
 
 test('a_semaphore_is_refused_while_processes_may_use_the_original', () => {
