@@ -3,13 +3,14 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 
-import { Redis } from 'ioredis-6';
+import { Cluster, Redis } from 'ioredis-6';
 import * as original from 'redis-semaphore';
 
 import { isLeaseholdError } from '../index.js';
 import { caught, until } from '../testing/expect.js';
 import { FiveServers } from '../testing/five-servers.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { startCluster } from '../testing/topologies.js';
 import type { Client } from './managers.js';
 import * as dropIn from './redis-semaphore.js';
 import { LostLockError, MultiSemaphore, Mutex, RedlockMultiSemaphore, RedlockMutex, RedlockSemaphore, Semaphore, TimeoutError } from './redis-semaphore.js';
@@ -210,11 +211,13 @@ test('a_short_wait_gets_a_free_lock_from_a_slow_server', async (t) => {
   const client = clientOf(slow.client());
   await client.ping();
   slow.server.pause();
-  const acquiring = new Mutex(client, 'a', { ...ALONE, acquireAttemptsLimit: 2, retryInterval: 5 }).tryAcquire();
+  const mutex = new Mutex(client, 'a', { ...ALONE, acquireAttemptsLimit: 2, retryInterval: 5 });
+  const acquiring = mutex.tryAcquire();
   const began = performance.now();
   await until(async () => performance.now() - began > 100);
   slow.server.resume();
   assert.equal(await acquiring, true);
+  await mutex.release();
 });
 
 test('a_semaphore_is_refused_while_processes_may_use_the_original', () => {
@@ -282,6 +285,26 @@ test('a_redlock_mutex_is_a_quorum_that_excludes_the_original', { timeout: 60_000
   await five.servers[1]?.kill();
   const error = await caught(unreachable.acquire());
   assert.ok(error instanceof TimeoutError && error.message === 'Acquire redlock-mutex mutex:b timeout', String(error));
+});
+
+test('a_redlock_mutex_takes_several_clusters_and_excludes_the_original', { timeout: 60_000 }, async (t) => {
+  const nodes = [await startCluster(t), await startCluster(t), await startCluster(t)] as const;
+  const clients = (): Client[] => nodes.map(([{ port }]) => {
+    const cluster = new Cluster([{ host: '127.0.0.1', port }]);
+    cluster.on('error', () => {});
+    t.after(() => cluster.disconnect());
+    return cluster as unknown as Client;
+  });
+  for (const [one, other] of PAIRS) {
+    const name = unique();
+    const [holder, waiter] = [new LIBRARIES[one].RedlockMutex(clients(), name), new LIBRARIES[other].RedlockMutex(clients(), name, { acquireTimeout: 60 })];
+    await holder.acquire();
+    assert.equal(await waiter.tryAcquire(), false);
+    await holder.release();
+    const next = new LIBRARIES[other].RedlockMutex(clients(), name);
+    await next.acquire();
+    await next.release();
+  }
 });
 
 test('a_server_that_is_down_rejects_the_acquire_of_a_mutex', async () => {

@@ -204,6 +204,27 @@ test('a_group_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_won_ag
   assert.deepEqual(warnings, [], 'no socket has collected listeners');
 });
 
+test('a_waiter_in_the_queue_of_a_group_that_fails_over_is_served_by_the_new_primary', { timeout: 60_000 }, async (t) => {
+  const [watched, a, b] = [await startSentinel(t), await startServer(t), await startServer(t)];
+  const members = (): Connection[] => [groupOf(t, watched), serverOf(t, a), serverOf(t, b)];
+  // After the failover, no heartbeat can find the grant in time.
+  const [locks, others] = [await open(t, members()), await open(t, members(), { claimWindow: '30s' })];
+  const lease = await locks.mutex(NAME).acquire();
+  const waiting = others.mutex(NAME).acquire();
+  await until(async () => (await locks.inspect(NAME)).waiters.length === 1);
+  await watched.primary.kill();
+  const replica = serverOf(t, watched.replica);
+  await until(async () => String(await replica.info('replication')).includes('role:master'));
+  await until(async () => String(await replica.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).includes('cmd=subscribe'));
+  await until(async () => (await locks.inspect(NAME)).waiters.length === 1 && (await lease.verify()));
+  assert.equal(await lease.release(), 'released');
+  const released = performance.now();
+  const next = await waiting;
+  assert.ok(performance.now() - released < 1_500, `${performance.now() - released} ms`);
+  assert.ok(next.fence > lease.fence);
+  await until(() => has(watched.replica.port, NAME));
+});
+
 test('a_close_ends_the_connections_that_the_manager_opened_to_its_members_and_no_others', { timeout: 60_000 }, async (t) => {
   const [nodes, watched, server] = [await startCluster(t), await startSentinel(t), await startServer(t)];
   // The manager's own connections have the name too. The servers' connections among themselves don't.

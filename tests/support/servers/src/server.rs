@@ -312,11 +312,14 @@ fn accepted(reply: Reply) -> Result<Reply, Error> {
 fn free_port() -> Result<u16, Error> {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;
+    // A server of a cluster also listens on a port of that range. Closed connections keep most even ones for a minute.
+    const CLUSTER: u16 = 10_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id().wrapping_mul(7919) % u32::from(COUNT)).unwrap_or(0);
+    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     for _ in 0..COUNT {
         let port = FIRST + (start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if is_free(port) && is_free(port + CLUSTER) {
             return Ok(port);
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::{Builder, Error, LossReason, QuorumMember, ReleaseOutcome, Wait};
 use leasehold_live::{Tested, begin, connections, is_there, keys, quick, soon, subscribed, until};
-use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow};
+use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow, promote};
 
 const NAME: &str = "door";
 
@@ -34,7 +34,7 @@ impl Watched {
     }
 
     fn member(&self) -> QuorumMember {
-        QuorumMember::sentinel(PRIMARY, [self.sentinel.server().url()])
+        group(&self.sentinel)
     }
 
     /// From now on, the replica receives nothing.
@@ -52,6 +52,10 @@ impl Watched {
         until("the replica is the primary", async || self.sentinel.primary().is_ok_and(|port| port == promoted)).await;
         Ok(())
     }
+}
+
+fn group(sentinel: &Sentinel) -> QuorumMember {
+    QuorumMember::sentinel(PRIMARY, [sentinel.server().url()])
 }
 
 /// Whether the server of the cluster that has the name's slot has a key for it.
@@ -151,6 +155,47 @@ async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_wo
 }
 
 #[tokio::test]
+#[ignore = "a failover takes seconds"]
+async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_again() -> Tested {
+    let (mut cluster, servers) = (Cluster::start(Server::builder)?, [Server::start()?, Server::start()?]);
+    let members =
+        |cluster: &Cluster| [QuorumMember::cluster(cluster.urls()), servers[0].url().into(), servers[1].url().into()];
+    let one = patient().ttl(Duration::from_secs(3)).quorum(members(&cluster)).await?;
+    let two = patient().quorum(members(&cluster)).await?;
+    let owner = cluster.owner(NAME)?;
+    // From now on, the replica receives nothing.
+    cluster.server(owner + 3).pause()?;
+    cluster.server(owner).cli(&["CLIENT", "KILL", "TYPE", "replica"])?;
+    let lease = one.mutex(NAME).acquire().await?;
+    until("all have it", async || {
+        is_there(cluster.server(owner), NAME).is_ok_and(|there| there)
+            && servers.iter().all(|server| is_there(server, NAME).is_ok_and(|there| there))
+    })
+    .await;
+    // The queue is on the cluster.
+    let waiting = begin(patient().quorum(members(&cluster)).await?.mutex(NAME));
+    until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    cluster.server_mut(owner).stop();
+    cluster.server(owner + 3).resume()?;
+    let promoted = cluster.server(owner + 3);
+    until("the replica has the slots", async || {
+        let role = promoted.cli(&["ROLE"]);
+        assert!(two.mutex(NAME).try_acquire().await.is_ok_and(|lease| lease.is_none()), "two of three are enough");
+        role.is_ok_and(|role| role.list().first().is_some_and(|role| role.text() == Some("master")))
+    })
+    .await;
+    until("the holder has it there again", async || is_there(promoted, NAME).is_ok_and(|there| there)).await;
+    assert!(two.mutex(NAME).try_acquire().await?.is_none());
+    assert!(lease.is_held() && lease.verify().await?);
+    let fence = lease.fence();
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    let next = soon("the lock, from the new queue", waiting).await??;
+    assert!(next.fence() > fence);
+    until("the cluster has it too", async || is_there(promoted, NAME).is_ok_and(|there| there)).await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes() -> Tested {
     let (watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
     let members = || [watched.member(), servers[0].url().into(), servers[1].url().into()];
@@ -201,6 +246,32 @@ async fn a_bare_majority_that_fails_over_can_have_two_holders_and_the_fence_tell
     until("the first holder is told", async || old.verify().await.is_ok_and(|held| !held)).await;
     assert_ne!(soon("the loss", old.lost()).await, LossReason::Expired);
     assert!(new.verify().await?);
+    Ok(())
+}
+
+/// The docs say this too. A group that a partition divides has a vote on each side, unless its old primary stops.
+#[tokio::test]
+async fn a_group_with_two_primaries_votes_for_two_holders_until_the_old_one_needs_its_replica() -> Tested {
+    let (watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
+    // Each side of the partition has a sentinel, a server and one of the group's two servers.
+    let there = || QuorumMember::from("redis://127.0.0.1:1/");
+    let builder = || patient().ttl(Duration::from_secs(1));
+    let one = builder().quorum([watched.member(), servers[0].url().into(), there()]).await?;
+    watched.sentinel.server().pause()?;
+    promote(&watched.replica)?;
+    let sentinel = Sentinel::start(Server::builder(), &watched.replica, 0, "")?;
+    let two = builder().quorum([group(&sentinel), there(), servers[1].url().into()]).await?;
+
+    let (old, new) = (one.mutex(NAME).acquire().await?, two.mutex(NAME).acquire().await?);
+    assert!(new.fence() > old.fence());
+    for lease in [&old, &new] {
+        until("a renewal is due", async || lease.remaining() < Duration::from_millis(700)).await;
+        until("it is renewed", async || lease.remaining() > Duration::from_millis(750)).await;
+        assert!(lease.verify().await?, "neither can know");
+    }
+    watched.primary.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"])?;
+    soon("the loss", old.lost()).await;
+    assert!(new.is_held() && new.verify().await?);
     Ok(())
 }
 
