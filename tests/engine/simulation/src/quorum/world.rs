@@ -300,6 +300,7 @@ impl<'a> QuorumRun<'a> {
             return;
         }
         it.asleep_until = None;
+        it.wake.0 = None;
         it.tries_go_on(it.clock.instant(self.world.now), self.servers.len());
         for what in std::mem::take(&mut it.inbox) {
             self.deliver(client, life, what);
