@@ -1,6 +1,7 @@
 //! Messages: grants and notices on the client's channel, and releases on the channel of a reentrant lock.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::Client;
 use crate::ids::{Channel, LockId, Token};
@@ -92,7 +93,7 @@ impl Client {
     }
 
     /// The subscription to the client's channel changed. Waiters ask again, to join the queue or to find a
-    /// grant whose message was lost.
+    /// grant whose message was lost. Holders whose lease may have been adopted find out whether it was.
     pub(super) fn ask_for_all(&mut self, which: &dyn Fn(&Claim) -> bool) {
         for id in self.locks.ids() {
             self.with(id, |lock, cx| {
@@ -100,6 +101,10 @@ impl Client {
                 let own = lock.name.family != Family::Reentrant;
                 if own && lock.claim.as_ref().is_some_and(|claim| claim.waits && which(claim)) {
                     lock.heartbeat_due(cx);
+                }
+                if lock.hold.as_ref().is_some_and(|hold| hold.tainted) {
+                    // Less than any lease has left, so this sets nothing.
+                    lock.renew_to_pass(cx, Duration::from_millis(1));
                 }
             });
         }

@@ -68,7 +68,7 @@ impl LockState {
     }
 
     /// The next local caller needs more time than is left.
-    pub(super) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
+    pub(crate) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
         let Some(hold) = &mut self.hold else { return };
         if hold.passing.is_none_or(|sent| sent < ttl) {
             hold.passing = Some(ttl);

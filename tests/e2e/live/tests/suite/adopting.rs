@@ -191,6 +191,23 @@ async fn of_several_adopters_and_a_release_one_wins() -> Tested {
 }
 
 #[tokio::test]
+async fn a_holder_without_renewals_learns_of_an_adoption_that_came_before_its_subscription() -> Tested {
+    let (server, name) = (shared_server(), unique("job"));
+    let second = client(server).await?;
+    for _ in 0..10 {
+        let first = quick().ttl(Duration::from_secs(30)).connect(&server.url()).await?;
+        let lease = first.mutex(&name).acquire().await?;
+        lease.stop_renewing();
+        // The holder connects in order to subscribe. The adopter has its connection already.
+        let adopted = second.mutex(&name).adopt(&lease.token()?).await?;
+        let reason = soon("the loss", lease.lost()).await;
+        assert!(matches!(reason, LossReason::Revoked | LossReason::Taken), "{reason}");
+        adopted.release().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_adopter_that_gives_up_gives_back_what_it_may_have_taken() -> Tested {
     let (server, name) = (Server::start()?, unique("job"));
     let (first, second) = (client(&server).await?, client(&server).await?);
