@@ -7,7 +7,7 @@
 
 import { setTimerRef } from '../support/host.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';
-import { closed, messageOf, unavailable } from './results.js';
+import { closed, loginRefusal, messageOf, unavailable } from './results.js';
 import { type OpenPubSub, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
 
@@ -54,7 +54,11 @@ export abstract class ReconnectingLink<Command> implements Link {
         this.#interrupt();
       },
       end: () => this.#ready.giveUp(),
-      [ERRORS]: (error: unknown) => (this.#lastError = error),
+      [ERRORS]: (error: unknown) => {
+        this.#lastError = error;
+        // Nothing becomes better by waiting longer.
+        if (loginRefusal(error) !== undefined) this.#ready.giveUp();
+      },
       // A cluster emits this for its nodes.
       'node error': (error) => (this.#lastError = error),
     });
@@ -116,7 +120,8 @@ export abstract class ReconnectingLink<Command> implements Link {
   }
 
   protected notConnected(): CallResult {
-    return this.isClosed() ? this.#closed() : unavailable(`the ${this.library} client is not connected`, this.#lastError);
+    if (this.isClosed()) return this.#closed();
+    return loginRefusal(this.#lastError) ?? unavailable(`the ${this.library} client is not connected`, this.#lastError);
   }
 
   async #sendOnceReady(makeCommand: () => Command): Promise<CallResult> {

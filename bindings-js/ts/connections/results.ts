@@ -51,6 +51,12 @@ export function refused(message: string, error: unknown): Failed {
   return { failure: { kind: 'refused', text }, cause: text === message ? error : new Error(text) };
 }
 
+/** The server's refusal, if a client can't connect because its login is refused. Nothing was sent then. */
+export function loginRefusal(error: unknown): Failed | undefined {
+  const refusal = serverMessage(error);
+  return refusal !== undefined && /^(?:WRONGPASS|NOAUTH) /.test(refusal) ? refused(refusal, error) : undefined;
+}
+
 export function unavailable(text: string, cause?: unknown): Failed {
   return cause === undefined ? { failure: { kind: 'unavailable', text } } : { failure: { kind: 'unavailable', text }, cause };
 }

@@ -32,6 +32,22 @@ test('an_ioredis_client_that_nobody_listens_to_is_named_too', async (t) => {
   assert.ok(silent.mock.callCount() > 0, 'the library still warns about a client without a listener');
 });
 
+for (const version of ['ioredis-5', 'ioredis-6'] as const) {
+  test(`a_login_that_the_server_refuses_is_auth_and_not_unreachable (${version})`, async (t) => {
+    const server = await Server.start('--requirepass', 'secret');
+    t.after(() => server.kill());
+    const { Redis } = (await import(version)) as typeof import('ioredis-6');
+    const client = new Redis(server.port, '127.0.0.1', { password: 'wrong', retryStrategy: () => 20 });
+    t.after(() => client.disconnect());
+    client.on('error', () => {});
+    const locks = new LockManager(client);
+    t.after(() => locks.close());
+    const error = await caught(locks.mutex('a').acquire({ wait: '5s' }));
+    assert.ok(isLeaseholdError(error, 'auth'), String(error));
+    assert.match(error.message, /WRONGPASS/);
+  });
+}
+
 test('a_server_that_does_not_answer_is_named', async (t) => {
   const server = await Server.start();
   t.after(() => server.kill());
