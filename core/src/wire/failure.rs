@@ -19,6 +19,10 @@ pub(crate) enum FailureClass {
 /// Error codes of a server that can't run the command now, but may be able to soon.
 const PASSING: [&str; 7] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS"];
 
+/// What an error without a code of its own says if the login or a right is missing. A client that has not logged in gets
+/// `ERR Protocol error: unauthenticated multibulk length` for a command of more than ten words.
+const NO_RIGHT: [&str; 3] = ["NOPERM", "can't run this command or subcommand", "unauthenticated"];
+
 impl FailureClass {
     pub(crate) fn of(failure: Failure) -> Self {
         let text = match failure {
@@ -41,9 +45,7 @@ impl FailureClass {
             }
             "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
-            _ if has(&text, "NOPERM") || has(&text, "can't run this command or subcommand") => {
-                Self::Fatal(Error::Auth(text))
-            }
+            _ if NO_RIGHT.iter().any(|words| has(&text, words)) => Self::Fatal(Error::Auth(text)),
             _ if PASSING
                 .iter()
                 .any(|code| has(&text, &[": ", code, " "].concat()) || has(&text, &[": -", code, " "].concat())) =>
@@ -198,7 +200,11 @@ mod tests {
         ] {
             assert!(matches!(of(text), FailureClass::Retry(Failure::Unavailable(_))), "{text:?}");
         }
-        for text in ["ERR in a script: NOPERM", "ERR ACL: can't run this command or subcommand"] {
+        for text in [
+            "ERR in a script: NOPERM",
+            "ERR ACL: can't run this command or subcommand",
+            "ERR Protocol error: unauthenticated multibulk length",
+        ] {
             assert!(matches!(of(text), FailureClass::Fatal(Error::Auth(_))), "{text:?}");
         }
         assert!(matches!(of("ERR in a script: -WRONGTYPE"), FailureClass::Fatal(Error::WrongKind(_))));

@@ -50,6 +50,19 @@ async fn a_password_that_is_changed_while_we_are_connected_is_told_after_the_nex
 }
 
 #[tokio::test]
+async fn a_password_that_is_set_while_we_are_connected_without_one_is_told_after_the_next_break() -> Tested {
+    let server = Server::start()?;
+    let locks = client(&server).await?;
+    locks.mutex("door").acquire().await?.release().await?;
+    let mut operator = server.connect()?;
+    operator.call(&["CONFIG", "SET", "requirepass", "secret"])?;
+    operator.call(&["CLIENT", "KILL", "TYPE", "normal"])?;
+    let error = soon("an end", locks.mutex("window").acquire()).await.unwrap_err();
+    assert_eq!(error.code(), "auth", "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn nobody_there_is_told_as_unreachable_with_the_cause() -> Tested {
     // Bound to find a free port, and closed again.
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
