@@ -42,6 +42,8 @@ pub(crate) struct Client {
     pub(crate) users: Vec<User>,
     /// Commands that it waits for.
     pub(crate) sent: Vec<SentCommand>,
+    /// When the server last didn't know a script that it called, by its own clock.
+    pub(crate) lacked_script: Instant,
     /// Whether the server sends it messages on its own channel.
     pub(crate) subscribed: bool,
     /// The same for the channel of each reentrant lock.
@@ -201,6 +203,7 @@ impl Client {
             full_at: None,
             heard_at: Instant::default(),
             released_at: Instant::default(),
+            lacked_script: Instant::default(),
         }
     }
 

@@ -116,6 +116,7 @@ impl ClusterRun<'_> {
                 (None, Err(Failure::Refused(text))) if sent.entry.is_none() && text.contains("WRONGTYPE") => {
                     self.learn_overwritten(place, &sent);
                 }
+                (None, Err(Failure::Refused(text))) if text.starts_with("NOSCRIPT") => client.lacked_script = now,
                 _ => {}
             }
         }
@@ -162,6 +163,9 @@ impl ClusterRun<'_> {
             && (answer.grants() || answer.status == Status::Renewed)
         {
             hold.confirmed(now, token, matches!(script, ScriptCommand::Convert { .. }));
+        }
+        if let (ScriptCommand::Convert { old, .. }, Status::Converted | Status::Again) = (script, answer.status) {
+            hold.moved_from(old);
         }
         let tokens = &mut self.watch.locks[name].tokens;
         match script {

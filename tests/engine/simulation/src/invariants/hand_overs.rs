@@ -57,7 +57,7 @@ pub(crate) struct Hold {
     lost: bool,
     /// When a holder released its lease.
     left: Option<Instant>,
-    /// The client has given this token back. Its readers go on with another one.
+    /// The client has given this token back, or has converted its lease. Its readers go on with another token.
     gave_back: Option<Token>,
     /// The greatest server time at which the client knows that its token held.
     known_us: u64,
@@ -195,6 +195,11 @@ impl Hold {
     pub(crate) fn gives_back(&mut self, token: Token) {
         self.gave_back = Some(token);
         self.released |= self.token == Some(token);
+    }
+
+    /// An answer said that a conversion has moved the lease from this token to another one.
+    pub(crate) fn moved_from(&mut self, token: Token) {
+        self.gave_back = Some(token);
     }
 
     /// Whether the client holds with this token, as far as is known.

@@ -72,7 +72,7 @@ impl Mix {
     fn draw(rng: &mut Rng, manner: Manner) -> Self {
         let ttl = rng.spread((200, 5_000));
         let mix = Self {
-            servers: *rng.pick(&[3, 3, 5, 5, 7, 1]),
+            servers: *rng.pick(&[3, 3, 3, 5, 5, 7]),
             clients: rng.range((2, 4)) as usize,
             names: rng.range((1, 2)) as usize,
             users: (1, rng.range((1, 3))),
