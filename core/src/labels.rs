@@ -65,12 +65,16 @@ pub struct BusyHolder {
     pub label: Option<String>,
     /// How long it had held the lock, if known.
     pub held: Option<Duration>,
+    /// Whether it is the client that wanted the lock: another caller of it has the lock.
+    pub own: bool,
 }
 
-/// `held by web-3/4711 for 12 s`. The client's id stands for a label that is missing.
+/// `held by web-3/4711 for 12 s`, or `held by this process (web-3/4711) for 12 s`. The client's id stands for a label that is
+/// missing.
 impl fmt::Display for BusyHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "held by {}", self.label.as_ref().unwrap_or(&self.client))?;
+        let label = self.label.as_ref().unwrap_or(&self.client);
+        if self.own { write!(f, "held by this process ({label})") } else { write!(f, "held by {label}") }?;
         self.held.map_or(Ok(()), |held| write!(f, " for {}", shown_time(held)))
     }
 }
@@ -347,13 +351,14 @@ impl Labels {
             client: held.client.clone(),
             label: known.and_then(|known| known.label.clone()),
             held: held.held.map(|time| time.saturating_add(now.since(held.at))),
+            own: held.client == self.client,
         })
     }
 
     /// The client itself as the holder of a lock.
     pub fn own(&self) -> BusyHolder {
         let label = Some(self.label.clone()).filter(|label| !label.is_empty());
-        BusyHolder { client: self.client.clone(), label, held: None }
+        BusyHolder { client: self.client.clone(), label, held: None, own: true }
     }
 
     fn tell(&mut self, now: Instant) {

@@ -1,5 +1,5 @@
 -- Raises a quorum's last fence to the one that it agreed on, if the token still holds the lease. Never lowers it.
--- KEYS    1 N  2 fence
+-- KEYS    1 N  2 fence; for a reader's lease also 3 readers
 -- ARGV    1 token  2 fence
 -- Answer  raised, gone or taken
 
@@ -14,11 +14,14 @@ local last = type(stored) == 'string' and string.match(stored, '^%d+$') and tonu
 if last > 2 ^ 53 - 4096 then
   return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fence of this version' }
 end
-if not holder or string.match(holder, '^[^ *]*') ~= ARGV[1] then
+local of = holder and string.match(holder, '^[^ *]*')
+local now = math.floor(us / 1000)
+local expiry = KEYS[3] and of == 'shared' and tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0)
+if not of or of ~= ARGV[1] and not (expiry and expiry > now) then
   return { holder and 'taken' or 'gone', 0, 0, us, 0, -1, 0 }
 end
 if last < tonumber(ARGV[2]) then
   redis.call('SET', KEYS[2], ARGV[2])
 end
 local waiting = string.find(holder, '*', 1, true) and 1 or 0
-return { 'raised', 0, 0, us, redis.call('PTTL', KEYS[1]), waiting, 0 }
+return { 'raised', 0, 0, us, expiry and expiry - now or redis.call('PTTL', KEYS[1]), waiting, 0 }

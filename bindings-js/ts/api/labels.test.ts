@@ -118,7 +118,7 @@ test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async () => {
   assert.ok(performance.now() - start < 1_200);
   const { clientId } = (await first.query()).held[0] as { clientId: string };
   const { held, ...holder } = error.holder ?? assert.fail('the holder is known');
-  assert.deepEqual(holder, { clientId, label: 'web-3/4711' });
+  assert.deepEqual(holder, { clientId, label: 'web-3/4711', isOwn: false });
   assert.ok(held !== undefined && held >= 600, `${held}`);
   assert.match(error.message, /busy after 4\d\d ms; held by web-3\/4711 for [\d.]+ m?s; its lease expires in /);
   assert.equal((JSON.parse(JSON.stringify(error)) as BusyError).holder?.label, 'web-3/4711');
@@ -129,7 +129,8 @@ test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async () => {
   assert.equal(event.holder?.label, 'web-3/4711');
   // A caller of the same manager holds it.
   const own = await first.mutex(name).acquire({ wait: 50 }).then(() => assert.fail(), (error: BusyError) => error);
-  assert.equal(own.holder?.label, 'web-3/4711');
+  assert.deepEqual([own.holder?.label, own.holder?.isOwn], ['web-3/4711', true]);
+  assert.match(own.message, /; held by this process \(web-3\/4711\) for /);
   await lease.release();
 });
 

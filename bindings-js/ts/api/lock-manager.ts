@@ -74,7 +74,7 @@ export class LockManager implements AsyncDisposable {
    *
    * Clients wait in a queue on the first server. So list the servers in the same order everywhere.
    *
-   * A quorum has mutexes only: other kinds of locks reject with `unsupported`. `error.votes` tells how each server answered.
+   * A quorum has mutexes, read-write locks and several names. Semaphores, reentrant locks and conversions reject with `unsupported`. `error.votes` tells how each server answered.
    * The first call loads a second WebAssembly module.
    *
    * @throws `invalid-option` with the field `servers` for an even number of servers or fewer than three, for a connection,

@@ -397,7 +397,7 @@ export class Client {
     const other = labels?.holderOf(this.prefix + name);
     if (other !== undefined || labels === undefined) return other;
     for (const lease of this.#leases.values()) {
-      if (lease.name === name) return { ...labels.own(), held: (this.#driver.now - lease.since) / 1_000 };
+      if (lease.name === name) return { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
     }
     return undefined;
   }

@@ -110,12 +110,12 @@ export class Labels {
     const holder = this.#holders.get(key);
     if (holder === undefined) return undefined;
     const { clientId, held, at } = holder;
-    return { clientId, label: this.#known.get(clientId)?.label, held: held && Math.round(held + performance.now() - at) };
+    return { clientId, label: this.#known.get(clientId)?.label, held: held && Math.round(held + performance.now() - at), isOwn: clientId === this.#clientId };
   }
 
   /** The client itself as the holder of a lock. */
   own(): BusyHolder {
-    return { clientId: this.#clientId, label: this.#label() || undefined, held: undefined };
+    return { clientId: this.#clientId, label: this.#label() || undefined, held: undefined, isOwn: true };
   }
 
   /** Adds the labels to an inspection, all in one round trip, and what the clients tell about their leases. */

@@ -224,7 +224,7 @@ export class Redlock extends EventEmitter {
     const most = mixedFleet === false ? 1 : retryCount === -1 ? Infinity : retryCount + 1;
     const attempts: Promise<ExecutionStats>[] = [];
     for (;;) {
-      const taken = await this.#attempt(async () => takeAll(this.#locks(await this.#openManager(settings)(), resources, duration, renew), settings));
+      const taken = await this.#attempt(async () => take(this.#lockFor(await this.#openManager(settings)(), resources, duration, renew), settings));
       attempts.push(taken.stats);
       if (taken.value !== undefined) {
         const held = new Held(taken.value);
@@ -237,12 +237,10 @@ export class Redlock extends EventEmitter {
     }
   }
 
-  /** The locks to take, one after the other. A quorum has no lock on several names. Sorted names prevent deadlocks. */
-  #locks(manager: LockManager, resources: readonly string[], ttl: number, renew: boolean): NativeLock[] {
-    const names = [...new Set(resources)];
+  #lockFor(manager: LockManager, resources: readonly string[], ttl: number, renew: boolean): NativeLock {
+    const [name, ...others] = new Set(resources);
     const options = { ttl, renew };
-    if (names.length === 1 || (this.clients.size > 1 && names.length > 1)) return names.sort().map((name) => manager.mutex(name, options));
-    return [manager.multi(names, options)];
+    return name !== undefined && others.length === 0 ? manager.mutex(name, options) : manager.multi([...new Set(resources)], options);
   }
 
   /** Makes one attempt of something that may find the resources locked: then it resolves to `undefined`. */
@@ -293,37 +291,37 @@ export class Redlock extends EventEmitter {
 
 export default Redlock;
 
-/** What a `Lock` holds: one lease, or one for each of several names of a quorum. */
+/** What a `Lock` holds. */
 class Held {
-  readonly #leases: readonly Lease[];
+  readonly #lease: Lease;
   #end: ReturnType<typeof setTimeout> | undefined;
   #isReleased = false;
 
-  constructor(leases: readonly Lease[]) {
-    this.#leases = leases;
+  constructor(lease: Lease) {
+    this.#lease = lease;
     // node-redlock tells nobody that a lock has expired, so the process emits no warning either.
-    for (const lease of leases) void lease.lost;
+    void lease.lost;
   }
 
   get fence(): number {
-    return Math.max(...this.#leases.map(({ fence }) => fence));
+    return this.#lease.fence;
   }
 
   get remaining(): number {
-    return Math.min(...this.#leases.map(({ remaining }) => remaining));
+    return this.#lease.remaining;
   }
 
   onLost(listener: (reason: string) => void): void {
-    void Promise.race(this.#leases.map(({ lost }) => lost)).then(listener);
+    void this.#lease.lost.then(listener);
   }
 
   /** Resolves to `undefined` if the lock was no longer held. */
   async release(): Promise<true | undefined> {
     clearTimeout(this.#end);
     if (this.#isReleased) return undefined;
-    const wasHeld = await giveBack(this.#leases);
+    const outcome = await this.#lease.release();
     this.#isReleased = true;
-    return wasHeld;
+    return outcome === 'released' ? true : undefined;
   }
 
   /** Makes the lock end after `duration`. */
@@ -333,9 +331,9 @@ class Held {
     const end = performance.now() + duration;
     const isShorter = this.remaining > duration;
     if (isShorter && await this.#shorten(duration)) return true;
-    await Promise.all(this.#leases.map((lease) => lease.extend(withoutMargins(duration))));
+    await this.#lease.extend(withoutMargins(duration));
     if (isShorter) {
-      // The server keeps the leases for longer, so they are released in time.
+      // The server keeps the lease for longer, so it is released in time.
       this.#end = setTimeout(() => void this.release().catch(() => {}), end - performance.now());
       this.#end.unref?.();
     }
@@ -345,9 +343,8 @@ class Held {
   /** Makes the lock shorter on the server too. Resolves to `false` for several names and several clients. */
   async #shorten(duration: number): Promise<boolean> {
     try {
-      const [lease] = this.#leases;
-      if (this.#leases.length === 1) await lease?.shorten(withoutMargins(duration));
-      return this.#leases.length === 1;
+      await this.#lease.shorten(withoutMargins(duration));
+      return true;
     } catch (error) {
       if (isLeaseholdError(error, 'unsupported')) return false;
       throw error;
@@ -363,39 +360,13 @@ function heldBy(lock: Lock): Held {
   return held;
 }
 
-/** Takes all locks, or none: then it resolves to `undefined`. */
-async function takeAll(locks: readonly NativeLock[], settings: Settings): Promise<Lease[] | undefined> {
-  const leases: Lease[] = [];
-  try {
-    for (const lock of locks) {
-      const lease = await take(lock, settings);
-      if (lease === null) {
-        await giveBack(leases).catch(() => {});
-        return undefined;
-      }
-      leases.push(lease);
-    }
-    return leases;
-  } catch (error) {
-    await giveBack(leases).catch(() => {});
-    throw error;
-  }
-}
-
-async function take(lock: NativeLock, { mixedFleet, retryCount, retryDelay }: Settings): Promise<Lease | null> {
+/** Resolves to `undefined` if another client holds the lock. */
+async function take(lock: NativeLock, { mixedFleet, retryCount, retryDelay }: Settings): Promise<Lease | undefined> {
   // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
   const lease = await lock.tryAcquire();
-  if (lease !== null || mixedFleet !== false || retryCount === 0) return lease;
+  if (lease !== null || mixedFleet !== false || retryCount === 0) return lease ?? undefined;
   const wait = Math.max(1, retryCount * retryDelay);
   return lock.acquire({ wait: retryCount < 0 || wait > LONGEST_WAIT ? 'forever' : wait });
-}
-
-/** Releases all leases. Resolves to `undefined` if one of them was no longer held. */
-async function giveBack(leases: readonly Lease[]): Promise<true | undefined> {
-  const outcomes = await Promise.allSettled(leases.map((lease) => lease.release()));
-  const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
-  return outcomes.every((outcome) => outcome.status === 'fulfilled' && outcome.value === 'released') ? true : undefined;
 }
 
 /** Why the client at this position did not agree; undefined if it agreed. */

@@ -200,14 +200,73 @@ test('a_server_that_is_there_twice_has_one_vote_even_if_it_was_silent_at_the_sta
   assert.match(error.message, /unsupported/);
 });
 
+test('several_names_are_one_lease_which_a_majority_holds_entirely_or_not_at_all', async (t) => {
+  const five = await FiveServers.start((close) => t.after(close));
+  const [one, two] = [await five.manager(), await five.manager()];
+  // In one slot of a cluster, so one server would take both with one script.
+  const names = ['{account}:2', '{account}:1'];
+  await Promise.all(five.servers.slice(0, 2).map((server) => server.kill()));
+  const lease = await one.multi(names, { ttl: TTL }).acquire();
+  assert.deepEqual([...lease.fences.keys()], names);
+  assert.equal(Math.max(...lease.fences.values()), lease.fence);
+  assert.equal(await two.mutex(names[1] ?? '').tryAcquire(), null);
+  assert.equal(await two.multi(['{account}:0', '{account}:2']).tryAcquire(), null);
+  await until(async () => (await two.inspect('{account}:0')).holders.length === 0);
+  await sleep(TTL * 1.5);
+  assert.ok(lease.isHeld && await lease.verify(), 'both are renewed');
+  await lease.extend('30s');
+  assert.ok(lease.remaining > 20_000);
+  let granted: Lease | undefined;
+  const waiting = two.multi([...names].reverse(), { wait: '10s' }).acquire().then((next) => (granted = next));
+  await until(async () => (await two.query()).pending.length > 0);
+  assert.equal(granted, undefined);
+  assert.equal(await lease.release(), 'released');
+  const next = await waiting;
+  assert.ok(next.fence > lease.fence);
+  for (const at of [2, 3]) await five.run(at, 'DEL', '{account}:1');
+  assert.equal(await next.extend('1s').then(() => 'extended', (error) => error.code), 'lost');
+  assert.ok(next.signal.aborted && !next.isHeld);
+  await until(async () => (await one.inspect('{account}:2')).holders.length === 0);
+  const error = await caught(one.multi(names, { oneScript: true }).acquire());
+  assert.ok(isLeaseholdError(error, 'unsupported'), String(error));
+});
+
+test('readers_hold_it_together_and_a_writer_has_its_turn', async (t) => {
+  const five = await FiveServers.start((close) => t.after(close));
+  const [one, two] = [await five.manager(), await five.manager()];
+  const three = await five.manager();
+  await five.servers[4]?.kill();
+  const [lock, other] = [one.readWrite(NAME), two.readWrite(NAME)];
+  const readers = await Promise.all([lock.read().acquire({ ttl: TTL }), lock.read().acquire({ ttl: TTL }), other.read().acquire({ ttl: TTL })]);
+  assert.ok((await Promise.all(readers.map((lease) => lease.verify()))).every(Boolean));
+  assert.equal(await other.write().tryAcquire(), null);
+  const { holders } = await one.inspect(NAME);
+  assert.deepEqual(holders.map(({ mode }) => mode), ['shared', 'shared'], 'each client is listed once');
+  const waiting = other.write().acquire({ wait: '20s' });
+  await until(async () => (await one.inspect(NAME)).waiters.length > 0);
+  assert.equal(await three.readWrite(NAME).read().tryAcquire(), null, 'a reader does not pass a writer that waits');
+  await sleep(TTL * 1.5);
+  assert.ok(readers.every((lease) => lease.isHeld), 'all are renewed');
+  assert.deepEqual(await Promise.all(readers.map((lease) => lease.release())), ['released', 'released', 'released']);
+  const writer = await waiting;
+  assert.ok(readers.every(({ fence }) => fence < writer.fence));
+  assert.equal(await lock.read().tryAcquire(), null);
+  const late = lock.read().acquire({ wait: '20s' });
+  await writer.release();
+  const reader = await late;
+  assert.ok(reader.fence > writer.fence);
+  assert.ok(isLeaseholdError(await caught(reader.upgrade()), 'unsupported'));
+  await reader.release();
+});
+
 test('other_kinds_are_refused_at_once', async (t) => {
   const five = await FiveServers.start((close) => t.after(close));
   const locks = await five.manager();
-  const others = [locks.readWrite(NAME).read(), locks.reentrant(NAME, new Owner()), locks.semaphore(NAME, { limit: 2 }), locks.multi(['a', 'b'])];
+  const others = [locks.reentrant(NAME, new Owner()), locks.semaphore(NAME, { limit: 2 })];
   for (const lock of others) {
     const error = await caught(lock.acquire());
     assert.ok(isLeaseholdError(error, 'unsupported') && !error.retryable, String(error));
-    assert.match(error.message, /exclusive locks only/);
+    assert.match(error.message, /no semaphores and no reentrant locks/);
   }
   const lease = await locks.mutex(NAME).acquire();
   assert.ok(isLeaseholdError(await caught(lease.downgrade()), 'unsupported'));

@@ -35,6 +35,8 @@ export interface BusyHolder {
   readonly label: string | undefined;
   /** How long it had held the lock, in milliseconds, if known. */
   readonly held: number | undefined;
+  /** Whether it is the manager that wanted the lock: another part of your program has it. See `nested` and `reentrant`. */
+  readonly isOwn: boolean;
 }
 
 /** What an error carries besides its message. */
@@ -176,11 +178,16 @@ export class BusyError extends LeaseholdErrorBase {
   /** @internal */
   constructor(details: Details) {
     const { lockName, waited, holderRemaining, holder, votes } = details;
-    const by = holder === undefined ? '' : `; held by ${holder.label ?? holder.clientId}${holder.held === undefined ? '' : ` for ${formatTime(holder.held)}`}`;
+    const by = holder === undefined ? '' : `; ${heldBy(holder)}`;
     const whose = holder === undefined ? "the holder's" : 'its';
     const left = holderRemaining === undefined ? '' : `; ${whose} lease expires in ${formatTime(holderRemaining)}`;
     super('busy', `${lockPrefix(lockName)}busy after ${formatTime(waited)}${voteSummary(votes)}${by}${left}`, details);
   }
+}
+
+function heldBy({ clientId, label, held, isOwn }: BusyHolder): string {
+  const name = label ?? clientId;
+  return `held by ${isOwn ? `this process (${name})` : name}${held === undefined ? '' : ` for ${formatTime(held)}`}`;
 }
 
 /** The wait was cancelled by a signal that has no `reason`. */

@@ -19,9 +19,12 @@ mod semaphore;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+#[cfg(feature = "quorum")]
+pub(crate) use self::multi::{AcquireAll, Group, HoldAll, Multi, PartCall, PartLocks};
 pub(crate) use self::operator::is_token;
 
-use self::multi::Multi;
+#[cfg(not(feature = "quorum"))]
+use self::multi::{AcquireAll, HoldAll, Multi};
 use self::semaphore::Semaphores;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
@@ -29,6 +32,8 @@ use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};
 #[cfg(feature = "quorum")]
 use crate::lock::Claim;
 use crate::lock::{GiveBack, LockState, LockTable};
+#[cfg(feature = "quorum")]
+use crate::options::AcquireOptions;
 use crate::options::{Config, Family, Mode};
 use crate::session::{Context, Leased, NameHash, Purpose, Queued, SentCommand, Timer};
 use crate::time::Instant;
@@ -166,11 +171,21 @@ impl Client {
         self.cx.lease(id)
     }
 
+    #[cfg(feature = "quorum")]
+    fn lock_of(&self, lease: LeaseId) -> Option<&LockState> {
+        self.locks.get(self.cx.leases.get(&lease)?.lock()?)
+    }
+
     /// The last fence that a lease may use. The server grants only greater ones after those that it used.
     #[cfg(feature = "quorum")]
     pub(crate) fn last_fence(&self, lease: LeaseId) -> Option<u64> {
-        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
-        Some(lock.hold.as_ref()?.last_fence())
+        Some(self.lock_of(lease)?.hold.as_ref()?.last_fence())
+    }
+
+    /// A fence for a lease that was granted without the server. It is above all that a quorum gave out under the same token.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn above_given(&self, lease: LeaseId, fence: u64) -> Option<u64> {
+        Some(self.lock_of(lease)?.hold.as_ref()?.above_given(fence))
     }
 
     /// The token with which the client waits for a lock.
@@ -179,11 +194,17 @@ impl Client {
         self.locks.get(self.locks.find(Family::Lock, key)?)?.claim.as_ref()
     }
 
+    /// Whether a caller with these options would find the lock busy without asking the server.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn is_busy_for(&self, key: &str, options: &AcquireOptions) -> bool {
+        let lock = self.locks.find(Family::Lock, key).and_then(|lock| self.locks.get(lock));
+        lock.is_some_and(|lock| lock.is_busy_for(&self.cx, options))
+    }
+
     /// Whether other clients are known to wait for a lease.
     #[cfg(feature = "quorum")]
     pub(crate) fn others_want(&self, lease: LeaseId) -> bool {
-        let lock = self.cx.leases.get(&lease).and_then(|lease| self.locks.get(lease.lock()?));
-        lock.and_then(|lock| lock.hold.as_ref()).is_some_and(|hold| hold.budget.is_some())
+        self.lock_of(lease).and_then(|lock| lock.hold.as_ref()).is_some_and(|hold| hold.budget.is_some())
     }
 
     /// A quorum gives out this fence for a lease.

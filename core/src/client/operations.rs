@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Client;
-use super::multi::only_exclusive;
+use super::multi::{AcquireAll, HoldAll, PartCall, only_exclusive};
 use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
@@ -110,7 +110,7 @@ impl Client {
         let lock = match self.cx.unnest(op, id) {
             None => return,
             Some(Leased::Lock(lock)) => lock,
-            Some(Leased::Parts(parts)) => return self.scatter(op, &parts, &Self::release),
+            Some(Leased::Parts(parts)) => return self.scatter(op, &parts, PartCall::Release),
         };
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.leave(id);
@@ -138,7 +138,10 @@ impl Client {
 
     fn lease_call(&mut self, op: Caller, id: LeaseId, kind: OpKind) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
-        let Some(lock) = lease.lock() else { return self.call_all(op, id, &kind) };
+        let Some(lock) = lease.lock() else {
+            let call = if let OpKind::Extend { ttl, .. } = kind { PartCall::Extend(ttl) } else { PartCall::Verify };
+            return self.call_all(op, id, call);
+        };
         lease.pending.push(op);
         self.cx.open(op, kind, Some(self.cx.patience()));
         self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));

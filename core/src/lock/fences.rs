@@ -10,11 +10,22 @@ pub(super) struct Fences {
     used: u64,
     /// The greatest that the server drew. Its counter has that one at least.
     drawn: u64,
+    /// The greatest that a quorum gave out while the server held the lock for it.
+    #[cfg(feature = "quorum")]
+    given: u64,
 }
 
 impl Fences {
     pub(crate) const fn new(first: u64, count: u64) -> Self {
-        Self { next: first, left: count, spare: None, used: 0, drawn: first }
+        Self {
+            next: first,
+            left: count,
+            spare: None,
+            used: 0,
+            drawn: first,
+            #[cfg(feature = "quorum")]
+            given: 0,
+        }
     }
 
     /// The greatest fence that was taken, if the server's counter may be below it. Else 0.
@@ -30,7 +41,7 @@ impl Fences {
         let fence = self.next;
         self.next = fence.saturating_add(1);
         self.left = self.left.checked_sub(1)?;
-        self.used = fence;
+        self.used = self.used.max(fence);
         Some(fence)
     }
 
@@ -39,10 +50,17 @@ impl Fences {
         if self.used == 0 { Some(self.next) } else { None }
     }
 
-    /// A quorum gives this fence of the block out.
+    /// A quorum gives this fence out.
     #[cfg(feature = "quorum")]
     pub(crate) fn uses(&mut self, fence: u64) {
         self.used = self.used.max(fence);
+        self.given = self.given.max(fence);
+    }
+
+    /// A fence that is above all that a quorum gave out: this one, or a greater one.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn above_given(&self, fence: u64) -> u64 {
+        self.given.saturating_add(1).max(fence)
     }
 
     /// The last of those that follow each other.

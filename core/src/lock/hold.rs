@@ -91,7 +91,7 @@ pub(crate) struct Budget {
 #[derive(Clone, Hash, Default)]
 pub(crate) struct Refill {
     pub(crate) unanswered: bool,
-    /// The size of the last answered refill.
+    /// The size of the last answered refill. In a quorum, how many fences it gave.
     pub(super) size: u64,
     /// The size of the unanswered refill.
     pub(super) asked: u64,
@@ -152,6 +152,12 @@ impl Hold {
     #[cfg(feature = "quorum")]
     pub(crate) fn uses(&mut self, fence: u64) {
         self.fences.uses(fence);
+    }
+
+    /// A fence for a holder of a quorum that this client has let in.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn above_given(&self, fence: u64) -> u64 {
+        self.fences.above_given(fence)
     }
 
     /// Whether a caller with these options may hold the lock beside the current holders.

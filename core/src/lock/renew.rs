@@ -161,7 +161,7 @@ impl LockState {
             // The call has ended since. The server gets the script all the same, because the next turn will need it.
             #[cfg(feature = "quorum")]
             (FailureClass::NoScript, Some(op)) if cx.is_of_quorum() && !cx.ops.contains_key(&op) => {
-                let command = cx.raise_command(Form::Source, &self.name, token, 0);
+                let command = cx.raise_command(Form::Source, &self.name, token, hold.mode, 0);
                 cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
             }
             (FailureClass::NoScript, Some(op)) => self.send_lease_call(cx, op, Form::Source),
@@ -206,7 +206,7 @@ impl LockState {
         let command = match raise {
             0 => cx.renew_command(form, &self.name, hold.token, hold.mode, ttl),
             #[cfg(feature = "quorum")]
-            fence => cx.raise_command(form, &self.name, hold.token, fence),
+            fence => cx.raise_command(form, &self.name, hold.token, hold.mode, fence),
             #[cfg(not(feature = "quorum"))]
             _ => return,
         };
@@ -296,6 +296,12 @@ impl LockState {
             Status::Again => {
                 hold.refill.failures = 0;
                 hold.refill.size = hold.refill.asked;
+                #[cfg(feature = "quorum")]
+                if cx.is_of_quorum() {
+                    // The counter of a quorum can be ahead of a server's clock for long. Then the server gives one fence at
+                    // a time, and it would not help to ask again at once.
+                    hold.refill.size = hold.refill.asked.min(answer.block);
+                }
                 hold.confirmed_at(cx, answer.server);
                 hold.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());

@@ -2,12 +2,14 @@
 
 use alloc::vec::Vec;
 use core::mem;
+use core::ops::Range;
 use core::time::Duration;
 
 use super::lock::{MemberState, QuorumLock, Raise, Stage, clear, denied};
 use super::members::{Members, Task};
-use super::place::Place;
-use super::{Quorum, only_exclusive};
+use super::place::{FIRST, Place};
+use super::{Quorum, no_such_kind};
+use crate::client::AcquireAll;
 use crate::error::{Error, Failure, Votes};
 use crate::event::{Grant, Input, Outcome};
 use crate::ids::{Caller, OpId};
@@ -21,6 +23,11 @@ pub(super) const LAST_RETRY: Duration = Duration::from_millis(200);
 /// How long callers of one client may take turns before clients that poll get a chance.
 pub(super) const TURNS: Duration = Duration::from_secs(1);
 
+/// Which servers are asked.
+const ALL: Range<u16> = 0..u16::MAX;
+const ONLY_FIRST: Range<u16> = FIRST..1;
+const THE_OTHERS: Range<u16> = 1..u16::MAX;
+
 /// What the client asks of one server, for a caller with these options.
 pub(super) fn of_one_server(options: AcquireOptions) -> AcquireOptions {
     let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
@@ -32,13 +39,13 @@ impl Quorum {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
-        if options.mode != Mode::Exclusive || options.kind != Kind::Lock {
-            return self.cx.answer(op, Err(only_exclusive()));
+        if options.kind != Kind::Lock {
+            return self.cx.answer(op, Err(no_such_kind()));
         }
         if options.linger.is_some() {
             return self.cx.answer(op, Err(Error::Unsupported("locks of a quorum don't linger".into())));
         }
-        let lock = match options.check().and_then(|()| self.lock_of(name)) {
+        let lock = match options.check().and_then(|()| self.lock_for(name, options.mode)) {
             Ok(lock) => lock,
             Err(error) => return self.cx.answer(op, Err(error)),
         };
@@ -65,18 +72,25 @@ impl Quorum {
     pub(super) fn wait_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
-        if let OpKind::Acquire { lock, .. } = open.kind
-            && let Some(lock) = self.lock(lock)
-        {
-            let error = lock.empty_handed(&self.cx, &self.members, op);
-            self.end_acquire(op, error);
+        match open.kind {
+            OpKind::Acquire { lock, .. } => {
+                let Some(lock) = self.lock(lock) else { return };
+                let error = lock.empty_handed(&self.cx, &self.members, op);
+                self.end_acquire(op, error);
+            }
+            OpKind::AcquireAll { group } => self.all_ends(group),
+            _ => {}
         }
     }
 
     /// Ends a wait with an error.
     pub(super) fn end_acquire(&mut self, op: Caller, error: Error) {
-        let Some(OpKind::Acquire { lock, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        self.with(*lock, |lock, cx, members| {
+        let lock = match self.cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Acquire { lock, .. }) => *lock,
+            Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, error),
+            _ => return,
+        };
+        self.with(lock, |lock, cx, members| {
             lock.end_caller(cx, op, error);
             lock.settle(cx, members);
         });
@@ -101,17 +115,20 @@ impl QuorumLock {
             Some((op, options)) => {
                 self.options = options;
                 self.stage = Stage::Asking(op);
-                self.ask(cx, members);
+                // The queue is on the first server only. If a reader asked all at once, the others would let in one reader
+                // after the other while a writer waits there. A writer does not pass the readers of its client either.
+                let first_only = !self.has_place() && (options.mode == Mode::Shared || self.is_first_busy(members));
+                self.ask(cx, members, if first_only { ONLY_FIRST } else { ALL });
                 self.decide(cx, members);
             }
         }
     }
 
-    /// Asks every server that has not agreed yet.
-    fn ask(&mut self, cx: &Context, members: &mut Members) {
+    /// Asks the servers of these indexes that have not agreed yet.
+    fn ask(&mut self, cx: &Context, members: &mut Members, servers: Range<u16>) {
         let options = of_one_server(self.options);
         let same = mem::replace(&mut self.asked, options) == options;
-        for (at, state) in (0..).zip(&mut self.states) {
+        for (at, state) in (0..).zip(&mut self.states).filter(|(at, _)| servers.contains(at)) {
             let owes = |members: &Members| {
                 members.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(&self.key))
             };
@@ -137,11 +154,37 @@ impl QuorumLock {
         }
     }
 
+    /// Whether other callers of this client have the lock or wait for it on the first server.
+    fn is_first_busy(&self, members: &Members) -> bool {
+        let options = of_one_server(self.options);
+        members.list.first().is_some_and(|member| member.client.is_busy_for(&self.key, &options))
+    }
+
+    /// A caller that has asked only the first server asks the others when that one has let it in or can't answer. False
+    /// while it waits for the answer, and if it has to queue.
+    pub(super) fn asks_the_others(&mut self, cx: &mut Context, members: &mut Members) -> bool {
+        let others = self.states.get(1..).unwrap_or_default();
+        if !others.iter().all(|state| matches!(state, MemberState::Empty)) {
+            return true;
+        }
+        match self.states.first() {
+            Some(MemberState::Asked(_)) => false,
+            Some(MemberState::Denied(Error::Busy { .. })) => {
+                self.fail(cx, members);
+                false
+            }
+            _ => {
+                self.ask(cx, members, THE_OTHERS);
+                true
+            }
+        }
+    }
+
     /// The timer fired: makes the next attempt, or asks again the servers that a held lease lacks.
     pub(super) fn due(&mut self, cx: &mut Context, members: &mut Members) {
         self.timer = None;
         if let Stage::Held(..) = self.stage {
-            self.ask(cx, members);
+            self.ask(cx, members, ALL);
             return self.ask_after(cx, self.options.ttl / 3);
         }
         if self.waits_its_turn(members) && !self.asks_anyway(members) {
@@ -162,11 +205,17 @@ impl QuorumLock {
         match (&mut *state, result) {
             (MemberState::Asked(asked) | MemberState::Queued(asked), Ok(Outcome::Acquired(grant))) if *asked == op => {
                 let queued = matches!(state, MemberState::Queued(_));
-                let (lease, drawn) = (grant.lease, grant.fence);
+                let (lease, mut drawn) = (grant.lease, grant.fence);
                 let mut fence = drawn;
                 if let Some(member) = members.get(at) {
                     member.leases.insert(lease, self.id);
-                    fence = member.client.last_fence(lease).unwrap_or(drawn);
+                    if grant.local {
+                        // The server knows nothing of this holder, so it counts after it has confirmed the fence.
+                        drawn = member.client.above_given(lease, drawn).unwrap_or(drawn);
+                        fence = 0;
+                    } else {
+                        fence = member.client.last_fence(lease).unwrap_or(drawn);
+                    }
                 }
                 *state = MemberState::Ours { lease, drawn, fence, raise: Raise::No };
                 if let Some(until) = self.until {
@@ -181,11 +230,14 @@ impl QuorumLock {
                     self.called(cx, &grant);
                 }
             }
-            (MemberState::Ours { fence, raise, .. }, Ok(Outcome::Verified(held)))
+            (MemberState::Ours { lease, fence, raise, .. }, Ok(Outcome::Verified(held)))
                 if raise.asked() == Some(op) && held =>
             {
                 if let Raise::Asked(_, least) = *raise {
                     *fence = least.max(*fence);
+                    if let Some(member) = members.get(at) {
+                        member.client.uses(*lease, least);
+                    }
                 }
                 *raise = Raise::Done;
             }
@@ -276,7 +328,7 @@ impl QuorumLock {
     }
 
     /// The error for a caller that ends without a lease: from the last attempt, or from the answers to the current one.
-    fn empty_handed(&self, cx: &Context, members: &Members, op: Caller) -> Error {
+    pub(super) fn empty_handed(&self, cx: &Context, members: &Members, op: Caller) -> Error {
         let waited = waited(cx, op);
         let first = matches!(self.stage, Stage::Asking(first) | Stage::Raising(first, _) if first == op);
         let held = matches!(self.stage, Stage::Held(..));

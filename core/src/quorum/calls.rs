@@ -37,15 +37,12 @@ impl Quorum {
         }
         let gather = mem::take(gather);
         let result = match kind {
-            CallKind::Close => Ok(Outcome::Closed { unreleased: unreleased(&gather, majority) }),
+            CallKind::Close => Ok(Outcome::Closed { unreleased: by_majority(&gather, majority) }),
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, gather))
             }
             CallKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
-            CallKind::Force => {
-                let had = gather.answers().filter(|part| matches!(part, Ok(Outcome::Revoked(1..))));
-                Ok(Outcome::Revoked(u32::from(had.count() >= majority)))
-            }
+            CallKind::Force => Ok(Outcome::Revoked(by_majority(&gather, majority))),
             CallKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
             CallKind::Extend(lease) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
@@ -89,25 +86,32 @@ fn ended_before(gather: &Gather) -> ReleaseOutcome {
     if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired }
 }
 
-/// How many leases a majority of the servers may still have.
-fn unreleased(gather: &Gather, majority: usize) -> u32 {
-    let left = gather.answers().map(|part| if let Ok(Outcome::Closed { unreleased }) = part { *unreleased } else { 0 });
-    let left: Vec<u32> = left.collect();
-    let have_at_least = |count: u32| left.iter().filter(|other| **other >= count).count();
-    left.iter().copied().filter(|count| have_at_least(*count) >= majority).max().unwrap_or(0)
+/// How many leases a majority of the servers has revoked, or may still have after a close.
+fn by_majority(gather: &Gather, majority: usize) -> u32 {
+    let leases = gather.answers().map(|part| match part {
+        Ok(Outcome::Revoked(leases) | Outcome::Closed { unreleased: leases }) => *leases,
+        _ => 0,
+    });
+    let leases: Vec<u32> = leases.collect();
+    let have_at_least = |count: u32| leases.iter().filter(|other| **other >= count).count();
+    leases.iter().copied().filter(|count| have_at_least(*count) >= majority).max().unwrap_or(0)
 }
 
-/// A holder counts if a majority reports it. Its token and remaining time are from the first server that
-/// does. The queue is the first server's.
+/// A client holds the lock if a majority reports it, and is listed once. Its token and remaining time are from the first
+/// server that does. The queue is the first server's.
 fn majority_view(gather: &Gather, majority: usize) -> Inspection {
     let seen =
         || gather.answers().filter_map(|part| if let Ok(Outcome::Inspected(seen)) = part { Some(seen) } else { None });
-    let by_majority = |holder: &&Holder| {
-        let same = seen().filter(|seen| seen.holders.iter().any(|other| owner(other) == owner(holder)));
-        same.count() >= majority
-    };
+    let mut holders: Vec<Holder> = Vec::new();
+    for holder in seen().flat_map(|seen| &seen.holders) {
+        let is_same = |other: &Holder| owner(other) == owner(holder);
+        let reports = seen().filter(|seen| seen.holders.iter().any(is_same)).count();
+        if reports >= majority && !holders.iter().any(is_same) {
+            holders.push(holder.clone());
+        }
+    }
     Inspection {
-        holders: seen().flat_map(|seen| &seen.holders).find(by_majority).cloned().into_iter().collect(),
+        holders,
         waiters: match gather.0.first() {
             Some(Some(Ok(Outcome::Inspected(first)))) => first.waiters.clone(),
             _ => Vec::new(),

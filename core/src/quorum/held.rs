@@ -6,30 +6,39 @@ use super::Quorum;
 use super::lock::{MemberState, QuorumLock, Stage};
 use super::members::{CallKind, Members, Task};
 use super::place::Place;
+use crate::client::{AcquireAll, HoldAll, PartCall};
 use crate::error::{Error, LossReason};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::options::check_ttl;
-use crate::session::{Context, Lease};
+use crate::session::{Context, Leased};
 use crate::time::Instant;
 
 impl Quorum {
     pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
-        let Some(lock) = self.cx.unnest(op, id).and_then(|of| of.lock()) else { return };
+        let lock = match self.cx.unnest(op, id) {
+            None => return,
+            Some(Leased::Lock(lock)) => lock,
+            Some(Leased::Parts(parts)) => return self.scatter(op, &parts, PartCall::Release),
+        };
         self.with(lock, |lock, cx, members| {
             lock.scatter(cx, op);
-            lock.end_turn(cx, members, Task::Part(op, CallKind::Release));
+            lock.end_turn(cx, members, Some(Task::Part(op, CallKind::Release)));
         });
     }
 
     pub(super) fn extend(&mut self, op: Caller, id: LeaseId, ttl: Duration) {
         match check_ttl(ttl) {
             Err(error) => self.cx.answer(op, Err(error)),
+            Ok(()) if self.parts(id).is_some() => self.call_all(op, id, PartCall::Extend(ttl)),
             Ok(()) => self.lease_call(op, id, CallKind::Extend(id), |op, lease| Input::Extend { op, lease, ttl }),
         }
     }
 
     pub(super) fn verify(&mut self, op: Caller, id: LeaseId) {
+        if self.parts(id).is_some() {
+            return self.call_all(op, id, PartCall::Verify);
+        }
         self.lease_call(op, id, CallKind::Verify(id), |op, lease| Input::Verify { op, lease });
     }
 
@@ -47,15 +56,21 @@ impl Quorum {
     }
 
     pub(super) fn keep(&mut self, id: LeaseId, until: Instant) {
-        let lease = self.cx.leases.get(&id).filter(|lease| lease.renew);
-        let Some(lock) = lease.and_then(Lease::lock) else { return };
+        let Some(lease) = self.cx.leases.get(&id).filter(|lease| lease.renew) else { return };
+        let lock = match &lease.of {
+            Leased::Lock(lock) => *lock,
+            Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.keep(part, until)),
+        };
         self.with(lock, |lock, cx, members| lock.keep(cx, members, until));
     }
 
     pub(super) fn stop_renewing(&mut self, id: LeaseId) {
         let Some(lease) = self.cx.leases.get_mut(&id).filter(|lease| lease.renew) else { return };
         lease.renew = false;
-        let Some(lock) = lease.lock() else { return };
+        let lock = match &lease.of {
+            Leased::Lock(lock) => *lock,
+            Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.stop_renewing(part)),
+        };
         self.with(lock, |lock, cx, members| {
             // The servers that the lease lacks are asked no more, because they would keep it alive.
             lock.clear_timer(cx);
@@ -79,6 +94,7 @@ impl Quorum {
                 lock.give_back(cx, members, None, Place::Left);
             });
         }
+        self.close_all();
         self.ask_all(op, CallKind::Close, |op| Input::Close { op });
     }
 }

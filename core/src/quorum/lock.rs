@@ -1,4 +1,4 @@
-//! A name in use: its local callers, and what each server answered.
+//! A name in use: its local callers, and what each server answered. Each reader has one of its own.
 //!
 //! ```text
 //!           ask every server           a majority agrees          a majority has the fence, most often at once
@@ -45,8 +45,6 @@ pub(crate) struct QuorumLock {
     pub(crate) attempts: u32,
     /// Since when callers of this client have taken turns.
     pub(super) turns_since: Option<Instant>,
-    /// The fence of the last holder, if it passed its lease on the first server to the next local caller.
-    pub(super) passed: u64,
     /// The next attempt, or the next question to the servers that a held lease lacks.
     pub(crate) timer: Slot,
 }
@@ -111,7 +109,6 @@ impl QuorumLock {
             votes: Votes::default(),
             attempts: 0,
             turns_since: None,
-            passed: 0,
             timer: None,
         }
     }

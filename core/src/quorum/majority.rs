@@ -14,6 +14,9 @@ impl QuorumLock {
         if called && matches!(self.stage, Stage::Idle) {
             return self.settle(cx, members);
         }
+        if matches!(self.stage, Stage::Asking(_)) && !self.asks_the_others(cx, members) {
+            return;
+        }
         if let Stage::Asking(op) = self.stage
             && self.count(|state| matches!(state, MemberState::Ours { .. })) >= majority
         {

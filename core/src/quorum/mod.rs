@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! user's call ──► Quorum ──► QuorumLock (a name) ──► one MemberState for each server ──► Client ──► commands
-//!                    └─────► Gather (a call with a part for each server)
+//!                    ├─────► Gather (a call with a part for each server)
+//!                    └─────► Multi (a lease of several names, each a QuorumLock)
 //! ```
 //!
 //! A client knows nothing about the others. Its outputs (grants, losses, results) come here and are counted.
@@ -16,6 +17,7 @@ mod majority;
 mod members;
 mod place;
 mod roster;
+mod several;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -24,11 +26,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
+use crate::client::{AcquireAll, HoldAll, Multi};
 use crate::error::{Error, Failure};
 use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
 use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
-use crate::options::Config;
-use crate::session::{Context, NameHash, Table, Timer};
+use crate::options::{Config, Mode};
+use crate::session::{Context, Leased, NameHash, Table, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
 use members::{CallKind, Member, Members, Task};
@@ -43,7 +46,9 @@ pub(crate) struct Quorum {
     pub(crate) cx: Context,
     members: Members,
     locks: Vec<Option<Box<QuorumLock>>>,
+    /// The locks of writers.
     by_name: Table<Arc<str>, LockId>,
+    pub(crate) multi: Multi,
     /// Names with new outputs from the servers' machines that are not counted yet.
     told: Vec<LockId>,
 }
@@ -51,7 +56,7 @@ pub(crate) struct Quorum {
 /// The names lead to the list, which has them too.
 impl Hash for Quorum {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.cx, &self.members, &self.locks, &self.told).hash(state);
+        (&self.cx, &self.members, &self.locks, &self.multi, &self.told).hash(state);
     }
 }
 
@@ -65,7 +70,8 @@ impl Quorum {
         let config = Config { response_timeout: config.node_timeout, ..config };
         let members = Members::new(client, &config, servers)?;
         let by_name = Table::with_hasher(NameHash::new(client.seed()));
-        Ok(Self { cx: Context::new(client, config), members, locks: Vec::new(), by_name, told: Vec::new() })
+        let cx = Context::new(client, config);
+        Ok(Self { cx, members, locks: Vec::new(), by_name, multi: Multi::default(), told: Vec::new() })
     }
 
     /// Tells that one of the members is a cluster.
@@ -95,7 +101,10 @@ impl Quorum {
 
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         let held = self.cx.leases.get(&lease)?;
-        self.lock(held.lock()?)?.valid_until(&self.members)
+        match &held.of {
+            Leased::Lock(lock) => self.lock(*lock)?.valid_until(&self.members),
+            Leased::Parts(parts) => parts.iter().filter_map(|part| self.valid_until(*part)).min(),
+        }
     }
 
     pub(crate) fn lease(&self, id: LeaseId) -> Option<LeaseInfo> {
@@ -104,22 +113,25 @@ impl Quorum {
 
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
-        let open = cx.ops.len() + cx.leases.len() + cx.outputs.len() + self.by_name.len() + self.members.tasks.len();
+        let locks = self.locks.iter().flatten().count();
+        let open = cx.ops.len() + cx.leases.len() + cx.outputs.len() + locks + self.members.tasks.len();
         let idle = |member: &Member| member.client.is_idle() && member.leases.is_empty();
-        open == 0 && cx.timers.next().is_none() && self.members.list.iter().all(idle)
+        open == 0 && self.multi.is_empty() && cx.timers.next().is_none() && self.members.list.iter().all(idle)
     }
 
     fn take_in(&mut self, input: Input<'_>) {
         let now = self.cx.now;
         match input {
             Input::Acquire { op, name, options } => self.acquire(Caller::User(op), name, options),
+            Input::AcquireAll { op, one_script: true, .. } => self.cx.answer(Caller::User(op), Err(not_by_script())),
+            Input::AcquireAll { op, names, options, .. } => {
+                self.acquire_all(Caller::User(op), names, options, false);
+            }
             Input::Cancel { op } => self.end_acquire(Caller::User(op), Error::Cancelled),
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
             Input::Shorten { op, .. } => self.cx.answer(Caller::User(op), Err(crate::lock::not_shortened())),
-            Input::Convert { op, .. } | Input::AcquireAll { op, .. } => {
-                self.cx.answer(Caller::User(op), Err(only_exclusive()));
-            }
+            Input::Convert { op, .. } => self.cx.answer(Caller::User(op), Err(not_converted())),
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
             Input::StopRenewing { lease } => self.stop_renewing(lease),
@@ -159,8 +171,13 @@ impl Quorum {
     fn count(&mut self) {
         loop {
             let Some((at, output)) = self.members.poll_output() else {
-                let Some(id) = self.told.pop() else { return };
-                self.with(id, QuorumLock::decide);
+                if let Some(id) = self.told.pop() {
+                    self.with(id, QuorumLock::decide);
+                } else if self.cx.parts.is_empty() {
+                    return;
+                } else {
+                    self.gather();
+                }
                 continue;
             };
             match output {
@@ -168,10 +185,9 @@ impl Quorum {
                     let id = self.members.outer(at, id);
                     self.cx.outputs.push_back(Output::Send { id, node: NodeId(at), command });
                 }
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } if at == FIRST => {
-                    self.cx.outputs.push_back(output)
-                }
-                // Nobody waits at the other servers.
+                Output::Unsubscribe { .. } if at == FIRST => self.cx.outputs.push_back(output),
+                Output::Subscribe { .. } if at == FIRST && !self.cx.closed => self.cx.outputs.push_back(output),
+                // Nobody waits at the other servers, or any more.
                 Output::Subscribe { channel, .. } => {
                     let cause = Failure::Unsupported(String::new());
                     let input = Input::Unsubscribed { node: NodeId(0), channel: &channel, cause };
@@ -209,9 +225,9 @@ impl Quorum {
         self.locks.get(id.0 as usize)?.as_deref()
     }
 
-    /// The name's lock. Creates it if the name is not in use.
-    fn lock_of(&mut self, name: &str) -> Result<LockId, Error> {
-        if let Some(id) = self.by_name.get(name) {
+    /// The lock for a caller. Writers of a name share one. Each reader has its own, so that readers hold the name together.
+    fn lock_for(&mut self, name: &str, mode: Mode) -> Result<LockId, Error> {
+        if let Some(id) = self.by_name.get(name).filter(|_| mode == Mode::Exclusive) {
             return Ok(*id);
         }
         let key = crate::wire::Name::check(&self.cx.config.prefix, name)?;
@@ -223,7 +239,9 @@ impl Quorum {
             Some(place) => *place = lock,
             None => self.locks.push(lock),
         }
-        self.by_name.insert(name, id);
+        if mode == Mode::Exclusive {
+            self.by_name.insert(name, id);
+        }
         Ok(id)
     }
 
@@ -233,7 +251,9 @@ impl Quorum {
         let Some(lock) = place else { return };
         run(lock, &mut self.cx, &mut self.members);
         if lock.is_idle() {
-            self.by_name.remove(&lock.name);
+            if self.by_name.get(&lock.name) == Some(&id) {
+                self.by_name.remove(&lock.name);
+            }
             *place = None;
         }
     }
@@ -256,10 +276,20 @@ fn check(servers: &[&str]) -> Result<(), Error> {
     }
 }
 
+fn not_by_script() -> Error {
+    Error::Unsupported("a quorum takes several names one after the other, not with one script".into())
+}
+
 fn not_adopted() -> Error {
     Error::Unsupported("leases of a quorum can't be adopted".into())
 }
 
-fn only_exclusive() -> Error {
-    Error::Unsupported("a quorum has exclusive locks only; the other kinds need a single server or a cluster".into())
+fn not_converted() -> Error {
+    Error::Unsupported("leases of a quorum can't be converted: release this one, and acquire the other mode".into())
+}
+
+fn no_such_kind() -> Error {
+    Error::Unsupported(
+        "a quorum has no semaphores and no reentrant locks; these need a single server or a cluster".into(),
+    )
 }

@@ -16,7 +16,7 @@ use super::lock::{MemberState, QuorumLock, Raise, Stage, clear};
 use super::members::{Members, Task};
 use crate::error::Error;
 use crate::event::{Grant, Input};
-use crate::options::{AcquireOptions, Wait};
+use crate::options::{AcquireOptions, Mode, Wait};
 use crate::session::Context;
 
 /// The server with the queue.
@@ -79,10 +79,9 @@ impl QuorumLock {
     /// Ends a holder's turn. If other clients wait, the holder passes its lease on the first server to the next local
     /// caller, as often as the state machine of that server allows local hand-overs. Then the next local caller queues
     /// behind the other clients.
-    pub(super) fn end_turn(&mut self, cx: &mut Context, members: &mut Members, task: Task) {
-        let fence = if let Stage::Held(_, fence) = self.stage { fence } else { 0 };
+    pub(super) fn end_turn(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
         let long = self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty();
-        let (queues, task) = (self.may_join(members), Some(task));
+        let queues = self.may_join(members);
         let (wanted, behind) = (self.is_wanted(members), self.is_behind());
         let passes = queues && !long && wanted;
         // A caller with other options gets a lease of its own.
@@ -93,7 +92,6 @@ impl QuorumLock {
             // Joins before it leaves, so that the server's state machine can hand the lock over without a round trip.
             let left = self.first().map(mem::take).unwrap_or_default();
             self.join(cx, members);
-            self.passed = fence;
             clear(cx, members, FIRST, left, task);
             Place::Kept
         } else {
@@ -111,7 +109,7 @@ impl QuorumLock {
             self.ask_after(cx, LAST_RETRY);
         }
         self.settle(cx, members);
-        if self.queue.is_empty() && (wanted || behind) {
+        if self.queue.is_empty() && (wanted || behind) && self.asked.mode == Mode::Exclusive {
             self.ask_after(cx, LAST_RETRY);
         }
     }
@@ -128,15 +126,9 @@ impl QuorumLock {
 
     /// The first server has granted the lock from its queue. `states` has this grant already.
     pub(super) fn called(&mut self, cx: &mut Context, grant: &Grant) {
-        let passed = mem::take(&mut self.passed);
         self.attempts = 0;
         if !grant.local {
             self.turns_since = None;
-        } else if let Some(MemberState::Ours { drawn, fence, .. }) = self.first() {
-            // The other servers' fences may be above those left for local hand-overs. So the new fence is above the
-            // last one, and this server counts only after it has confirmed the new fence.
-            *drawn = passed.saturating_add(1).max(*drawn);
-            *fence = 0;
         }
         if matches!(self.stage, Stage::Idle) {
             self.clear_timer(cx);

@@ -187,10 +187,13 @@ impl Context {
 
     /// Makes the server remember a quorum's fence, if the token still holds the lock.
     #[cfg(feature = "quorum")]
-    pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, fence: u64) -> Command {
-        let mut command = begin(&RAISE, form, 2, 160);
+    pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, mode: Mode, fence: u64) -> Command {
+        let mut command = begin(&RAISE, form, if mode == Mode::Shared { 3 } else { 2 }, 192);
         command.push(name.key.as_bytes());
         command.push(name.fence.as_bytes());
+        if mode == Mode::Shared {
+            command.push_parts(&[name.side(), "readers"]);
+        }
         self.push_token(&mut command, token);
         command.push_number(fence);
         command

@@ -145,7 +145,8 @@ impl Lock {
     }
 
     /// Refuses [several names](crate::LockManager::multi) that no single script can take, because they are in several
-    /// slots of a cluster, with `cross-slot`. A lock of one name is not affected.
+    /// slots of a cluster, with `cross-slot`. A lock of one name is not affected. In a quorum, several names are refused
+    /// with `unsupported`, because it takes them one after the other.
     pub fn one_script(mut self) -> Self {
         if let Some(several) = &mut self.several {
             several.one_script = true;
@@ -176,7 +177,7 @@ impl Lock {
     /// - `busy`: another client held the lock for the whole wait.
     /// - `unreachable`: no server answered in that time.
     /// - `invalid-option`: a name or an option can't be used. Nothing was sent.
-    /// - `unsupported`: a quorum doesn't have this kind of lock.
+    /// - `unsupported`: a quorum doesn't have this kind of lock, or not with [`one_script`](Self::one_script).
     /// - `not-replicated`, and `lost` while the call waited for replicas.
     /// - `cross-slot`: see [`one_script`](Self::one_script).
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.

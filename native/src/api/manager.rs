@@ -131,7 +131,9 @@ impl LockManager {
     /// A client asks all servers at once. If the lock is taken, it joins the queue on the first server. The fencing token
     /// is the greatest of the majority's, and the whole majority then remembers it.
     ///
-    /// Only exclusive locks are supported. Readers, the other kinds and several names are `unsupported`.
+    /// A quorum has mutexes, [read-write locks](Self::read_write) and [several names](Self::multi). Semaphores, reentrant
+    /// locks and conversions are `unsupported`. A reader asks the first server before the others, so that it does not pass a
+    /// writer that waits there.
     ///
     /// ```no_run
     /// # async fn f() -> Result<(), leasehold::Error> {
@@ -313,6 +315,8 @@ impl LockManager {
     /// cancelled, or takes longer than the wait, the client releases the names that it has. The lease is renewed,
     /// extended, lost and released as a whole, and has a [fence for each name](crate::Lease::fences).
     ///
+    /// In a [quorum](Self::quorum), a majority of the servers has each name. The client always takes them in sorted order.
+    ///
     /// ```no_run
     /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
     /// let lease = locks.multi(["account:1", "account:2"]).acquire().await?;
@@ -332,8 +336,8 @@ impl LockManager {
     /// the answers for at most 100 ms. A label is missing if the client does not answer in that time.
     ///
     /// Waiters for a reentrant lock are not listed, because they have no queue on the server. The waiters of a quorum are
-    /// those of its first server.
-    /// It returns within two response timeouts.
+    /// those of its first server,
+    /// and each client that holds the lock there is listed once. It returns within two response timeouts.
     ///
     /// # Cancel safety
     /// It changes nothing, so you can drop the future at any time.

@@ -4,116 +4,69 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Entry, Group, MOST_BYTES, MOST_NAMES, only_exclusive};
-use crate::client::Client;
+use super::{Entry, Group, HoldAll, MOST_BYTES, MOST_NAMES, PartLocks, only_exclusive};
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, LeaseId, PartId};
-use crate::lock::{LockState, waited};
+use crate::lock::waited;
 use crate::options::{AcquireOptions, Family, Mode, Wait};
-use crate::session::{Lease, Leased, OpKind};
+use crate::session::{Context, Lease, Leased, OpKind};
 use crate::wire::{Name, hash_slot};
 
-impl Client {
-    pub(crate) fn acquire_all(&mut self, op: Caller, names: &[&str], options: &AcquireOptions, one_script: bool) {
-        let group = match self.group(op, names, *options, one_script) {
+pub(crate) trait AcquireAll: HoldAll {
+    fn acquire_all(&mut self, op: Caller, names: &[&str], options: &AcquireOptions, one_script: bool) {
+        let group = match Group::new(self.cx(), op, names, *options, one_script) {
             Ok(group) => group,
-            Err(error) => return self.cx.answer(op, Err(error)),
+            Err(error) => return self.cx().answer(op, Err(error)),
         };
-        let id = self.cx.new_lease();
-        let patience = self.cx.patience_of(options);
-        self.cx.open(op, OpKind::AcquireAll { group: id }, patience);
+        let id = self.cx().new_lease();
+        let patience = self.patience(options);
+        self.cx().open(op, OpKind::AcquireAll { group: id }, patience);
         self.begin(id, group);
-    }
-
-    /// Checks the names and options.
-    fn group(&self, op: Caller, names: &[&str], options: AcquireOptions, one_script: bool) -> Result<Group, Error> {
-        let refuse = |problem: &str| Err(Error::InvalidOption { field: "names", problem: problem.to_string() });
-        if self.cx.closed {
-            return Err(Error::Closed);
-        }
-        options.check()?;
-        if options.mode == Mode::Shared || options.kind.family() != Family::Lock {
-            return Err(only_exclusive());
-        }
-        if options.linger.is_some() {
-            return Err(Error::Unsupported("locks on several names don't linger".into()));
-        }
-        if names.is_empty() || names.len() > MOST_NAMES {
-            return refuse("has none, or too many: give 1 to 256 names");
-        }
-        let prefixes = names.len().saturating_mul(self.cx.config.prefix.len());
-        if names.iter().fold(prefixes, |bytes, name| bytes.saturating_add(name.len())) > MOST_BYTES {
-            return refuse("are longer than 1 MiB together, each with its prefix: hash them first");
-        }
-        let mut sorted: Vec<String> = Vec::new();
-        let mut slots = None;
-        let mut by_script = names.len() > 1 || one_script;
-        for name in names {
-            let slot = hash_slot(Name::check(&self.cx.config.prefix, name)?.as_bytes());
-            by_script &= *slots.get_or_insert(slot) == slot;
-            match sorted.binary_search_by(|other| other.as_str().cmp(name)) {
-                Ok(_) => return refuse("has one twice: give each name once"),
-                Err(at) => sorted.insert(at, name.to_string()),
-            }
-        }
-        if one_script && !by_script {
-            return Err(Error::CrossSlot);
-        }
-        let place = |name: &&str| sorted.iter().position(|other| other == name);
-        let order = names.iter().filter_map(place).collect();
-        let grants = names.iter().map(|_| None).collect();
-        Ok(Group { op, names: sorted, order, options, by_script, grants })
-    }
-
-    fn begin(&mut self, id: LeaseId, mut group: Group) {
-        // The script would find a lease that lingers here in its way.
-        group.by_script &= !group.names.iter().filter_map(|name| self.in_use(name)).any(LockState::is_lingering);
-        let by_script = group.by_script;
-        self.multi.open.insert(id, Entry::Group(group));
-        if by_script { self.at_once(id) } else { self.next(id) }
     }
 
     /// Acquires the next name in order. If all are held, completes the call.
     fn next(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.group(id) else { return };
+        let Some(group) = self.multi().group(id) else { return };
         let mut parts = (0..).zip(&group.grants).zip(&group.names);
         let Some(((index, _), name)) = parts.find(|((_, grant), _)| grant.is_none()) else { return self.all_held(id) };
         let name = name.clone();
         // The part is renewed until all parts are held. The options of the whole lease apply from then on.
         let wait = if group.options.wait == Wait::No { Wait::No } else { Wait::Forever };
         let options = AcquireOptions { renew: true, max_hold: None, wait, ..group.options };
-        self.acquire(Caller::Part(PartId::new(id, index)), &name, &options);
+        self.acquire_part(Caller::Part(PartId::new(id, index)), &name, &options);
     }
 
     fn all_held(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.group(id) else { return };
+        let Some(group) = self.multi().group(id) else { return };
         let (op, options, by_script) = (group.op, group.options, group.by_script);
         let parts: Vec<LeaseId> = group.grants.iter().flatten().map(|grant| grant.lease).collect();
         let mut fences = Vec::new();
         for grant in group.order.iter().filter_map(|at| group.grants.get(*at)?.as_ref()) {
             fences.push(grant.fence);
         }
-        self.multi.open.remove(&id);
+        self.multi().open.remove(&id);
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
         // The script starts the parts of a fixed lease together, and they end by themselves. Those of a renewed one may have
         // been granted one by one, if the script's answer was lost.
         if let Some(end) = end.filter(|_| options.renew || !by_script) {
             for part in &parts {
-                self.keep(*part, self.cx.now + end);
+                let until = self.cx().now + end;
+                self.keep_part(*part, until);
             }
         }
         // The ends are those of the parts, and the fence is the greatest.
         let fence = fences.iter().copied().max().unwrap_or_default();
-        self.cx.leases.insert(id, Lease::new(Leased::Parts(parts.into()), op, &options, fence, self.cx.now));
-        let valid_until = self.valid_until(id).unwrap_or(self.cx.now);
-        self.cx.complete(op, Ok(Outcome::AcquiredAll { lease: id, fences, valid_until }));
+        let now = self.cx().now;
+        self.cx().leases.insert(id, Lease::new(Leased::Parts(parts.into()), op, &options, fence, now));
+        let valid_until = self.valid_until(id).unwrap_or(now);
+        self.cx().complete(op, Ok(Outcome::AcquiredAll { lease: id, fences, valid_until }));
     }
 
     /// The call that acquires a part has ended.
-    pub(super) fn part_ended(&mut self, part: PartId, result: Result<Outcome, Error>) {
+    fn part_acquired(&mut self, part: PartId, result: Result<Outcome, Error>) {
         let id = part.whole();
-        match (self.multi.group_mut(id), result) {
+        match (self.multi().group_mut(id), result) {
             (Some(group), Ok(Outcome::Acquired(grant))) => {
                 if let Some(place) = group.grants.get_mut(usize::from(part.index())) {
                     *place = Some(grant);
@@ -130,9 +83,9 @@ impl Client {
     }
 
     /// A part was lost before all parts were held.
-    pub(super) fn lost_before_held(&mut self, part: PartId, reason: LossReason) {
+    fn lost_before_held(&mut self, part: PartId, reason: LossReason) {
         let id = part.whole();
-        let Some(group) = self.multi.group_mut(id) else { return };
+        let Some(group) = self.multi().group_mut(id) else { return };
         if let Some(grant) = group.grants.get_mut(usize::from(part.index())) {
             *grant = None;
         }
@@ -143,34 +96,34 @@ impl Client {
     }
 
     /// Gives back what a group already has, and takes all names again, in sorted order. A try ends with `error` instead.
-    pub(super) fn start_over(&mut self, id: LeaseId, error: Error) {
-        if self.multi.group(id).is_some_and(|group| group.options.wait == Wait::No) {
+    fn start_over(&mut self, id: LeaseId, error: Error) {
+        if self.multi().group(id).is_some_and(|group| group.options.wait == Wait::No) {
             return self.fail_all(id, error);
         }
         let Some(mut group) = self.give_back_all(id) else { return };
         group.by_script = false;
         group.grants.fill(None);
-        let id = self.cx.new_lease();
-        if let Some(open) = self.cx.ops.get_mut(&group.op) {
+        let id = self.cx().new_lease();
+        if let Some(open) = self.cx().ops.get_mut(&group.op) {
             open.kind = OpKind::AcquireAll { group: id };
         }
         self.begin(id, group);
     }
 
     /// Ends a group with an error.
-    pub(crate) fn fail_all(&mut self, id: LeaseId, mut error: Error) {
-        let Some(op) = self.multi.group(id).map(|group| group.op) else { return };
+    fn fail_all(&mut self, id: LeaseId, mut error: Error) {
+        let Some(op) = self.multi().group(id).map(|group| group.op) else { return };
         // The time that the whole call waited, not only this part.
         if let Error::Busy { waited: time, .. } | Error::Unreachable { waited: time, .. } = &mut error {
-            *time = waited(&self.cx, op);
+            *time = waited(self.cx(), op);
         }
-        self.cx.complete(op, Err(error));
+        self.cx().complete(op, Err(error));
         self.give_back_all(id);
     }
 
     /// Ends a group and all its parts.
     fn give_back_all(&mut self, id: LeaseId) -> Option<Group> {
-        let Some(Entry::Group(group)) = self.multi.open.remove(&id) else { return None };
+        let Some(Entry::Group(group)) = self.multi().open.remove(&id) else { return None };
         for (index, grant) in (0..).zip(&group.grants) {
             self.stop_wanting(Caller::Part(PartId::new(id, index)));
             if let Some(grant) = grant {
@@ -181,24 +134,70 @@ impl Client {
     }
 
     /// The wait has ended. The error is that of the part that is still missing.
-    pub(crate) fn all_ends(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.group(id) else { return };
-        let mut parts = group.grants.iter().zip(&group.names);
-        let lock = parts.find(|(grant, _)| grant.is_none()).and_then(|(_, name)| self.in_use(name));
-        let nobody = Error::unreachable(Duration::ZERO, None);
-        let error = lock.map_or(nobody, |lock| lock.empty_handed(&self.cx, group.op));
+    fn all_ends(&mut self, id: LeaseId) {
+        let Some(group) = self.multi().group(id) else { return };
+        let mut parts = (0..).zip(&group.grants).zip(&group.names);
+        let missing = parts.find(|((_, grant), _)| grant.is_none());
+        let missing = missing.map(|((index, _), name)| (group.op, Caller::Part(PartId::new(id, index)), name.clone()));
+        let error = missing.and_then(|(whole, part, name)| self.empty_handed(&name, whole, part));
+        let error = error.unwrap_or(Error::unreachable(Duration::ZERO, None));
         self.fail_all(id, error);
     }
 
-    /// The lock of this name, if it is in use.
-    pub(super) fn in_use(&self, name: &str) -> Option<&LockState> {
-        self.locks.get(self.locks.find(Family::Lock, &Name::key(&self.cx.config.prefix, name))?)
-    }
-
     /// Closes the client: the waits have ended and the leases were given back.
-    pub(crate) fn close_all(&mut self) {
+    fn close_all(&mut self) {
         self.gather();
-        self.cx.leases.retain(|lease| lease.lock().is_some());
+        self.cx().leases.retain(|lease| lease.lock().is_some());
+    }
+}
+
+impl<T: PartLocks> AcquireAll for T {}
+
+impl Group {
+    /// Checks the names and options.
+    pub(crate) fn new(
+        cx: &Context,
+        op: Caller,
+        names: &[&str],
+        options: AcquireOptions,
+        one_script: bool,
+    ) -> Result<Self, Error> {
+        let refuse = |problem: &str| Err(Error::InvalidOption { field: "names", problem: problem.to_string() });
+        if cx.closed {
+            return Err(Error::Closed);
+        }
+        options.check()?;
+        if options.mode == Mode::Shared || options.kind.family() != Family::Lock {
+            return Err(only_exclusive());
+        }
+        if options.linger.is_some() {
+            return Err(Error::Unsupported("locks on several names don't linger".into()));
+        }
+        if names.is_empty() || names.len() > MOST_NAMES {
+            return refuse("has none, or too many: give 1 to 256 names");
+        }
+        let prefixes = names.len().saturating_mul(cx.config.prefix.len());
+        if names.iter().fold(prefixes, |bytes, name| bytes.saturating_add(name.len())) > MOST_BYTES {
+            return refuse("are longer than 1 MiB together, each with its prefix: hash them first");
+        }
+        let mut sorted: Vec<String> = Vec::new();
+        let mut slots = None;
+        let mut by_script = names.len() > 1 || one_script;
+        for name in names {
+            let slot = hash_slot(Name::check(&cx.config.prefix, name)?.as_bytes());
+            by_script &= *slots.get_or_insert(slot) == slot;
+            match sorted.binary_search_by(|other| other.as_str().cmp(name)) {
+                Ok(_) => return refuse("has one twice: give each name once"),
+                Err(at) => sorted.insert(at, name.to_string()),
+            }
+        }
+        if one_script && !by_script {
+            return Err(Error::CrossSlot);
+        }
+        let place = |name: &&str| sorted.iter().position(|other| other == name);
+        let order = names.iter().filter_map(place).collect();
+        let grants = names.iter().map(|_| None).collect();
+        Ok(Self { op, names: sorted, order, options, by_script, grants })
     }
 }
 

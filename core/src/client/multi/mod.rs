@@ -8,31 +8,69 @@
 //! ```
 //!
 //! A part is acquired like any other lease, by a call of the engine itself ([`Caller::Part`]). A call on the whole lease is
-//! made to each part in the same way. The results are collected by [`Client::gather`](super::Client::gather). All clients
-//! take names in the same order and wait only for the next one, so there is no deadlock (Havender 1968).
+//! made to each part in the same way. The results are collected by [`HoldAll::gather`]. All clients take names in the same
+//! order and wait only for the next one, so there is no deadlock (Havender 1968).
+//!
+//! A quorum takes them in the same way, but never by one script. What differs is in [`PartLocks`].
 
 mod acquire;
 mod held;
+mod one_server;
 mod script;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-
-use crate::session::IdMap;
+use core::time::Duration;
 
 use crate::error::Error;
 use crate::event::Grant;
 use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::AcquireOptions;
+use crate::session::{Context, IdMap};
+use crate::time::Instant;
+
+pub(crate) use acquire::AcquireAll;
+pub(crate) use held::HoldAll;
 
 const MOST_NAMES: usize = 256;
 /// The most bytes that the names of one call may have together, each with its prefix. A command repeats a name up to
 /// six times, so larger ones could not be sent and answered in time.
 const MOST_BYTES: usize = 1 << 20;
 
+/// The locks of which a lease of several names consists: those of one server, or of a quorum.
+pub(crate) trait PartLocks: Sized {
+    fn cx(&mut self) -> &mut Context;
+    fn multi(&mut self) -> &mut Multi;
+    /// The time limit of the whole call.
+    fn patience(&self, options: &AcquireOptions) -> Option<Duration>;
+    /// Begins to take the names of a group.
+    fn begin(&mut self, id: LeaseId, group: Group);
+    fn acquire_part(&mut self, op: Caller, name: &str, options: &AcquireOptions);
+    fn call_part(&mut self, op: Caller, part: LeaseId, call: PartCall);
+    /// Ends a part's caller.
+    fn stop_wanting(&mut self, op: Caller);
+    /// Gives a lease back that has ended here.
+    fn give_back_part(&mut self, lock: LockId, part: LeaseId);
+    /// Why a part is not granted yet. None if its name is not in use.
+    fn empty_handed(&self, name: &str, whole: Caller, part: Caller) -> Option<Error>;
+    /// Moves the end of a part.
+    fn keep_part(&mut self, part: LeaseId, until: Instant);
+    /// When a part ends, although it is renewed.
+    fn part_ends(&self, part: LeaseId) -> Option<Instant>;
+    fn valid_until(&self, lease: LeaseId) -> Option<Instant>;
+}
+
+/// A user's call on a lease, which is made to all parts.
+#[derive(Clone, Copy)]
+pub(crate) enum PartCall {
+    Release,
+    Extend(Duration),
+    Verify,
+}
+
 /// Calls on several names. Their numbers are drawn from the same counter as those of leases.
 #[derive(Clone, Hash, Default)]
-pub(super) struct Multi {
+pub(crate) struct Multi {
     open: IdMap<LeaseId, Entry>,
 }
 
@@ -54,7 +92,7 @@ pub(crate) struct Group {
     names: Vec<String>,
     /// For each of the caller's names, its index among the sorted ones.
     order: Vec<usize>,
-    pub(super) options: AcquireOptions,
+    pub(crate) options: AcquireOptions,
     /// Whether one script takes all names at once.
     by_script: bool,
     /// What is held of the sorted names.
@@ -69,11 +107,17 @@ struct Script {
 }
 
 impl Multi {
-    pub(super) fn is_empty(&self) -> bool {
+    /// Adds a group whose names are taken one after the other, even if they are in one slot.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn insert(&mut self, id: LeaseId, group: Group) {
+        self.open.insert(id, Entry::Group(Group { by_script: false, ..group }));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    pub(super) fn group(&self, id: LeaseId) -> Option<&Group> {
+    pub(crate) fn group(&self, id: LeaseId) -> Option<&Group> {
         if let Some(Entry::Group(group)) = self.open.get(&id) { Some(group) } else { None }
     }
 

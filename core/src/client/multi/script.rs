@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Entry, Script};
+use super::{AcquireAll, Entry, HoldAll, Script};
 use crate::client::Client;
 use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
@@ -140,18 +140,6 @@ impl Client {
         for (lock, token) in parts {
             self.with(*lock, |lock, cx| run(lock, *token, cx));
         }
-    }
-
-    /// Ends a part's caller. The callers behind it relied on the script, so they now ask for themselves.
-    pub(super) fn stop_wanting(&mut self, op: Caller) {
-        let Some(OpKind::Acquire { lock, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let lock = *lock;
-        self.cancel(op, Error::Cancelled);
-        self.with(lock, |lock, cx| {
-            if lock.claim.as_ref().is_some_and(|claim| claim.timer.is_none()) {
-                lock.heartbeat_due(cx);
-            }
-        });
     }
 }
 

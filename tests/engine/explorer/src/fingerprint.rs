@@ -41,7 +41,7 @@ impl World {
             (flight.since.map(|since| self.now - since), flight.copied).hash(&mut state);
             match &flight.what {
                 What::Command(id, command) => (0, id, command).hash(&mut state),
-                What::Reply(id, reply) => (1, id, &**reply as &Result<_, Failure>).hash(&mut state),
+                What::Reply(id, _, reply) => (1, id, &**reply as &Result<_, Failure>).hash(&mut state),
                 What::Message(payload) => (2, payload).hash(&mut state),
                 What::Subscribe => state.mix(3),
                 What::Subscribed => state.mix(4),
@@ -60,7 +60,7 @@ impl World {
         (orphans, self.watch.used, self.watch.used_by_writers, self.watch.redrawn, self.watch.readers_lost)
             .hash(&mut state);
         let is_unheard = self.scenario.lingers && self.watch.unheard;
-        (self.faults_left, self.struck, self.ran, self.watch.refused, is_unheard).hash(&mut state);
+        (self.faults_left, self.struck, self.is_harmed, self.ran, self.watch.refused, is_unheard).hash(&mut state);
         state.finish()
     }
 

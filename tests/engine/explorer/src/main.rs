@@ -7,6 +7,8 @@ mod calls;
 mod cli;
 mod client;
 mod clock;
+mod commands;
+mod faults;
 mod fingerprint;
 mod invariants;
 mod report;

@@ -90,7 +90,7 @@ impl World {
                 let name = script.map_or("?", |script| script.name);
                 format!("client {client} sends #{} {name} {}", id.0, words.get(2..).unwrap_or_default().join(" "))
             }
-            What::Reply(id, reply) => match &**reply {
+            What::Reply(id, _, reply) => match &**reply {
                 Ok(reply) => format!("client {client} gets #{}: {reply}", id.0),
                 Err(failure) => format!("client {client} gets #{}: {failure:?}", id.0),
             },

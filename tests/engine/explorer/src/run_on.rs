@@ -56,7 +56,7 @@ fn rest(mut world: World) -> Verdict {
     let is_idle = |world: &World| world.clients.iter().all(|it| it.engine.as_ref().is_none_or(Engine::is_idle));
     for _ in 0..MOST_STEPS {
         if is_idle(&world) {
-            return if world.is_calm() { world.nothing_is_left() } else { Ok(()) };
+            return if world.is_harmed { Ok(()) } else { world.nothing_is_left() };
         }
         let due = world.clients.iter().position(|client| {
             let at = client.engine.as_ref().and_then(Engine::poll_timeout).map(|(at, _)| clock::when(at));
@@ -95,7 +95,7 @@ impl World {
         linger + if gives_up { micros(CLAIM_WINDOW) / 3 } else { 0 }
     }
 
-    /// Idle clients hold no lock on the server, and wait for none.
+    /// Idle clients hold no lock on the server, and wait for none. A command that was late has not taken the lock again.
     fn nothing_is_left(&self) -> Verdict {
         let time = clock::server(self.now);
         let left = [holders(&self.server, time), waiters(&self.server, time)].concat();

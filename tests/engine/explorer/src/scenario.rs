@@ -55,6 +55,8 @@ pub(crate) struct Scenario {
     pub(crate) held_at_first: bool,
     /// Whether clients keep a lease for a while that nobody holds any more.
     pub(crate) lingers: bool,
+    /// How many local hand-overs a client may make while others wait. The server reserves a fence for each.
+    pub(crate) local_handoffs: u32,
     /// How long a user may hold the lock, if it sets a limit.
     pub(crate) max_hold: Option<Duration>,
 }
@@ -66,8 +68,14 @@ const WRITER: &[Action] = &[Acquire(Exclusive), Release];
 const READER: &[Action] = &[Acquire(Shared), Release];
 const TWICE: &[Action] = &[Acquire(Exclusive), Release, Acquire(Exclusive), Release];
 
+const DOWNGRADER: &[Action] = &[Acquire(Exclusive), Convert(Shared), Release];
+
+/// The default of [`Config`].
+const LOCAL_HANDOFFS: u32 = 32;
+
 const fn scenario(name: &'static str, clients: &'static [Users], about: &'static str) -> Scenario {
-    Scenario { name, about, clients, batches: true, held_at_first: false, lingers: false, max_hold: None }
+    let (held_at_first, lingers, max_hold) = (false, false, None);
+    Scenario { name, about, clients, batches: true, held_at_first, lingers, local_handoffs: LOCAL_HANDOFFS, max_hold }
 }
 
 /// All scenarios. The first ones are the cheapest.
@@ -95,11 +103,7 @@ pub(crate) const ALL: &[Scenario] = &[
         "one of two clients may give up its wait",
     ),
     scenario("tries", &[&[&[Try(Exclusive), Release]], &[WRITER]], "one of two clients doesn't wait"),
-    scenario(
-        "downgrade",
-        &[&[&[Acquire(Exclusive), Convert(Shared), Release]], &[READER]],
-        "a writer becomes a reader, beside a reader",
-    ),
+    scenario("downgrade", &[&[DOWNGRADER], &[READER]], "a writer becomes a reader, beside a reader"),
     scenario(
         "upgrade",
         &[&[&[Acquire(Shared), Convert(Exclusive), Release]], &[READER]],
@@ -139,6 +143,19 @@ pub(crate) const ALL: &[Scenario] = &[
             "a holder is gone, and one of two waiting clients may give up",
         )
     },
+    scenario(
+        "two-users-downgrade",
+        &[&[WRITER, DOWNGRADER], &[WRITER]],
+        "a client hands its lease over locally, and a writer becomes a reader",
+    ),
+    Scenario {
+        local_handoffs: 1,
+        ..scenario(
+            "refills",
+            &[&[TWICE, TWICE], &[WRITER]],
+            "a client hands its lease over more often than it has fences for",
+        )
+    },
     Scenario {
         max_hold: Some(Duration::from_secs(1)),
         ..scenario("max-hold", &[&[WRITER, WRITER], &[READER]], "no lease lasts for longer than a second")
@@ -159,6 +176,7 @@ impl Scenario {
             claim_window: CLAIM_WINDOW,
             response_timeout: RESPONSE_TIMEOUT,
             batches: self.batches,
+            local_handoffs: self.local_handoffs,
             ..Config::default()
         }
     }

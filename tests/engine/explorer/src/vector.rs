@@ -68,7 +68,7 @@ fn input(world: &World, step: Step, client: u8) -> Option<String> {
             let flight = world.flights.iter().find(|flight| flight.number == number && flight.client == client)?;
             match &flight.what {
                 What::Command(..) | What::Subscribe => None,
-                What::Reply(id, reply) => {
+                What::Reply(id, _, reply) => {
                     let result = match &**reply {
                         Ok(Reply::One(one)) => format!("{{ \"one\": {} }}", scalar(one)),
                         Ok(Reply::List(list)) => {

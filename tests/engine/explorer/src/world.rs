@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    Command, CommandId, Engine, Error, Failure, Input, LeaseId, Mode, NodeId, OpId, Output, Reply, Scalar, Wait,
+    Command, CommandId, Engine, Error, Failure, Input, LeaseId, LossReason, Mode, NodeId, OpId, Output, Reply, Scalar,
+    Wait,
 };
 use leasehold_memory::Server;
 
 use crate::client::{Belief, Client, UserState};
 use crate::clock::{self, Micros, micros};
-use crate::invariants::{Broken, Verdict, Watch};
+use crate::invariants::{Broken, Verdict, Watch, holders};
 use crate::scenario::{Action, LONGEST_HOLD, NAME, RESPONSE_TIMEOUT, Scenario, TTL};
 use crate::step::{Fault, Step};
 
@@ -48,12 +49,14 @@ pub(crate) struct World {
     pub(crate) faults_left: u8,
     /// How many faults have happened.
     pub(crate) struck: u8,
+    /// Whether one of them was worse than a message that is lost or late.
+    pub(crate) is_harmed: bool,
     /// How long something may be in flight without a fault.
     pub(crate) patience: Micros,
     /// How many commands the server has run at this moment.
     pub(crate) ran: u8,
     pub(crate) scenario: &'static Scenario,
-    last_flight: u16,
+    pub(crate) last_flight: u16,
 }
 
 /// Something in flight.
@@ -72,7 +75,8 @@ pub(crate) struct Flight {
 #[derive(Clone)]
 pub(crate) enum What {
     Command(CommandId, Arc<Command>),
-    Reply(CommandId, Arc<Result<Reply, Failure>>),
+    /// With its command.
+    Reply(CommandId, Arc<Command>, Arc<Result<Reply, Failure>>),
     Message(Arc<[u8]>),
     Subscribe,
     Subscribed,
@@ -104,6 +108,7 @@ impl World {
             watch: Watch::default(),
             faults_left: faults,
             struck: 0,
+            is_harmed: false,
             patience,
             ran: 0,
             scenario,
@@ -193,6 +198,7 @@ impl World {
             Step::Fault(fault) => {
                 self.faults_left = self.faults_left.saturating_sub(1);
                 self.struck += 1;
+                self.is_harmed |= !matches!(fault, Fault::Lose(_) | Fault::Delay(_));
                 self.strike(fault)
             }
         }?;
@@ -264,7 +270,7 @@ impl World {
         self.flights.push(Flight { number: self.last_flight, client, what, since, copied: false });
     }
 
-    fn take_flight(&mut self, number: u16) -> Option<Flight> {
+    pub(crate) fn take_flight(&mut self, number: u16) -> Option<Flight> {
         let place = self.flights.iter().position(|flight| flight.number == number)?;
         Some(self.flights.remove(place))
     }
@@ -284,10 +290,6 @@ impl World {
                 user.state = UserState::Converting(op, lease);
                 if let Some(belief) = it.belief(lease).filter(|belief| belief.until > now) {
                     belief.converts = true;
-                    // From now on, others may read.
-                    if mode == Mode::Shared {
-                        belief.mode = mode;
-                    }
                 }
                 self.feed(client, Input::Convert { op, lease, mode })
             }
@@ -323,8 +325,12 @@ impl World {
         match what {
             What::Command(id, command) => {
                 let words: Vec<&[u8]> = command.words().collect();
+                let had = holders(&self.server, clock::server(self.now));
                 let reply = self.execute(&words)?;
-                self.send(client, What::Reply(id, Arc::new(reply)), since);
+                if !self.is_harmed {
+                    self.watch.ran(self.now, &words, &reply, &had, &self.server)?;
+                }
+                self.send(client, What::Reply(id, command, Arc::new(reply)), since);
                 self.drop_unheard();
                 self.ran += 1;
                 if self.ran == MOST_AT_ONCE {
@@ -332,7 +338,7 @@ impl World {
                 }
                 Ok(())
             }
-            What::Reply(id, result) => {
+            What::Reply(id, _, result) => {
                 let in_time = !copied && since.is_some_and(|since| self.now < since + micros(RESPONSE_TIMEOUT));
                 let entered = entered_at(&result).filter(|_| in_time).unwrap_or(0);
                 let lost = self.watch.lost_before(entered, &self.clients[usize::from(client)]);
@@ -369,7 +375,7 @@ impl World {
     }
 
     /// Nobody hears what is sent to a process that has died.
-    fn drop_unheard(&mut self) {
+    pub(crate) fn drop_unheard(&mut self) {
         let Self { flights, clients, .. } = self;
         flights.retain(|flight| {
             let to_server = matches!(flight.what, What::Command(..) | What::Subscribe);
@@ -378,7 +384,7 @@ impl World {
     }
 
     /// Runs a command on the server, and sends its messages.
-    fn execute(&mut self, words: &[&[u8]]) -> Result<Result<Reply, Failure>, Broken> {
+    pub(crate) fn execute(&mut self, words: &[&[u8]]) -> Result<Result<Reply, Failure>, Broken> {
         let time = clock::server(self.now);
         let before = if self.struck > 0 { None } else { Some(self.server.clone()) };
         let executed = Arc::make_mut(&mut self.server).execute(time, words);
@@ -407,13 +413,19 @@ impl World {
         for output in outputs {
             match output {
                 Output::Send { id, command, .. } => {
-                    self.asks_once(place, &command)?;
+                    self.tells(place, &command)?;
                     self.send(place, What::Command(id, Arc::new(command)), Some(now));
                 }
                 Output::Subscribe { .. } => self.send(place, What::Subscribe, Some(now)),
                 Output::Unsubscribe { .. } => self.client_mut(place).listens = false,
                 Output::Completed { op, result } => self.completed(place, op, result)?,
-                Output::Lost { lease, reason: _ } => {
+                Output::Lost { lease, reason } => {
+                    let is_taken = matches!(reason, LossReason::Gone | LossReason::Taken | LossReason::Revoked);
+                    if is_taken && !self.is_harmed {
+                        let detail =
+                            format!("client {place} lost {lease:?} because of {reason:?}, and nothing took it");
+                        return Err(Broken::new("lost-in-vain", detail));
+                    }
                     let client = self.client_mut(place);
                     let Some(token) = client.belief(lease).map(|belief| belief.token.clone()) else {
                         return Err(Broken::new(
@@ -511,10 +523,12 @@ impl World {
         let client = self.client_mut(place);
         let mut beliefs = std::mem::take(&mut client.beliefs);
         for belief in &mut beliefs {
-            let Some(until) = client.engine.as_ref().and_then(|engine| engine.valid_until(belief.lease)) else {
+            let Some(engine) = &client.engine else { continue };
+            let (until, info) = (engine.valid_until(belief.lease), engine.lease(belief.lease));
+            let (Some(until), Some(info)) = (until, info) else {
                 return Err(Broken::new("loss-untold", format!("client {place} has silently forgotten {belief:?}")));
             };
-            belief.until = clock::when(until);
+            (belief.until, belief.mode) = (clock::when(until), info.mode);
             if let Some(token) = client.token(belief.lease) {
                 belief.token = token;
             }
@@ -531,66 +545,18 @@ impl World {
         client.beliefs = beliefs;
         Ok(())
     }
-
-    fn strike(&mut self, fault: Fault) -> Verdict {
-        match fault {
-            Fault::Lose(number) => drop(self.take_flight(number)),
-            Fault::Double(number) => {
-                self.last_flight += 1;
-                let copy = self.last_flight;
-                if let Some(flight) = self.flights.iter_mut().find(|flight| flight.number == number) {
-                    flight.copied = true;
-                    let copy = Flight { number: copy, ..flight.clone() };
-                    self.flights.push(copy);
-                }
-            }
-            Fault::Delay(number) => {
-                if let Some(flight) = self.flights.iter_mut().find(|flight| flight.number == number) {
-                    flight.since = None;
-                }
-            }
-            Fault::Crash(place) => {
-                let client = self.client_mut(place);
-                (client.engine, client.listens) = (None, false);
-                client.beliefs.clear();
-                client.users.clear();
-                self.drop_unheard();
-            }
-            Fault::Pause(place) => self.client_mut(place).paused = Some(self.now + micros(TTL) + 1_000),
-            Fault::Wipe => {
-                self.watch.counter_lost(clock::server(self.now), &self.server);
-                self.watch.data_lost(self.now, &self.clients, &self.server, &self.flights);
-                Arc::make_mut(&mut self.server).flush_all();
-            }
-            Fault::Evict(place) => {
-                let key = KEYS.get(usize::from(place)).copied().unwrap_or(NAME);
-                if key == NAME {
-                    self.watch.data_lost(self.now, &self.clients, &self.server, &self.flights);
-                }
-                if key == KEYS[1] {
-                    self.watch.counter_lost(clock::server(self.now), &self.server);
-                }
-                self.watch.readers_lost |= key == KEYS[4];
-                drop(self.execute(&[b"DEL", key.as_bytes()])?);
-            }
-            Fault::Revoke => {
-                self.watch.revoked(self.now, &self.clients, &self.server, &self.flights);
-                let mut words: Vec<&[u8]> = vec![b"EVALSHA", leasehold_lua::FORCE.sha1.as_bytes(), b"6"];
-                words.extend(KEYS.map(str::as_bytes));
-                words.extend([&b"0"[..], b"native"]);
-                drop(self.execute(&words)?);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Flight {
     /// Whether it is a command with this token.
     pub(crate) fn names(&self, token: &[u8]) -> bool {
-        let What::Command(_, command) = &self.what else { return false };
-        command.words().any(|word| word.strip_suffix(b" ").unwrap_or(word) == token)
+        matches!(&self.what, What::Command(_, command) if names(command, token))
     }
+}
+
+/// Whether a command has this token.
+pub(crate) fn names(command: &Command, token: &[u8]) -> bool {
+    command.words().any(|word| word.strip_suffix(b" ").unwrap_or(word) == token)
 }
 
 /// When the server gave the lock to its client, if the answer says that.

@@ -189,7 +189,12 @@ impl Mix {
         self.some(rng, &wakes, (500, 30_000));
         self.chance[F::Forced.index()] = *rng.pick(&[0, 0, 0, 300, 20_000]);
         match theme {
-            Theme::Multi | Theme::Quorum | Theme::QuorumHot | Theme::Keeping => {}
+            Theme::Multi
+            | Theme::Quorum
+            | Theme::QuorumHot
+            | Theme::QuorumNames
+            | Theme::QuorumReaders
+            | Theme::Keeping => {}
             Theme::Calm => {
                 self.some(rng, &Fault::PASSING, (100, 3_000));
                 self.strikes_of(rng, &Fault::STRIKING);

@@ -24,6 +24,10 @@ const MULTI_EVERY: u64 = 4;
 const QUORUM_EVERY: u64 = 8;
 /// Every nth seed is also run with one lock over several servers that many want.
 const QUORUM_HOT_EVERY: u64 = 16;
+/// Every nth seed is also run with leases of several names over several servers.
+const QUORUM_NAMES_EVERY: u64 = 16;
+/// Every nth seed is also run with readers and writers over several servers.
+const QUORUM_READERS_EVERY: u64 = 16;
 /// Every nth seed is also run with leases whose end moves.
 const KEEPING_EVERY: u64 = 8;
 
@@ -88,6 +92,8 @@ impl Bench {
             Some(Theme::Multi) => return self.run_multi(seed, false, written),
             Some(Theme::Quorum) => return self.run_quorum(seed, Manner::Plain, written),
             Some(Theme::QuorumHot) => return self.run_quorum(seed, Manner::Hot, written),
+            Some(Theme::QuorumNames) => return self.run_quorum(seed, Manner::Names, written),
+            Some(Theme::QuorumReaders) => return self.run_quorum(seed, Manner::Readers, written),
             Some(Theme::Keeping) => return self.run_keeping(seed, written),
             _ => {}
         }
@@ -96,6 +102,8 @@ impl Bench {
             None if seed.is_multiple_of(MULTI_EVERY) => self.run_multi(seed, false, written),
             None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, Manner::Plain, written),
             None if seed % QUORUM_HOT_EVERY == 5 => self.run_quorum(seed, Manner::Hot, written),
+            None if seed % QUORUM_NAMES_EVERY == 13 => self.run_quorum(seed, Manner::Names, written),
+            None if seed % QUORUM_READERS_EVERY == 7 => self.run_quorum(seed, Manner::Readers, written),
             None if seed % KEEPING_EVERY == 3 => self.run_keeping(seed, written),
             _ => return report,
         };

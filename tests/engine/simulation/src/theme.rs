@@ -59,6 +59,10 @@ pub enum Theme {
     /// The same with one lock that many want, and servers that are often away for a moment. Never drawn; every 16th seed
     /// runs it as well.
     QuorumHot,
+    /// Leases of several names over several servers. Never drawn; every 16th seed runs it as well.
+    QuorumNames,
+    /// Readers and writers over several servers. Never drawn; every 16th seed runs it as well.
+    QuorumReaders,
     /// Leases whose end their holder moves again and again, under the faults of any of the themes above. They are leases
     /// of any kind, of several names, or over several servers. Never drawn; every eighth seed runs it as well.
     Keeping,
@@ -106,7 +110,7 @@ impl Theme {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .chain([Self::Multi, Self::Quorum, Self::QuorumHot, Self::Keeping])
+            .chain([Self::Multi, Self::Quorum, Self::QuorumHot, Self::QuorumNames, Self::QuorumReaders, Self::Keeping])
             .find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
     }
 }

@@ -224,13 +224,74 @@ async fn servers_that_are_too_few_even_in_number_or_the_same_are_refused() {
 }
 
 #[tokio::test]
-async fn a_quorum_has_exclusive_locks_only() {
+async fn clients_wait_in_a_queue_on_the_first_server() {
+    let servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let (one, other) = (open_at(locks, &servers).await, open_at(locks, &servers).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(TTL)).await);
+        let release = async {
+            until("the other client is in the queue", || waiters(&servers[0], "job") == 1).await;
+            assert_eq!(waiters(&servers[1], "job"), 0);
+            ok(lease.release().await)
+        };
+        let (next, released) = tokio::join!(other.acquire(mutex("job"), wait(10_000)), release);
+        assert!(ok(next).is_held().await.unwrap() && released == ReleaseOutcome::Released);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn several_names_are_one_lease() {
+    let mut servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let manager = open_at(locks, &servers).await;
+        // In one slot of a cluster, so one server would take both with one script.
+        let names = ["{account}:2", "{account}:1"].map(str::to_owned).to_vec();
+        let both = || Target::Multi(Multi { names: names.clone(), one_script: false });
+        servers[0].stop();
+        let lease = ok(manager.acquire(both(), ttl(TTL)).await);
+        assert!(ok(manager.try_acquire(mutex("{account}:1"), None).await).is_none());
+        assert_eq!(ok(lease.hold(2 * TTL).await), HoldEnd::Held, "both are renewed");
+        assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
+        let next = ok(manager.acquire(both(), ttl(TTL)).await);
+        servers[1].cli(&["DEL", "{account}:1"]).unwrap();
+        assert!(matches!(ok(next.hold(2 * TTL).await), HoldEnd::Lost(_)));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn readers_hold_it_together_and_a_writer_has_its_turn() {
+    let servers = three();
+    let work = with_component(RedisProvider, async |locks| {
+        let (one, other) = (open_at(locks, &servers).await, open_at(locks, &servers).await);
+        let third = open_at(locks, &servers).await;
+        let first = ok(one.acquire(read("job"), ttl(TTL)).await);
+        let second = ok(other.acquire(read("job"), ttl(TTL)).await);
+        assert!(ok(other.try_acquire(write("job"), None).await).is_none());
+        let release = async {
+            until("the writer is in the queue", || waiters(&servers[0], "job") == 1).await;
+            assert!(ok(third.try_acquire(read("job"), None).await).is_none(), "a reader does not pass it");
+            let (one, two) = tokio::join!(first.hold(2 * TTL), second.hold(2 * TTL));
+            assert_eq!([ok(one), ok(two)], [HoldEnd::Held; 2], "both are renewed");
+            [ok(first.release().await), ok(second.release().await)]
+        };
+        let (writer, released) = tokio::join!(one.acquire(write("job"), wait(20_000)), release);
+        assert_eq!(released, [ReleaseOutcome::Released; 2]);
+        let fence = ok(writer).fence().await.unwrap();
+        assert!(fence > first.fence().await.unwrap() && fence > second.fence().await.unwrap());
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn semaphores_reentrant_locks_and_conversions_are_refused() {
     let servers = three();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open_at(locks, &servers).await;
-        let together = Multi { names: vec!["a".to_owned(), "b".to_owned()], one_script: false };
+        let at_once = Multi { names: vec!["a".to_owned(), "b".to_owned()], one_script: true };
         let permits = Semaphore { name: "job".to_owned(), limit: 3, permits: 1 };
-        for target in [read("job"), reentrant("job", 1), Target::Semaphore(permits), Target::Multi(together)] {
+        for target in [reentrant("job", 1), Target::Semaphore(permits), Target::Multi(at_once)] {
             let error = refused(manager.acquire(target, None).await);
             assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         }

@@ -101,9 +101,12 @@ fn admitted(
 }
 
 /// Callers of one process that wait for one name. Readers don't wait for each other, and permits are separate leases. A
-/// call for several names waits for one after the other, so calls for one of them may come first.
+/// call for several names waits for one after the other, so calls for one of them may come first. In a quorum, the
+/// readers and the writers of a client have places of their own: see docs/topologies.md.
 fn inside_clients(story: &Story<'_>, verdict: &mut Verdict) {
     let mut waiting: HashMap<(&str, &str), Vec<&Call<'_>>> = HashMap::new();
+    // Only the processes of a quorum tell their ids.
+    let quorum = !story.ids.is_empty();
     for call in &story.calls {
         let share = call.share.unwrap_or(Share::Shared);
         let several = names(call.name).nth(1).is_some();
@@ -117,7 +120,12 @@ fn inside_clients(story: &Story<'_>, verdict: &mut Verdict) {
             let overtaken = others.iter().find(|earlier| {
                 let excludes = earlier.share.is_some_and(|other| other.excludes(share));
                 let came_earlier = earlier.began + SURE < call.began;
-                excludes && came_earlier && earlier.ended.is_some_and(|end| end > granted + SURE) && earlier.granted
+                let may_pass = quorum && earlier.share != Some(share);
+                excludes
+                    && !may_pass
+                    && came_earlier
+                    && earlier.ended.is_some_and(|end| end > granted + SURE)
+                    && earlier.granted
             });
             if let Some(earlier) = overtaken.filter(|_| !enters_again(story, call, granted)) {
                 let by = ms(earlier.ended.unwrap_or(story.end) - granted);

@@ -48,9 +48,13 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
         let own = |waiter: &&Waiter<'_>| story.ids.get(call.by).is_some_and(|id| waiter.token.starts_with(id));
         let Some(place) = queue.iter().find(own).filter(|place| place.joined + SURE < at) else { continue };
         let ahead = |waiter: &&Waiter<'_>| waiter.score < place.score && is_alive(waiter, at);
-        let held_last = leases.get(call.name).and_then(|leases| leases.iter().rfind(|lease| lease.from < at));
-        let handed_over = held_last.is_some_and(|last| last.by == call.by && last.until() + AT_ONCE >= at);
-        let Some(overtaken) = queue.iter().find(ahead).filter(|_| !handed_over) else { continue };
+        let held = || leases.get(call.name).into_iter().flatten().filter(|lease| lease.from < at);
+        let handed_over = held().next_back().is_some_and(|last| last.by == call.by && last.until() + AT_ONCE >= at);
+        // Readers of one client share the lock.
+        if handed_over || held().any(|lease| lease.by == call.by && lease.until() >= at) {
+            continue;
+        }
+        let Some(overtaken) = queue.iter().find(ahead) else { continue };
         if in_trouble(story, call.by, at) {
             continue;
         }

@@ -52,7 +52,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The locks of a topology. A quorum has only mutexes. Several targets can be one lock. One whose name ends in `long`
+    /// The locks of a topology. A quorum has neither permits nor reentrant locks, and converts no lease. Several targets can be one lock. One whose name ends in `long`
     /// is held for long, and callers soon give up waiting for it.
     pub fn of(kind: Kind) -> Vec<Self> {
         let target = |name: &str, share| Self { name: name.to_owned(), share };
@@ -62,7 +62,12 @@ impl Target {
             target("mutex-b", Share::Exclusive),
         ];
         if kind == Kind::Quorum {
-            targets.push(target("mutex-long", Share::Exclusive));
+            targets.extend([
+                target("mutex-long", Share::Exclusive),
+                target("page-b", Share::Exclusive),
+                target("page-b", Share::Shared),
+                target("page-b", Share::Shared),
+            ]);
         } else {
             targets.extend([
                 target("page-a", Share::Exclusive),
@@ -73,14 +78,16 @@ impl Target {
                 target("permits-a", Share::Permits { permits: 2, limit: 3 }),
                 target("reentrant-a", Share::Exclusive),
                 target("reentrant-a", Share::Exclusive),
-                // Two slots of a cluster, in both orders. Other callers take these names alone.
-                target("mutex-a, mutex-b", Share::Exclusive),
-                target("mutex-b, mutex-a", Share::Exclusive),
-                // One slot, so one script can take both.
-                target("{pair}-a, {pair}-b", Share::Exclusive),
-                target("{pair}-b", Share::Exclusive),
             ]);
         }
+        targets.extend([
+            // Two slots of a cluster, in both orders. Other callers take these names alone.
+            target("mutex-a, mutex-b", Share::Exclusive),
+            target("mutex-b, mutex-a", Share::Exclusive),
+            // One slot, so one script can take both, unless it is a quorum.
+            target("{pair}-a, {pair}-b", Share::Exclusive),
+            target("{pair}-b", Share::Exclusive),
+        ]);
         targets
     }
 

@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 4] = ["invoice:42", "a", "{a}", "x y"];
 const SIDES: [&str; 5] = ["queue", "waiters", "readers", "permits", "none"];
 
 /// What random calls must reach.
-pub(crate) const PATHS: [&str; 58] = [
+pub(crate) const PATHS: [&str; 59] = [
     "acquire entered",
     "acquire again",
     "acquire waiting",
@@ -44,6 +44,7 @@ pub(crate) const PATHS: [&str; 58] = [
     "raise gone",
     "raise taken",
     "raise BADFENCE",
+    "raise WRONGTYPE",
     "multi entered",
     "multi again",
     "multi busy",
@@ -263,7 +264,10 @@ impl Calls {
             23 => (INSPECT, &all, vec![]),
             24 => (force, &all, vec![used, fleet]),
             // Below and above the fence that was drawn.
-            25 => (RAISE, &[1, 2], vec![token, self.fence()]),
+            25 => {
+                let keys: &[usize] = if self.rng.once_in(2) { &[1, 2, 5] } else { &[1, 2] };
+                (RAISE, keys, vec![token, self.fence()])
+            }
             26..=28 => (RELEASE_FAST, &[1], vec![self.value(values, name)]),
             _ => (ACQUIRE_FAST, &[1, 3, 2], vec![format!("{token} "), ttl]),
         };

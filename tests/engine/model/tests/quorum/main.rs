@@ -5,5 +5,6 @@ mod fences;
 mod holding;
 mod losing;
 mod queue;
+mod readers;
 mod voting;
 mod world;

@@ -148,18 +148,6 @@ fn a_split_vote_is_resolved_by_random_delays() {
 }
 
 #[test]
-fn readers_and_conversions_are_refused_at_once() {
-    let mut quorum = ScriptedQuorum::new(3, 1);
-    let grant = quorum.acquired(0, 30_000);
-    let options = leasehold_core::AcquireOptions { mode: leasehold_core::Mode::Shared, ..Default::default() };
-    let op = quorum.call(0, |op| Input::Acquire { op, name: "another", options: &options });
-    assert!(matches!(quorum.result(0, op), Err(Error::Unsupported(_))));
-    let (lease, mode) = (grant.lease, leasehold_core::Mode::Shared);
-    let op = quorum.call(0, |op| Input::Convert { op, lease, mode });
-    assert!(matches!(quorum.result(0, op), Err(Error::Unsupported(_))));
-}
-
-#[test]
 fn a_client_that_closes_gives_everything_back() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     quorum.acquired(0, 30_000);

@@ -346,9 +346,19 @@ pub(super) const QUORUM_FENCE_BEYOND_ITS_BLOCK: &[Change] = &[Change {
     put: "last_fence(lease).unwrap_or(drawn) + if MUTANT { 100_000 } else { 0 };",
 }];
 pub(super) const QUORUM_PASSED_FENCE_FORGOTTEN: &[Change] = &[Change {
-    file: "quorum/place.rs",
-    find: "*drawn = passed.saturating_add(1).max(*drawn);",
-    put: "*drawn = if MUTANT { *drawn } else { passed.saturating_add(1).max(*drawn) };",
+    file: "quorum/acquire.rs",
+    find: "drawn = member.client.above_given(lease, drawn).unwrap_or(drawn);",
+    put: "drawn = if MUTANT { drawn } else { member.client.above_given(lease, drawn).unwrap_or(drawn) };",
+}];
+pub(super) const QUORUM_LOCAL_GRANT_COUNTS: &[Change] = &[Change {
+    file: "quorum/acquire.rs",
+    find: "                        fence = 0;",
+    put: "                        fence = if MUTANT { u64::MAX } else { 0 };",
+}];
+pub(super) const QUORUM_READERS_PASS_WRITERS: &[Change] = &[Change {
+    file: "quorum/acquire.rs",
+    find: "let first_only = !self.has_place() && ",
+    put: "let first_only = !MUTANT && !self.has_place() && ",
 }];
 pub(super) const QUORUM_FORGETS_ITS_PLACE: &[Change] = &[Change {
     file: "quorum/place.rs",
@@ -361,6 +371,26 @@ pub(super) const QUORUM_LATE_LEASE_KEPT: &[Change] = &[Change {
     file: "quorum/acquire.rs",
     find: "                if let Ok(Outcome::Acquired(grant)) = result {",
     put: "                if let Ok(Outcome::Acquired(grant)) = result\n                    && !MUTANT\n                {",
+}];
+pub(super) const QUORUM_NAMES_VALID_BY_BEST: &[Change] = &[Change {
+    file: "quorum/mod.rs",
+    find: "parts.iter().filter_map(|part| self.valid_until(*part)).min(),",
+    put: "parts.iter().filter_map(|part| self.valid_until(*part)).reduce(|one, other| if MUTANT { one.max(other) } else { one.min(other) }),",
+}];
+pub(super) const QUORUM_NAMES_KEEP_PARTS: &[Change] = &[Change {
+    file: "quorum/several.rs",
+    find: "lock.end_turn(cx, members, None));",
+    put: "if !MUTANT { lock.end_turn(cx, members, None) });",
+}];
+pub(super) const QUORUM_NAMES_WAIT_FOR_EVER: &[Change] = &[Change {
+    file: "quorum/acquire.rs",
+    find: "OpKind::AcquireAll { group } => self.all_ends(group),",
+    put: "OpKind::AcquireAll { group } if !MUTANT => self.all_ends(group),",
+}];
+pub(super) const QUORUM_NAMES_KEEP_UNTOLD: &[Change] = &[Change {
+    file: "quorum/several.rs",
+    find: "        self.keep(part, until);",
+    put: "        if !MUTANT {\n            self.keep(part, until);\n        }",
 }];
 pub(super) const KEEP_IGNORED: &[Change] = &[Change {
     file: "client/operations.rs",

@@ -27,6 +27,17 @@ const KNOWN: &[(&str, &str)] = &[
     ("linger-without-end", "lingers"),
     ("lingers-though-wanted", "lingers-tries --faults 0"),
     ("try-unheard", "lingers-tries --faults 0"),
+    ("stale-grant-taken", "crashed-holder"),
+    ("batch-valid-from-reply", "two-users --slow --faults 0"),
+    ("never-bury", "gives-up"),
+    ("common-release-never-buries", "writers"),
+    ("stamp-kept", "writers --faults 0"),
+    ("common-release-forgets-used", "two-users --faults 0"),
+    ("refill-lowers-fence", "refills"),
+    ("convert-forgets-used", "two-users-downgrade"),
+    ("convert-keeps-token", "downgrade --faults 0"),
+    ("downgrade-from-answer", "downgrade"),
+    ("renew-while-converting", "downgrade --slow"),
 ];
 
 /// A mutant that is not noticed within this many states of a scenario has survived.
@@ -92,6 +103,8 @@ fn is_explored(theme: Theme) -> bool {
         Theme::Multi
             | Theme::Quorum
             | Theme::QuorumHot
+            | Theme::QuorumNames
+            | Theme::QuorumReaders
             | Theme::Semaphore
             | Theme::Reentrant
             | Theme::Keeping
@@ -107,19 +120,8 @@ const NOT_FOUND: &[(&str, &str)] = &[
     ("no-refill-while-untold", "needs a host without messages, and more hand-overs"),
     ("side-keys-shared", "needs two names"),
     ("batch-mixes-slots", "needs a cluster"),
-    ("batch-valid-from-reply", "not within the states of a short run"),
-    ("stale-grant-taken", "not within the states of a short run"),
     ("entered-is-again", "not within the states of a short run"),
-    ("never-bury", "not within the states of a short run"),
-    ("common-release-never-buries", "not within the states of a short run"),
-    ("convert-keeps-token", "not within the states of a short run"),
-    ("downgrade-from-answer", "not within the states of a short run"),
-    ("renew-while-converting", "not within the states of a short run"),
-    ("refill-lowers-fence", "not within the states of a short run"),
-    ("convert-forgets-used", "not within the states of a short run"),
-    ("common-release-forgets-used", "not within the states of a short run"),
     ("used-by-an-old-answer", "not within the states of a short run"),
-    ("stamp-kept", "not within the states of a short run"),
 ];
 
 #[cfg(test)]

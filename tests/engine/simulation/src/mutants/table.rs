@@ -596,10 +596,46 @@ pub const TABLE: &[Mutant] = &[
         "a local hand-over of a quorum has a fence above the one before it on every server",
     ),
     engine(
+        "quorum-local-grant-counts",
+        engine::QUORUM_LOCAL_GRANT_COUNTS,
+        Theme::QuorumReaders,
+        "a lease that a quorum's client hands over by itself counts after the server has confirmed it",
+    ),
+    engine(
+        "quorum-readers-pass-writers",
+        engine::QUORUM_READERS_PASS_WRITERS,
+        Theme::QuorumReaders,
+        "readers of a quorum wait behind a writer that waits",
+    ),
+    engine(
         "quorum-late-lease-kept",
         engine::QUORUM_LATE_LEASE_KEPT,
         Theme::Quorum,
         "a lease that a server grants after the release is given back",
+    ),
+    engine(
+        "quorum-names-valid-by-best",
+        engine::QUORUM_NAMES_VALID_BY_BEST,
+        Theme::QuorumNames,
+        "a lease of several names of a quorum is valid only as long as each name is",
+    ),
+    engine(
+        "quorum-names-keep-parts",
+        engine::QUORUM_NAMES_KEEP_PARTS,
+        Theme::QuorumNames,
+        "a lease of several names of a quorum that fails or is lost gives back every name",
+    ),
+    engine(
+        "quorum-names-wait-for-ever",
+        engine::QUORUM_NAMES_WAIT_FOR_EVER,
+        Theme::QuorumNames,
+        "a wait for several names of a quorum ends at its time",
+    ),
+    engine(
+        "quorum-names-keep-untold",
+        engine::QUORUM_NAMES_KEEP_UNTOLD,
+        Theme::QuorumNames,
+        "each name of a quorum learns when a lease of several names ends",
     ),
     script(
         "batch-readers-pass-waiters",

@@ -1,9 +1,11 @@
 //! Checks everything, regularly and at the end.
 
-use leasehold_core::Instant;
+use leasehold_core::{Instant, Mode};
+use leasehold_harness::Micros;
 use leasehold_model::ModelServer;
 
 use crate::invariants::{Verdict, broken};
+use crate::quorum::users::{readers, text};
 use crate::quorum::world::{QuorumRun, Server};
 
 impl QuorumRun<'_> {
@@ -22,13 +24,19 @@ impl QuorumRun<'_> {
             }
             // While a client sleeps, its leases must be as good as it said before.
             for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
-                let name = format!("lock-{}", belief.name);
+                let name = text(belief.name);
                 // Whether a server keeps the lease for as long as the client takes it to be valid.
                 let backs = |(server, model): (&Server, &ModelServer)| {
                     let reading = server.clock.reads(self.world.now);
-                    let ours = model.get(reading, &name).is_some_and(|token| token.starts_with(&it.uuid));
-                    let expires = model.expires(reading, &name).unwrap_or(0);
-                    ours && expires + 2_000 >= server.clock.reads(belief.until)
+                    let value = model.get(reading, &name).unwrap_or_default();
+                    let expires = if value.starts_with("shared") && belief.mode == Mode::Shared {
+                        let readers = model.zset(reading, &readers(belief.name));
+                        let ours = readers.iter().filter(|(token, _)| token.starts_with(&it.uuid));
+                        ours.map(|(_, ms)| *ms as u64 * 1_000).max()
+                    } else {
+                        model.expires(reading, &name).filter(|_| value.starts_with(&it.uuid))
+                    };
+                    expires.unwrap_or(0) + 2_000 >= server.clock.reads(belief.until)
                 };
                 let backed = self.servers.iter().zip(&*self.models).filter(|pair| backs(*pair)).count();
                 if belief.until > self.world.now && backed < majority && !self.watch.excuses(belief.since) {
@@ -41,6 +49,24 @@ impl QuorumRun<'_> {
         verdicts.into_iter().for_each(|verdict| self.watch.check(verdict));
     }
 
+    /// Readers wait for their turn on the first server, where a writer may wait. So the first server has let a reader in,
+    /// unless it could not answer. A reader that is the first in the queue for long asks the others, too.
+    pub(crate) fn check_reader(&mut self, client: usize, name: usize, began: Micros) {
+        let (now, it) = (self.world.now, &self.clients[client]);
+        let calm = self.mix.chance == 0 && began > self.calm_since + 1_000_000;
+        if !calm || now > began + 1_000_000 {
+            return;
+        }
+        let reading = self.servers[0].clock.reads(now);
+        let value = self.models[0].get(reading, &text(name)).unwrap_or_default();
+        let among = self.models[0].zset(reading, &readers(name)).iter().any(|(token, _)| token.starts_with(&it.uuid));
+        let inside = value.starts_with(&it.uuid) || value.starts_with("shared") && among;
+        if !inside {
+            let detail = format!("c{client} reads {name}, and the first server, with `{value}`, did not let it in");
+            self.watch.check(broken("readers-pass", detail));
+        }
+    }
+
     /// Nothing may be left.
     pub(crate) fn last_check(&self) -> Verdict {
         for (place, it) in self.clients.iter().enumerate() {
@@ -50,7 +76,7 @@ impl QuorumRun<'_> {
         }
         for (at, (server, model)) in self.servers.iter().zip(&*self.models).enumerate() {
             for name in 0..self.mix.names {
-                if let Some(token) = model.get(server.clock.reads(self.world.now), &format!("lock-{name}")) {
+                if let Some(token) = model.get(server.clock.reads(self.world.now), &text(name)) {
                     return broken("left-behind", format!("s{at} still has {token} for {name}"));
                 }
             }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, OpId, Reply, Wait,
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, Mode, OpId, Reply, Wait,
 };
 use leasehold_harness::{Clock, Micros, Rng};
 
@@ -56,11 +56,13 @@ pub(crate) enum Doing {
     Holding(LeaseId),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Op {
     pub(crate) user: usize,
-    pub(crate) name: usize,
+    pub(crate) names: Vec<usize>,
     pub(crate) call: UserCall,
+    /// When it began, in true time.
+    pub(crate) began: Micros,
     /// When it must have ended, by the client's clock.
     pub(crate) ends: Option<Instant>,
     pub(crate) ended: bool,
@@ -69,6 +71,8 @@ pub(crate) struct Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserCall {
     Acquire(AcquireOptions),
+    /// Several names as one lease.
+    AcquireAll(AcquireOptions),
     Release(LeaseId),
     Extend(LeaseId, Duration),
     Verify(LeaseId),
@@ -117,28 +121,38 @@ impl Client {
 
     /// When a call must have ended. A try asks once for the lock and once for the fence. It asks once more for the
     /// greater fence of each server that may replace another one. That can be as many servers as a majority can do
-    /// without.
-    pub(crate) fn ends(&self, call: UserCall, at: Instant, servers: usize) -> Option<Instant> {
+    /// without. It takes several names one after the other. A reader asks the first server before the others.
+    pub(crate) fn ends(&self, call: UserCall, names: usize, at: Instant, servers: usize) -> Option<Instant> {
         let timeout = self.config.node_timeout;
         match call {
-            UserCall::Acquire(options) => match options.wait {
+            UserCall::Acquire(options) | UserCall::AcquireAll(options) => match options.wait {
                 Wait::For(wait) => Some(at + wait),
-                Wait::No => Some(at + timeout * 2 * (2 + (servers as u32 - 1) / 2)),
+                Wait::No => {
+                    let steps = 2 + (servers as u32 - 1) / 2 + u32::from(options.mode == Mode::Shared);
+                    Some(at + timeout * 2 * steps * names as u32)
+                }
                 _ => None,
             },
             UserCall::Close => Some(at + timeout * 4),
-            _ => Some(at + timeout * 2),
+            // If many commands are unanswered, its command waits until they have timed out.
+            _ => Some(at + timeout * 3),
         }
     }
 
     /// The client runs again after a pause. A command without an answer has timed out. A try may still ask for the fence,
-    /// and ask once more for the greater fence of each server that may replace another one.
+    /// and ask once more for the greater fence of each server that may replace another one. Its other names may follow.
     pub(crate) fn tries_go_on(&mut self, at: Instant, servers: usize) {
         let steps = 1 + (servers as u32 - 1) / 2;
-        let latest = at + self.config.node_timeout * 2 * steps;
-        let tries = |op: &&mut Op| matches!(op.call, UserCall::Acquire(options) if options.wait == Wait::No);
+        let attempt = self.config.node_timeout * 2;
+        let options = |op: &Op| match op.call {
+            UserCall::Acquire(options) | UserCall::AcquireAll(options) => Some(options),
+            _ => None,
+        };
+        let tries = |op: &&mut Op| options(op).is_some_and(|options| options.wait == Wait::No);
         for op in self.ops.iter_mut().filter(|op| !op.ended).filter(tries) {
-            op.ends = op.ends.max(Some(latest));
+            let later = op.names.len() as u32 - 1;
+            let steps = steps + u32::from(options(op).is_some_and(|options| options.mode == Mode::Shared));
+            op.ends = op.ends.max(Some(at + attempt * (steps + (steps + 1) * later)));
         }
     }
 

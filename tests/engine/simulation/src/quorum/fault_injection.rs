@@ -14,6 +14,7 @@ impl QuorumRun<'_> {
         let (server, client) = (server as usize, client as usize);
         let until = self.world.now + self.world.rng.spread(self.mix.outage);
         self.counts.faults += 1;
+        self.calm_since = self.calm_since.max(until.max(self.world.now + 100_000));
         match self.world.rng.below(10) {
             0..=2 => {
                 let forgets = self.mix.losing && self.world.rng.chance(600_000);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Error, Input, LeaseId, LossReason, OpId, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{
+    AcquireOptions, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome, Wait,
+};
 
 use crate::invariants::broken;
 use crate::quorum::client::{Doing, Op, UserCall};
@@ -23,9 +25,15 @@ impl QuorumRun<'_> {
             Doing::Nothing if self.phase != Phase::Busy => {}
             Doing::Nothing => {
                 let name = self.world.rng.below(self.mix.names as u64) as usize;
-                let call =
-                    if self.world.rng.chance(20_000) { UserCall::Inspect } else { UserCall::Acquire(self.options()) };
-                self.call(client, user, name, call);
+                if self.mix.manner == Manner::Names && self.world.rng.chance(800_000) {
+                    let (names, options) = (self.names(name), self.options());
+                    self.call(client, user, &names, UserCall::AcquireAll(options));
+                } else if self.world.rng.chance(20_000) {
+                    self.call(client, user, &[name], UserCall::Inspect);
+                } else {
+                    let options = self.options();
+                    self.call(client, user, &[name], UserCall::Acquire(options));
+                }
                 if self.world.rng.chance(50_000) {
                     let after = self.world.rng.spread((100, 2_000_000));
                     let op = OpId(self.clients[client].ops.len() as u64);
@@ -33,21 +41,31 @@ impl QuorumRun<'_> {
                 }
             }
             Doing::Calling(_) => {}
-            Doing::Holding(lease) if self.mix.manner == Manner::Keeping && self.world.rng.chance(400_000) => {
-                self.keep(client, user, lease)
-            }
+            Doing::Holding(lease) if self.world.rng.chance(self.mix.keeps()) => self.keep(client, user, lease),
             Doing::Holding(lease) => {
-                let name = self.watch.beliefs.iter().find(|belief| (belief.life, belief.lease) == (life, lease));
-                let name = name.map_or(0, |belief| belief.name);
+                let names = self.watch.beliefs.iter().filter(|belief| (belief.life, belief.lease) == (life, lease));
+                let names: Vec<usize> = names.map(|belief| belief.name).collect();
                 let call = match self.world.rng.below(10) {
                     0 => UserCall::Extend(lease, Duration::from_millis(self.world.rng.spread((100, 5_000)))),
                     1 => UserCall::Verify(lease),
                     2 => UserCall::Hold(lease),
                     _ => UserCall::Release(lease),
                 };
-                self.call(client, user, name, call);
+                self.call(client, user, &names, call);
             }
         }
+    }
+
+    /// Some names in any order, the first one given.
+    fn names(&mut self, first: usize) -> Vec<usize> {
+        let mut names = vec![first];
+        for _ in 0..self.world.rng.below(4) {
+            let name = self.world.rng.below(self.mix.names as u64) as usize;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Moves the end of its lease, as a driver does that renews only while a caller is present.
@@ -74,32 +92,39 @@ impl QuorumRun<'_> {
         let renew = !self.world.rng.chance(150_000);
         let max_hold =
             (renew && self.world.rng.chance(50_000)).then(|| Duration::from_millis(self.world.rng.spread((10, 5_000))));
-        AcquireOptions { ttl, wait, renew, max_hold, ..AcquireOptions::default() }
+        let shared = self.mix.shared > 0 && self.world.rng.chance(self.mix.shared);
+        let mode = if shared { Mode::Shared } else { Mode::Exclusive };
+        AcquireOptions { mode, ttl, wait, renew, max_hold, ..AcquireOptions::default() }
     }
 
-    pub(crate) fn call(&mut self, client: usize, user: usize, name: usize, call: UserCall) {
+    pub(crate) fn call(&mut self, client: usize, user: usize, names: &[usize], call: UserCall) {
         let at = self.clients[client].clock.instant(self.world.now);
         let it = &mut self.clients[client];
-        let ends = it.ends(call, at, self.servers.len());
-        it.ops.push(Op { user, name, call, ends, ended: false });
+        let ends = it.ends(call, names.len(), at, self.servers.len());
+        it.ops.push(Op { user, names: names.to_vec(), call, began: self.world.now, ends, ended: false });
         let op = OpId(it.ops.len() as u64);
         it.users[user].doing = Doing::Calling(op);
         it.users[user].step += 1;
-        it.pace.1 = it.pace.1.saturating_sub(A_CALL * self.servers.len() as u64);
-        self.note(client, format_args!("u{user} op {} {call:?} of {name}", op.0));
+        it.pace.1 = it.pace.1.saturating_sub(A_CALL * (self.servers.len() * names.len()) as u64);
+        self.note(client, format_args!("u{user} op {} {call:?} of {names:?}", op.0));
         if let UserCall::Release(lease) = call {
             self.release_begins(client, lease);
         }
-        let text = format!("lock-{name}");
+        let texts: Vec<String> = names.iter().copied().map(text).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let text = texts.first().copied().unwrap_or_default();
         self.tell_engine(
             client,
             match call {
-                UserCall::Acquire(ref options) => Input::Acquire { op, name: &text, options },
+                UserCall::Acquire(ref options) => Input::Acquire { op, name: text, options },
+                UserCall::AcquireAll(ref options) => {
+                    Input::AcquireAll { op, names: &texts, options, one_script: false }
+                }
                 UserCall::Release(lease) => Input::Release { op, lease },
                 UserCall::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
                 UserCall::Verify(lease) => Input::Verify { op, lease },
                 UserCall::Hold(lease) => Input::Hold { op, lease },
-                UserCall::Inspect => Input::Inspect { op, name: &text },
+                UserCall::Inspect => Input::Inspect { op, name: text },
                 UserCall::Close => Input::Close { op },
             },
         );
@@ -119,35 +144,30 @@ impl QuorumRun<'_> {
 
     pub(crate) fn completed(&mut self, client: usize, op: OpId, result: Result<Outcome, Error>) {
         self.note(client, format_args!("op {} ends: {result:?}", op.0));
-        let now = self.world.now;
-        let at = self.clients[client].clock.instant(now);
         let life = self.clients[client].life;
         let Some(known) = self.clients[client].ops.get_mut(op.0 as usize - 1).filter(|known| !known.ended) else {
             return self.watch.check(broken("ends-once", format!("c{client} op {}", op.0)));
         };
         known.ended = true;
-        let Op { user, name, call, .. } = *known;
+        let Op { user, call, .. } = *known;
         let mut doing = Doing::Nothing;
         match (call, &result) {
             (UserCall::Acquire(options), Ok(Outcome::Acquired(grant))) => {
-                self.counts.grants += 1;
-                if grant.valid_until <= at {
-                    self.watch.check(broken("answer", format!("op {} is granted what is over", op.0)));
-                }
-                let until = self.clients[client].clock.when(grant.valid_until.as_micros());
-                // The servers granted it when it was sent, or later.
-                let since = now.min(until.saturating_sub(options.ttl.as_micros() as u64));
-                let ends = options.max_hold.map(|most| at + most);
-                let belief = Belief { life, lease: grant.lease, name, since, until, renew: options.renew, ends };
-                self.watch.granted(belief, grant.fence, now);
+                self.granted(client, op, (grant.lease, grant.valid_until), &options, &[grant.fence]);
                 doing = Doing::Holding(grant.lease);
             }
+            (UserCall::AcquireAll(options), Ok(Outcome::AcquiredAll { lease, fences, valid_until })) => {
+                self.granted(client, op, (*lease, *valid_until), &options, fences);
+                doing = Doing::Holding(*lease);
+            }
+            // A name was lost before the try had all of them.
+            (UserCall::AcquireAll(options), Err(Error::Lost(_))) if options.wait == Wait::No => {}
             (
-                UserCall::Acquire(_),
+                UserCall::Acquire(_) | UserCall::AcquireAll(_),
                 Err(Error::Busy { .. } | Error::Unreachable { .. } | Error::Cancelled | Error::Closed),
             ) => {}
             // A full server says so, and the error is that of a majority.
-            (UserCall::Acquire(_), Err(Error::Server(text))) if text.contains("OOM") => {}
+            (UserCall::Acquire(_) | UserCall::AcquireAll(_), Err(Error::Server(text))) if text.contains("OOM") => {}
             (UserCall::Release(lease), Ok(Outcome::Released(ReleaseOutcome::StillHeld))) => {
                 doing = Doing::Holding(lease)
             }
@@ -171,6 +191,41 @@ impl QuorumRun<'_> {
         self.next_step(client, user, pause);
     }
 
+    /// Each name of a lease is watched on its own.
+    fn granted(
+        &mut self,
+        client: usize,
+        op: OpId,
+        (lease, valid_until): (LeaseId, Instant),
+        options: &AcquireOptions,
+        fences: &[u64],
+    ) {
+        let (now, it) = (self.world.now, &self.clients[client]);
+        let (life, at, until) = (it.life, it.clock.instant(now), it.clock.when(valid_until.as_micros()));
+        let Op { names, began, .. } = it.ops[op.0 as usize - 1].clone();
+        self.counts.grants += 1;
+        if valid_until <= at {
+            self.watch.check(broken("answer", format!("op {} is granted what is over", op.0)));
+        }
+        if names.len() != fences.len() {
+            self.watch.check(broken("answer", format!("op {} has the fences {fences:?} for {names:?}", op.0)));
+        }
+        // The servers granted a name when it was sent, or later. The first of several may have been renewed since, and a
+        // reader may share the token, and so the TTL, of another one.
+        let sent = until.saturating_sub(options.ttl.as_micros() as u64);
+        let alone = names.len() == 1 && options.mode == Mode::Exclusive;
+        let since = if alone { now.min(sent) } else { began };
+        if options.mode == Mode::Shared && options.max_hold.is_none() {
+            self.check_reader(client, names[0], began);
+        }
+        let ends = options.max_hold.map(|most| at + most);
+        for (name, fence) in names.into_iter().zip(fences) {
+            let (mode, renew) = (options.mode, options.renew);
+            let belief = Belief { life, lease, name, mode, since, until, renew, ends };
+            self.watch.granted(belief, *fence, now);
+        }
+    }
+
     pub(crate) fn lost(&mut self, client: usize, lease: LeaseId, reason: LossReason) {
         self.note(client, format_args!("loses {lease:?}: {reason:?}"));
         self.counts.losses += 1;
@@ -192,4 +247,15 @@ impl QuorumRun<'_> {
         let (life, number) = (it.life, it.users[user].step);
         self.world.after(after, Event::Step { client, life, user, number });
     }
+}
+
+/// A lock's name. The even ones are in the same slot of a cluster.
+pub(crate) fn text(name: usize) -> String {
+    if name.is_multiple_of(2) { format!("{{lock}}-{name}") } else { format!("lock-{name}") }
+}
+
+/// The key with a lock's readers.
+pub(crate) fn readers(name: usize) -> String {
+    let text = text(name);
+    if text.starts_with('{') { format!("leasehold::{text}:readers") } else { format!("leasehold:{{{text}}}:readers") }
 }

@@ -1,15 +1,16 @@
 //! The invariants of a quorum, checked at every step by true time.
 
-use leasehold_core::{Instant, LeaseId, LossReason};
+use leasehold_core::{Instant, LeaseId, LossReason, Mode};
 use leasehold_harness::Micros;
 
 use crate::invariants::{Verdict, broken};
 
-/// A lease that its client takes to be valid.
+/// A lease that its client takes to be valid. One of several names is here once for each name.
 pub(crate) struct Belief {
     pub(crate) life: u32,
     pub(crate) lease: LeaseId,
     pub(crate) name: usize,
+    pub(crate) mode: Mode,
     pub(crate) since: Micros,
     /// When it ends by its client's own clock, in true time.
     pub(crate) until: Micros,
@@ -22,8 +23,8 @@ pub(crate) struct Watch {
     pub(crate) beliefs: Vec<Belief>,
     /// The lease whose release is being called. Its end may come in the same microsecond.
     releasing: Option<Belief>,
-    /// The fences of each name, and when they were given out.
-    fences: Vec<Vec<(Micros, u64)>>,
+    /// The fences of each name, when they were given out, and to whom.
+    fences: Vec<Vec<(Micros, u64, Mode)>>,
     /// When each server last forgot everything.
     forgot: Vec<Option<Micros>>,
     verdict: Verdict,
@@ -62,20 +63,26 @@ impl Watch {
     pub(crate) fn granted(&mut self, belief: Belief, fence: u64, now: Micros) {
         // If servers forgot it on its way, the fence is above those that were given out before it was drawn.
         let until = if self.excuses(belief.since) { belief.since } else { now };
-        let earlier = self.fences[belief.name].iter().filter(|(at, _)| *at <= until).map(|(_, fence)| *fence);
+        // Readers need not have other fences than the readers beside them.
+        let excluded = |mode: Mode| belief.mode == Mode::Exclusive || mode == Mode::Exclusive;
+        let earlier = self.fences[belief.name].iter().filter(|(at, _, mode)| *at <= until && excluded(*mode));
+        let earlier = earlier.map(|(_, fence, _)| *fence);
         if let Some(last) = earlier.max().filter(|last| fence <= *last) {
             let detail = format!("life {} gets {fence} after {last} for name {}", belief.life, belief.name);
             self.check(broken("fence-order", detail));
             return;
         }
-        self.fences[belief.name].push((now, fence));
+        self.fences[belief.name].push((now, fence, belief.mode));
         self.believes(belief, now);
     }
 
-    /// A lease is valid until then. No other client may have a valid lease of the same name in that time.
+    /// A lease is valid until then. No other caller may have a valid lease of the same name in that time, except readers
+    /// beside a reader.
     fn believes(&mut self, belief: Belief, now: Micros) {
-        let Belief { life, lease, name, .. } = belief;
-        let same = |other: &&Belief| other.name == name && (other.life, other.lease) != (life, lease);
+        let Belief { life, lease, name, mode, .. } = belief;
+        let excluded = |other: &Belief| mode == Mode::Exclusive || other.mode == Mode::Exclusive;
+        let same =
+            |other: &&Belief| other.name == name && (other.life, other.lease) != (life, lease) && excluded(other);
         let overlaps = |other: &&Belief| other.until > now && !self.excuses(other.since.min(belief.since));
         let overlap = self.beliefs.iter().filter(same).find(overlaps);
         if let Some(other) = overlap {
@@ -90,8 +97,8 @@ impl Watch {
 
     /// Its holder moves the end of a lease. Nothing changes for a fixed lease.
     pub(crate) fn kept(&mut self, life: u32, lease: LeaseId, ends: Instant) {
-        let mut held = self.beliefs.iter_mut().filter(|belief| (belief.life, belief.lease) == (life, lease));
-        if let Some(belief) = held.next().filter(|belief| belief.renew) {
+        let held = self.beliefs.iter_mut().filter(|belief| (belief.life, belief.lease) == (life, lease));
+        for belief in held.filter(|belief| belief.renew) {
             belief.ends = Some(ends);
         }
     }
@@ -118,9 +125,9 @@ impl Watch {
         self.releasing = None;
     }
 
+    /// Removes a lease with all of its names.
     fn take(&mut self, life: u32, lease: LeaseId) -> Option<Belief> {
-        let place = self.beliefs.iter().position(|belief| (belief.life, belief.lease) == (life, lease))?;
-        Some(self.beliefs.remove(place))
+        self.beliefs.extract_if(.., |belief| (belief.life, belief.lease) == (life, lease)).last()
     }
 
     pub(crate) fn gone(&mut self, life: u32) {

@@ -54,6 +54,8 @@ pub(crate) struct Mix {
     pub(crate) ttl_ms: (u64, u64),
     pub(crate) hold: (u64, u64),
     pub(crate) think: (u64, u64),
+    /// How many acquires are those of readers.
+    pub(crate) shared: u32,
     pub(crate) manner: Manner,
 }
 
@@ -64,6 +66,10 @@ pub enum Manner {
     Plain,
     /// Holders move the ends of their leases.
     Keeping,
+    /// Users hold several names as one lease, and some move its end.
+    Names,
+    /// Most users read.
+    Readers,
     /// Each client has many callers for one name and hands it over locally, and servers are often away for a moment.
     Hot,
 }
@@ -85,8 +91,18 @@ impl Mix {
             ttl_ms: (ttl, ttl * 2),
             hold: (0, rng.spread((1_000, 3_000_000))),
             think: (0, rng.spread((1_000, 300_000))),
+            shared: 0,
             manner,
         };
+        if manner == Manner::Names {
+            return Self { names: rng.range((2, 4)) as usize, ..mix };
+        }
+        if manner == Manner::Readers {
+            let mix = Self { users: (1, rng.range((2, 6))), shared: rng.range((300_000, 900_000)) as u32, ..mix };
+            // With long calm times, in which no reader may pass a writer.
+            let calm = Self { chance: 0, gap: 3_000_000, outage: (10_000, 500_000), ..mix };
+            return if rng.chance(100_000) { calm } else { mix };
+        }
         if manner != Manner::Hot {
             return mix;
         }
@@ -101,6 +117,15 @@ impl Mix {
             hold: (0, 5_000),
             think: (0, 2_000),
             ..mix
+        }
+    }
+
+    /// How often holders move the ends of their leases.
+    pub(crate) const fn keeps(&self) -> u32 {
+        match self.manner {
+            Manner::Keeping => 400_000,
+            Manner::Names => 100_000,
+            Manner::Plain | Manner::Hot | Manner::Readers => 0,
         }
     }
 }
@@ -153,6 +178,8 @@ pub struct QuorumRun<'a> {
     pub(crate) cuts: Vec<(usize, usize, Micros)>,
     pub(crate) watch: Watch,
     pub(crate) counts: Counts,
+    /// When the last fault was over.
+    pub(crate) calm_since: Micros,
 }
 
 impl<'a> QuorumRun<'a> {
@@ -177,6 +204,7 @@ impl<'a> QuorumRun<'a> {
             cuts: Vec::new(),
             watch: Watch::new(mix.names, mix.servers),
             counts: Counts::default(),
+            calm_since: 0,
             mix,
         };
         run.begin();
@@ -380,7 +408,7 @@ impl<'a> QuorumRun<'a> {
                     // retried for 20 claim windows.
                     for client in 0..self.clients.len() {
                         if self.clients[client].is_awake() && self.world.rng.chance(300_000) {
-                            self.call(client, 0, 0, UserCall::Close);
+                            self.call(client, 0, &[0], UserCall::Close);
                         }
                     }
                     self.phase = Phase::Resting { until: self.world.now + 130_000_000 };
