@@ -13,9 +13,13 @@ const fleet = await Fleet.start();
 test('the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told', async (t) => {
   const own = await Fleet.start((close) => t.after(close));
   const [first, second] = [own.manager(), own.manager()];
-  const lease = await first.mutex('invoice').acquire();
+  const before = await second.mutex('invoice').acquire();
+  const waiting = first.mutex('invoice').acquire();
+  await own.waiting('invoice', 1);
+  await before.release();
+  // A message told it of the grant, so it will hear of the adoption too.
+  const lease = await waiting;
   const token = lease.token();
-  await until(async () => (await own.redis.pubsub('CHANNELS', 'leasehold:*')).length === 1);
   const adopted = await second.mutex('invoice').adopt(token, { ttl: '20s' });
   assert.ok(adopted.fence > lease.fence && adopted.isHeld && adopted.ttl === 20_000);
   assert.equal(await lease.lost, 'revoked');

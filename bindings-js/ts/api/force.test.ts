@@ -12,7 +12,7 @@ const fleet = await Fleet.start();
 test('the_holder_is_told_that_it_is_revoked_and_the_next_in_line_is_granted_with_a_greater_fence', async (t) => {
   const own = await Fleet.start((close) => t.after(close));
   const [holder, waiter, operator] = [own.manager(), own.manager(), own.manager()];
-  const lease = await holder.mutex('door').acquire({ ttl: 900 });
+  const lease = await holder.mutex('door').acquire({ ttl: '3s' });
   const { signal } = lease;
   // The holder subscribes at its first renewal.
   await until(async () => (await own.redis.pubsub('CHANNELS', 'leasehold:*')).length === 1);

@@ -17,7 +17,7 @@ pub use foreign::Foreign;
 pub use guarded::write_guarded;
 pub use raw::{FENCE, connections, endless_keys, is_there, keys, number, side, subscribed, text, waiters};
 pub use toy_server::{OldServer, ToyServer};
-pub use waiting::{SOON, begin, soon, until};
+pub use waiting::{SOON, begin, soon, until, until_blocking};
 pub use worker::Worker;
 
 /// The result of a test.

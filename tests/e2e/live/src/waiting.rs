@@ -1,4 +1,5 @@
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock};
 use tokio::task::JoinHandle;
@@ -30,4 +31,16 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
         }
     };
     soon(what, wait).await;
+}
+
+/// [`until`] for a thread without a runtime.
+///
+/// # Panics
+/// If it never holds.
+pub fn until_blocking(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < SOON, "not in time: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
 }

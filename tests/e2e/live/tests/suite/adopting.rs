@@ -3,18 +3,20 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LossReason, Owner, ReleaseOutcome};
-use leasehold_live::{
-    Tested, begin, client, quick, shared_server, soon, subscribed, unique, until, waiters, write_guarded,
-};
+use leasehold_live::{Tested, begin, client, quick, shared_server, soon, unique, until, waiters, write_guarded};
 use leasehold_servers::Server;
 
 #[tokio::test]
 async fn the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told() -> Tested {
     let server = Server::start()?;
     let (first, second, third) = (client(&server).await?, client(&server).await?, client(&server).await?);
-    let lease = first.mutex("invoice").acquire().await?;
+    let before = second.mutex("invoice").acquire().await?;
+    let waiting = begin(first.mutex("invoice"));
+    until("one waits", async || waiters(&server, "invoice").is_ok_and(|count| count == 1)).await;
+    before.release().await?;
+    // A message told it of the grant, so it will hear of the adoption too.
+    let lease = soon("the lock", waiting).await??;
     let token = lease.token()?;
-    until("its client listens", async || subscribed(&server).is_ok_and(|count| count == 1)).await;
     let waiting = begin(third.mutex("invoice"));
     until("one waits", async || waiters(&server, "invoice").is_ok_and(|count| count == 1)).await;
 

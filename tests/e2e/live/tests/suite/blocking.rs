@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::blocking::{Builder, Lease, LockManager};
 use leasehold::{Error, LossReason, Mode, Owner, ReleaseOutcome};
-use leasehold_live::{SOON, Tested, connections, is_there, shared_server, unique, waiters};
+use leasehold_live::{SOON, Tested, connections, is_there, shared_server, unique, until_blocking, waiters};
 use leasehold_servers::Server;
 
 fn quick() -> Builder {
@@ -23,14 +23,6 @@ const LONG: Duration = Duration::from_secs(60);
 
 fn client(server: &Server) -> Result<LockManager, Error> {
     quick().connect(&server.url())
-}
-
-fn until(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < SOON, "not in time: {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]
@@ -63,7 +55,7 @@ fn a_waiting_thread_is_granted_by_message() -> Tested {
             let start = Instant::now();
             second.mutex(&name).acquire().map(|lease| (lease, start.elapsed()))
         });
-        until("it waits", || waiters(server, &name).is_ok_and(|count| count == 1));
+        until_blocking("it waits", || waiters(server, &name).is_ok_and(|count| count == 1));
         lease.release()?;
         let (lease, waited) = waiting.join().expect("no panic")?;
         assert!(lease.fence() > before && waited < Duration::from_secs(8), "{waited:?}");
@@ -187,12 +179,12 @@ fn the_last_handle_releases_the_leases_and_ends_the_thread() -> Tested {
     let held = |name| locks.mutex(name).ttl(LONG).acquire();
     let (first, second) = (held("first")?, held("second")?);
     drop(first);
-    until("a dropped lease is released", || is_there(&server, "first").is_ok_and(|there| !there));
+    until_blocking("a dropped lease is released", || is_there(&server, "first").is_ok_and(|there| !there));
     drop(locks);
     assert!(second.verify()?, "the lease keeps the client");
     drop(second);
-    until("the last lease is released", || is_there(&server, "second").is_ok_and(|there| !there));
-    until("the connections are closed", || connections(&server).is_ok_and(|count| count == 0));
+    until_blocking("the last lease is released", || is_there(&server, "second").is_ok_and(|there| !there));
+    until_blocking("the connections are closed", || connections(&server).is_ok_and(|count| count == 0));
     Ok(())
 }
 
@@ -204,7 +196,7 @@ fn close_ends_the_waits_of_other_threads() -> Tested {
     let mine = locks.mutex(unique("mine")).acquire()?;
     thread::scope(|threads| -> Tested {
         let waiting = threads.spawn(|| locks.mutex(&name).acquire().map(drop));
-        until("it waits", || waiters(server, &name).is_ok_and(|count| count == 1));
+        until_blocking("it waits", || waiters(server, &name).is_ok_and(|count| count == 1));
         locks.close()?;
         assert!(matches!(waiting.join().expect("no panic"), Err(Error::Closed)));
         assert!(matches!(mine.wait_lost(SOON), Err(Error::Closed)));
@@ -265,7 +257,7 @@ fn inside_a_tokio_task_blocking_calls_fail_and_in_spawn_blocking_they_work() -> 
         })?;
         // The refused and the dropped leases are released in the background.
         for name in &names {
-            until("it is released", || is_there(server, name).is_ok_and(|there| !there));
+            until_blocking("it is released", || is_there(server, name).is_ok_and(|there| !there));
         }
         locks.close()?;
     }

@@ -10,7 +10,7 @@ use leasehold_servers::Server;
 async fn the_holders_are_told_and_the_next_in_line_is_granted() -> Tested {
     let server = Server::start()?;
     let (holder, waiter, operator) = (client(&server).await?, client(&server).await?, client(&server).await?);
-    let lease = holder.mutex("door").ttl(Duration::from_millis(900)).acquire().await?;
+    let lease = holder.mutex("door").ttl(Duration::from_secs(3)).acquire().await?;
     until("it has renewed, and listens", async || subscribed(&server).is_ok_and(|count| count == 1)).await;
     let waiting = begin(waiter.mutex("door"));
     until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
