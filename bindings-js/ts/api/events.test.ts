@@ -118,7 +118,7 @@ test('an_acquire_that_fails_is_told_with_its_code_and_error', async () => {
   const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
   const lease = await others.mutex(name).acquire();
   const heard = listenTo(locks, 'acquire');
-  const busy = await caught(locks.mutex(name).acquire({ wait: 60 }));
+  const busy = await caught(locks.mutex(name).acquire({ wait: 500 }));
   assert.equal(await locks.mutex(name).tryAcquire(), null);
   const controller = new AbortController();
   const waiting = caught(locks.mutex(name).acquire({ signal: controller.signal }));

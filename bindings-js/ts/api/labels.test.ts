@@ -120,7 +120,7 @@ test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async () => {
   const { held, ...holder } = error.holder ?? assert.fail('the holder is known');
   assert.deepEqual(holder, { clientId, label: 'web-3/4711', isOwn: false });
   assert.ok(held !== undefined && held >= 600, `${held}`);
-  assert.match(error.message, /busy after 4\d\d ms; held by web-3\/4711 for [\d.]+ m?s; its lease expires in /);
+  assert.match(error.message, /busy after [\d.]+ m?s; held by web-3\/4711 for [\d.]+ m?s; its lease expires in /);
   assert.equal((JSON.parse(JSON.stringify(error)) as BusyError).holder?.label, 'web-3/4711');
   // A try asks nobody, and uses what is known.
   assert.equal(await second.mutex(name).tryAcquire(), null);
@@ -128,7 +128,7 @@ test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async () => {
   assert.ok(event?.code === 'busy');
   assert.equal(event.holder?.label, 'web-3/4711');
   // A caller of the same manager holds it.
-  const own = await first.mutex(name).acquire({ wait: 50 }).then(() => assert.fail(), (error: BusyError) => error);
+  const own = await first.mutex(name).acquire({ wait: 500 }).then(() => assert.fail(), (error: BusyError) => error);
   assert.deepEqual([own.holder?.label, own.holder?.isOwn], ['web-3/4711', true]);
   assert.match(own.message, /; held by this process \(web-3\/4711\) for /);
   await lease.release();
@@ -160,7 +160,7 @@ test('without_the_right_to_labels_everything_works_and_they_are_missing', async 
   const client = fleet.client().duplicate({ username: 'app', password: 'secret' });
   const [locks, name] = [new LockManager(client, { label: 'web-1' }), unique()];
   const lease = await fleet.manager().mutex(name).acquire({ ttl: '5s' });
-  await assert.rejects(locks.mutex(name).acquire({ wait: 200 }), { code: 'busy' });
+  await assert.rejects(locks.mutex(name).acquire({ wait: 500 }), { code: 'busy' });
   const { holders } = await locks.inspect(name);
   assert.deepEqual(holders.map(({ label }) => label), [null]);
   await lease.release();

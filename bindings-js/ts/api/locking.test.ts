@@ -94,10 +94,10 @@ test('try_acquire_answers_null_when_somebody_holds_it', async () => {
 test('a_wait_ends_busy_and_says_what_a_log_line_needs', async () => {
   const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
   const lease = await locks.mutex(name).acquire({ ttl: '20s' });
-  const error = await caught(others.mutex(name).acquire({ wait: '100ms' }));
+  const error = await caught(others.mutex(name).acquire({ wait: '500ms' }));
   assert.ok(isLeaseholdError(error, 'busy'));
   assert.equal(error.lockName, name);
-  assert.ok(error.retryable && error.waited >= 100 && error.waited < 2_000, `${error.waited}`);
+  assert.ok(error.retryable && error.waited >= 500 && error.waited < 2_000, `${error.waited}`);
   assert.ok(error.holderRemaining !== undefined && error.holderRemaining > 15_000, `${error.holderRemaining}`);
   assert.match(error.message, new RegExp(`${name}.*busy after`));
   await lease.release();

@@ -81,7 +81,7 @@ test('a_request_waits_for_ever_unless_it_says_how_long', async () => {
   const { promise, resolve } = deferred();
   const first = locks.request(name, () => promise);
   const second = locks.request(name, () => void (granted = true));
-  const third = caught(locks.request(name, { wait: 50 }, () => assert.fail()));
+  const third = caught(locks.request(name, { wait: 500 }, () => assert.fail()));
   assert.ok(isLeaseholdError(await third, 'busy'));
   assert.ok(!granted);
   resolve();

@@ -96,7 +96,7 @@ for (const [library, openCluster] of libraries) {
     const [one, two] = [await open(t, await members(), { claimWindow: '30s' }), await open(t, await members(), { claimWindow: '30s' })];
     for (const name of [await keyOfFirst(nodes), 'b', 'c', '{d}:1']) {
       const lease = await one.mutex(name).acquire();
-      const busy = await caught(two.mutex(name).acquire({ wait: 100 }));
+      const busy = await caught(two.mutex(name).acquire({ wait: 500 }));
       assert.ok(isLeaseholdError(busy, 'busy'), String(busy));
       const waiting = two.mutex(name).acquire();
       await until(async () => (await one.inspect(name)).waiters.length === 1);

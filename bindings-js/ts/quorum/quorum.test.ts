@@ -18,7 +18,7 @@ test('two_clients_exclude_each_other_and_fences_rise', async (t) => {
   const [one, two] = [await five.manager(), await five.manager()];
   const first = await one.mutex(NAME).acquire();
   assert.equal(await two.mutex(NAME).tryAcquire(), null);
-  const busy = await caught(two.mutex(NAME).acquire({ wait: 100 }));
+  const busy = await caught(two.mutex(NAME).acquire({ wait: '1s' }));
   assert.ok(isLeaseholdError(busy, 'busy') && busy.retryable && (busy.holderRemaining ?? 0) > 0, String(busy));
   assert.match(busy.message, /: .*[3-5] (?:of 5 )?busy/);
   assert.ok((busy.votes?.filter(({ answer }) => answer === 'busy').length ?? 0) >= 3, JSON.stringify(busy.votes));
