@@ -60,7 +60,7 @@ async fn a_counter_of_another_type_is_told_with_its_key_and_the_remedy_and_left_
     let server = Server::start()?;
     let locks = client(&server).await?;
     let held = locks.read_write("page").read().acquire().await?;
-    let waited = client(&server).await?.mutex("page").wait(Duration::from_millis(50)).acquire().await;
+    let waited = client(&server).await?.mutex("page").wait(Duration::from_millis(500)).acquire().await;
     assert_eq!(waited.unwrap_err().code(), "busy");
     server.cli(&["DEL", FENCE])?;
     server.cli(&["RPUSH", FENCE, "apple"])?;
