@@ -83,23 +83,23 @@ impl Explore {
 }
 
 impl Simulate {
-    /// Seeds that follow from the commit: every commit runs new ones, and a second run of it the same ones.
+    /// Seeds that follow from the commit's files: every change runs new ones, and a second run runs the same ones.
     pub(crate) fn of_this_commit(seeds: u64) -> Self {
-        let start = commit().and_then(|commit| first_seed(&commit)).unwrap_or(0);
-        println!("seeds {start} to {}, chosen from the commit", start + seeds - 1);
+        let start = tree().and_then(|tree| first_seed(&tree)).unwrap_or(0);
+        println!("seeds {start} to {}, chosen from the commit's files", start + seeds - 1);
         Self { seeds, start, seed: None, html: None, mix: None, log: None }
     }
 }
 
-/// The commit that is checked out.
-fn commit() -> Option<String> {
-    let output = Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]).output().ok()?;
+/// The hash of all files of the commit that is checked out.
+fn tree() -> Option<String> {
+    let output = Command::new("git").current_dir(root()).args(["rev-parse", "HEAD^{tree}"]).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Seeds below a million stay free for runs by hand.
-fn first_seed(commit: &str) -> Option<u64> {
-    let number = u64::from_str_radix(commit.get(..8)?, 16).ok()?;
+fn first_seed(tree: &str) -> Option<u64> {
+    let number = u64::from_str_radix(tree.get(..8)?, 16).ok()?;
     Some(1_000_000 + number * OF_A_COMMIT)
 }
 
@@ -217,9 +217,9 @@ mod tests {
     use super::first_seed;
 
     #[test]
-    fn every_commit_has_seeds_of_its_own() {
+    fn every_change_has_seeds_of_its_own() {
         assert_eq!(first_seed("00000001aa"), Some(1_060_000));
         assert_eq!(first_seed("00000002aa"), Some(1_120_000));
-        assert_eq!(first_seed("no commit"), None);
+        assert_eq!(first_seed("no tree"), None);
     }
 }
