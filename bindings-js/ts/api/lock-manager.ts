@@ -67,15 +67,16 @@ export class LockManager implements AsyncDisposable {
 
   /**
    * Makes a manager over an odd number of independent servers, three or more (Redlock). A lock is held while a majority of
-   * them agrees. No failover can lose it, and a minority may be down. A majority must be reachable now.
+   * them agrees. Single servers have no failover that could lose it, and a minority may be down. A majority must be
+   * reachable now.
    *
    * A cluster, or a client behind Sentinel, can take the place of a server. It has one vote, and failovers of its own, which can
    * forget a lock: see the section *Members that fail over* of the page *Topologies*.
    *
    * Clients wait in a queue on the first server. So list the servers in the same order everywhere.
    *
-   * A quorum has mutexes, read-write locks and several names. Semaphores, reentrant locks and conversions reject with `unsupported`. `error.votes` tells how each server answered.
-   * The first call loads a second WebAssembly module.
+   * A quorum has mutexes, read-write locks and several names. Semaphores, reentrant locks and conversions reject with
+   * `unsupported`. `error.votes` tells how each server answered. The first call loads a second WebAssembly module.
    *
    * @throws `invalid-option` with the field `servers` for an even number of servers or fewer than three, for a connection,
    * a server or a cluster that appears twice; `unsupported` for a server that is too old; `unreachable`, `auth` (all as
