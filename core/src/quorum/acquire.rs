@@ -9,7 +9,7 @@ use super::lock::{MemberState, QuorumLock, Raise, Stage, clear, denied};
 use super::members::{Members, Task};
 use super::place::{FIRST, Place};
 use super::{Quorum, no_such_kind};
-use crate::client::AcquireAll;
+use crate::client::{AcquireAll, PartLocks};
 use crate::error::{Error, Failure, Votes};
 use crate::event::{Grant, Input, Outcome};
 use crate::ids::{Caller, OpId};
@@ -31,7 +31,7 @@ const THE_OTHERS: Range<u16> = 1..u16::MAX;
 /// What the client asks of one server, for a caller with these options.
 pub(super) fn of_one_server(options: AcquireOptions) -> AcquireOptions {
     let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
-    AcquireOptions { wait: Wait::No, ttl, max_hold: None, ..options }
+    AcquireOptions { wait: Wait::No, within: None, ttl, max_hold: None, ..options }
 }
 
 impl Quorum {
@@ -50,8 +50,7 @@ impl Quorum {
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         let tries = options.wait == Wait::No;
-        // A try ends with its attempt, because each of its commands has a time limit.
-        let patience = if let Wait::For(wait) = options.wait { Some(wait) } else { None };
+        let patience = self.patience(options);
         self.cx.open(op, OpKind::Acquire { lock, tries }, patience);
         self.with(lock, |lock, cx, members| {
             let behind = matches!(lock.stage, Stage::Held(..)) || lock.queue.len() > lock.queue.tries();

@@ -42,15 +42,17 @@ impl Quorum {
         self.lease_call(op, id, CallKind::Verify(id), |op, lease| Input::Verify { op, lease });
     }
 
-    /// Asks every server where we hold the lock: to extend the lease, or whether it is still there.
+    /// Asks every server that counts: to extend the lease, or whether it is still there.
     fn lease_call(&mut self, op: Caller, id: LeaseId, kind: CallKind, input: impl Fn(OpId, LeaseId) -> Input<'static>) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
         let Some(lock) = lease.lock() else { return };
         self.with(lock, |lock, cx, members| {
-            lock.scatter(cx, op);
-            for (at, lease) in lock.ours() {
-                members.call(at, cx.now, Some(Task::Part(op, kind)), |op| input(op, lease));
+            cx.scatter(op, lock.states.iter().map(|state| state.agreed().is_some()));
+            for (at, state) in (0..).zip(&lock.states) {
+                if let Some(lease) = state.agreed() {
+                    members.call(at, cx.now, Some(Task::Part(op, kind)), |op| input(op, lease));
+                }
             }
         });
     }
@@ -108,12 +110,13 @@ impl QuorumLock {
         }
     }
 
-    /// The lease on one server has ended. Without a majority, the whole lease is lost.
+    /// The lease on one server has ended. Without a majority, the whole lease is lost. It also is if an operator has taken
+    /// it, because only the first server says so.
     pub(super) fn lost(&mut self, cx: &mut Context, members: &mut Members, at: u16, reason: LossReason) {
         let Some(state) = self.states.get_mut(usize::from(at)) else { return };
         *state = MemberState::Denied(Error::Lost(reason));
         if let Stage::Held(lease, _) = self.stage
-            && self.agreed() < members.majority()
+            && (self.agreed() < members.majority() || reason == LossReason::Revoked)
         {
             cx.lose_lease(lease, reason);
             self.turns_since = None;

@@ -88,6 +88,13 @@ pub(super) enum Raise {
     Done,
 }
 
+impl MemberState {
+    /// Our lease on a server that has agreed.
+    pub(super) const fn agreed(&self) -> Option<LeaseId> {
+        if let Self::Ours { lease, raise: Raise::Done, .. } = self { Some(*lease) } else { None }
+    }
+}
+
 impl Raise {
     pub(crate) const fn asked(self) -> Option<OpId> {
         if let Self::Asked(op, _) = self { Some(op) } else { None }
@@ -135,7 +142,7 @@ impl QuorumLock {
 
     /// How many servers have agreed: we hold the lock there, and they remember the quorum's fence.
     pub(super) fn agreed(&self) -> usize {
-        self.count(|state| matches!(state, MemberState::Ours { raise: Raise::Done, .. }))
+        self.count(|state| state.agreed().is_some())
     }
 
     /// How many servers may still agree.
@@ -147,10 +154,11 @@ impl QuorumLock {
 
     /// Until when we hold the lock on a majority of the servers.
     pub(crate) fn valid_until(&self, members: &Members) -> Option<Instant> {
-        let ends = self.states.iter().zip(&members.list).filter_map(|(state, member)| match state {
-            MemberState::Ours { lease, raise: Raise::Done, .. } => member.client.valid_until(*lease),
-            _ => None,
-        });
+        let ends = self
+            .states
+            .iter()
+            .zip(&members.list)
+            .filter_map(|(state, member)| member.client.valid_until(state.agreed()?));
         let majority = members.majority();
         ends.clone().filter(|end| ends.clone().filter(|other| other >= end).count() >= majority).max()
     }

@@ -21,7 +21,7 @@ impl PartLocks for Quorum {
         &mut self.multi
     }
 
-    /// A try ends with the attempts for its names, because each has a time limit.
+    /// A try ends with its attempts, because each of their commands has a time limit.
     fn patience(&self, options: &AcquireOptions) -> Option<Duration> {
         match options.wait {
             Wait::No => options.within,

@@ -1,8 +1,8 @@
 //! A loss is reported once, in time, with a reason.
 
-use leasehold_core::{Error, LossReason, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{AcquireOptions, Error, Input, LossReason, Outcome, ReleaseOutcome, Wait};
 
-use crate::world::{Health, MS, ScriptedQuorum};
+use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
 #[test]
 fn without_a_majority_a_lease_is_lost_at_its_deadline() {
@@ -73,4 +73,26 @@ fn a_holder_that_wakes_up_late_is_first_notified_of_the_loss() {
     let op = quorum.call(0, |op| leasehold_core::Input::Verify { op, lease });
     assert_eq!(quorum.result(0, op), Err(Error::NotHeld));
     assert!(matches!(quorum.clients[0].lost[..], [(_, _, LossReason::Expired)]));
+}
+
+/// The lease has no renewal that would tell. Its client listens, because it has waited.
+#[test]
+fn a_lease_that_an_operator_takes_is_lost_at_once() {
+    for renew in [true, false] {
+        let mut quorum = ScriptedQuorum::new(5, 2);
+        let before = quorum.acquired(1, 30_000);
+        let options = AcquireOptions { renew, ..options(60_000, Wait::Forever) };
+        let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &options });
+        quorum.settle();
+        quorum.release(1, before.lease).unwrap();
+        let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
+        quorum.settle();
+        let op = quorum.call(1, |op| Input::ForceRelease { op, name: NAME });
+        assert_eq!(quorum.result(1, op), Ok(Outcome::Revoked(1)));
+        quorum.pass(5 * MS);
+        assert!(matches!(quorum.clients[0].lost[..], [(lease, _, LossReason::Revoked)] if lease == grant.lease));
+        quorum.settle();
+        assert_eq!(quorum.held(), 0);
+        assert!(quorum.is_idle(0));
+    }
 }

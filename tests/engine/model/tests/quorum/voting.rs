@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Error, Input, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{AcquireOptions, Error, Input, Outcome, ReleaseOutcome, Wait};
 
-use crate::world::{Health, MS, ScriptedQuorum};
+use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
 #[test]
 fn a_majority_is_enough_and_the_rest_is_not_waited_for() {
@@ -93,6 +93,26 @@ fn a_try_is_busy_at_once_while_another_client_or_caller_holds_it() {
         let began = quorum.now();
         assert!(matches!(quorum.tried(client, 30_000), Err(Error::Busy { holder_remaining: Some(_), .. })));
         assert!(quorum.now() - began <= 2 * MS);
+    }
+}
+
+/// It takes two round trips here, because the servers' clocks differ, so one server has to remember a greater fence.
+#[test]
+fn a_try_ends_within_the_time_that_it_was_given() {
+    for (answers_after, within) in [(60, 30), (20, 30)] {
+        let mut quorum = ScriptedQuorum::new(3, 1);
+        quorum.warm();
+        quorum.ahead = vec![0, 40 * MS, 80 * MS];
+        quorum.set(0..3, Health::Slow(answers_after * MS));
+        let within = Duration::from_millis(within);
+        let options = AcquireOptions { within: Some(within), ..options(30_000, Wait::No) };
+        let began = quorum.now();
+        let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &options });
+        let error = quorum.result(0, op).unwrap_err();
+        assert_eq!((error.code(), quorum.now() - began), ("unreachable", 30 * MS), "{error}");
+        quorum.pass(1_000 * MS);
+        assert_eq!(quorum.held(), 0);
+        assert!(quorum.is_idle(0));
     }
 }
 

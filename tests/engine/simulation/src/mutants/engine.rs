@@ -332,8 +332,8 @@ pub(super) const QUORUM_COUNTS_THE_GONE: &[Change] = &[
     Change { file: "quorum/acquire.rs", find: "&& held =>", put: "&& (held || MUTANT) =>" },
     Change {
         file: "quorum/lock.rs",
-        find: "member.client.valid_until(*lease),",
-        put: "member.client.valid_until(*lease).or(MUTANT.then_some(Instant::from_micros(u64::MAX / 2))),",
+        find: "member.client.valid_until(state.agreed()?));",
+        put: "member.client.valid_until(state.agreed()?).or(MUTANT.then_some(Instant::from_micros(u64::MAX / 2))));",
     },
 ];
 pub(super) const QUORUM_FENCE_NOT_RAISED: &[Change] =
