@@ -31,7 +31,10 @@ impl Quorum {
         match check_ttl(ttl) {
             Err(error) => self.cx.answer(op, Err(error)),
             Ok(()) if self.parts(id).is_some() => self.call_all(op, id, PartCall::Extend(ttl)),
-            Ok(()) => self.lease_call(op, id, CallKind::Extend(id), |op, lease| Input::Extend { op, lease, ttl }),
+            Ok(()) => {
+                let input = |op, lease| Input::Extend { op, lease, ttl };
+                self.lease_call(op, id, CallKind::Extend(id), MemberState::agreed, input);
+            }
         }
     }
 
@@ -39,18 +42,27 @@ impl Quorum {
         if self.parts(id).is_some() {
             return self.call_all(op, id, PartCall::Verify);
         }
-        self.lease_call(op, id, CallKind::Verify(id), |op, lease| Input::Verify { op, lease });
+        let input = |op, lease| Input::Verify { op, lease };
+        self.lease_call(op, id, CallKind::Verify(id), MemberState::ours, input);
     }
 
-    /// Asks every server that counts: to extend the lease, or whether it is still there.
-    fn lease_call(&mut self, op: Caller, id: LeaseId, kind: CallKind, input: impl Fn(OpId, LeaseId) -> Input<'static>) {
+    /// Asks servers where we hold the lock: whether it is still there, or to extend the lease. A server that may not count
+    /// yet can't be one of the majority that extends it.
+    fn lease_call(
+        &mut self,
+        op: Caller,
+        id: LeaseId,
+        kind: CallKind,
+        which: fn(&MemberState) -> Option<LeaseId>,
+        input: impl Fn(OpId, LeaseId) -> Input<'static>,
+    ) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
         let Some(lock) = lease.lock() else { return };
         self.with(lock, |lock, cx, members| {
-            cx.scatter(op, lock.states.iter().map(|state| state.agreed().is_some()));
+            cx.scatter(op, lock.states.iter().map(|state| which(state).is_some()));
             for (at, state) in (0..).zip(&lock.states) {
-                if let Some(lease) = state.agreed() {
+                if let Some(lease) = which(state) {
                     members.call(at, cx.now, Some(Task::Part(op, kind)), |op| input(op, lease));
                 }
             }

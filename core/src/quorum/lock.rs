@@ -89,6 +89,11 @@ pub(super) enum Raise {
 }
 
 impl MemberState {
+    /// Our lease on the server.
+    pub(super) const fn ours(&self) -> Option<LeaseId> {
+        if let Self::Ours { lease, .. } = self { Some(*lease) } else { None }
+    }
+
     /// Our lease on a server that has agreed.
     pub(super) const fn agreed(&self) -> Option<LeaseId> {
         if let Self::Ours { lease, raise: Raise::Done, .. } = self { Some(*lease) } else { None }
@@ -131,8 +136,7 @@ impl QuorumLock {
 
     /// The servers where we hold the lock, with our leases there.
     pub(super) fn ours(&self) -> impl Iterator<Item = (u16, LeaseId)> {
-        let lease = |state: &MemberState| if let MemberState::Ours { lease, .. } = state { Some(*lease) } else { None };
-        (0..).zip(&self.states).filter_map(move |(at, state)| Some((at, lease(state)?)))
+        (0..).zip(&self.states).filter_map(|(at, state)| Some((at, state.ours()?)))
     }
 
     /// Opens a user's call to the servers where we hold the lock.

@@ -1,6 +1,6 @@
 //! Connections that users bring, with RESP3 push messages: waiters are notified on the user's own connection.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, LockManager};
 use leasehold_live::{SOON, Tested, begin, is_there, quick, shared_server, soon, subscribed, unique, until, waiters};
@@ -65,14 +65,23 @@ async fn hands_over_in_one_call(first: &LockManager, second: &LockManager, serve
     let waiter = waiting(first, server, &name).await;
     lease.release().await?;
     let mut lease = soon("the second hand-over", waiter).await??;
-    for (next, _) in [(second, first), (first, second)] {
+    // A command whose answer takes long is sent again, so a hand-over that the machine delays tells nothing.
+    let mut undelayed = 0;
+    for next in [second, first].into_iter().cycle() {
         let waiter = waiting(next, server, &name).await;
-        let before = calls(server)?;
+        let (before, start) = (calls(server)?, Instant::now());
         lease.release().await?;
         lease = soon("the hand-over", waiter).await??;
+        let took = start.elapsed();
         let [scripts, texts, subscriptions] = calls(server)?;
-        assert_eq!([scripts - before[0], texts - before[1], subscriptions - before[2]], [1, 0, 0]);
         assert!(lease.verify().await?);
+        if took < Duration::from_millis(50) {
+            assert_eq!([scripts - before[0], texts - before[1], subscriptions - before[2]], [1, 0, 0]);
+            undelayed += 1;
+        }
+        if undelayed == 2 {
+            break;
+        }
     }
     lease.release().await?;
     Ok(())
