@@ -371,6 +371,28 @@ fn a_try_ends_at_its_callers_deadline() {
 }
 
 #[test]
+fn a_try_ends_at_its_callers_deadline_while_its_command_waits_for_room() {
+    let tries = AcquireOptions { within: Some(Duration::from_millis(300)), ..tries() };
+    for names in [&["job"][..], &["{a}1", "{a}2"]] {
+        let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
+        client.fill(100);
+        let op = client.next_op();
+        match names {
+            [name] => client.feed(Input::Acquire { op, name, options: &tries }),
+            _ => client.feed(Input::AcquireAll { op, names, options: &tries, one_script: false }),
+        }
+        for time in [100, 100, 99] {
+            assert_eq!(client.result_of(op), None);
+            client.pass(Duration::from_millis(time));
+            client.answer();
+        }
+        assert_eq!(client.result_of(op), None);
+        client.pass(Duration::from_millis(1));
+        assert!(matches!(client.result_of(op), Some(Err(Error::Unreachable { .. }))), "{names:?}");
+    }
+}
+
+#[test]
 fn a_lease_is_lost_by_the_clock_before_it_ends_on_the_server() {
     for (ttl, margin_us) in [(10, 500), (200, 10_000), (1_000, 50_000), (60_000, 50_000)] {
         let mut client = Client::new(Config::default());

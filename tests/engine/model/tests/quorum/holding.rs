@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{
-    AcquireOptions, Error, Grant, Input, Instant, LeaseToken, LossReason, Outcome, ReleaseOutcome, Wait,
-};
+use leasehold_core::{AcquireOptions, Error, Input, Instant, LeaseToken, LossReason, Outcome, ReleaseOutcome, Wait};
 
 use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
@@ -58,7 +56,7 @@ fn extend_gives_at_least_the_requested_time_on_a_majority() {
     let mut quorum = ScriptedQuorum::new(5, 1);
     let fixed = AcquireOptions { renew: false, ..options(1_000, Wait::No) };
     let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &fixed });
-    let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
+    let grant = quorum.granted(0, op);
     quorum.set([3, 4], Health::Dead);
     let (lease, ttl) = (grant.lease, Duration::from_secs(20));
     let began = quorum.now();
@@ -76,17 +74,38 @@ fn extend_gives_at_least_the_requested_time_on_a_majority() {
 }
 
 #[test]
+fn a_server_that_may_not_know_the_fence_yet_does_not_count_for_an_extend() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    // The first server's clock is ahead, so the others have to be told the fence.
+    quorum.ahead[0] = 60_000 * MS;
+    quorum.warm();
+    let op = quorum.acquire(0, 30_000, Wait::Forever);
+    quorum.pass(MS);
+    quorum.set([2], Health::Mute);
+    let lease = quorum.granted(0, op).lease;
+    assert_eq!(quorum.held(), 3);
+    quorum.set([2], Health::Well);
+    quorum.set([1], Health::Dead);
+    let op = quorum.call(0, |op| Input::Extend { op, lease, ttl: Duration::from_secs(60) });
+    assert_eq!(quorum.result(0, op).unwrap_err().code(), "unreachable", "only the first server counts");
+    // Once it has been told again, it counts.
+    quorum.settle();
+    let op = quorum.call(0, |op| Input::Extend { op, lease, ttl: Duration::from_secs(60) });
+    assert!(quorum.result(0, op).is_ok());
+}
+
+#[test]
 fn a_fixed_lease_and_max_hold_end_in_time() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let bounded = AcquireOptions { max_hold: Some(Duration::from_secs(5)), ..options(1_000, Wait::No) };
     let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &bounded });
-    let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
+    let grant = quorum.granted(0, op);
     let granted = quorum.now();
     quorum.pass(10_000 * MS);
     assert_eq!(quorum.clients[0].lost, [(grant.lease, granted + 5_000 * MS, LossReason::MaxHold)]);
     let fixed = AcquireOptions { renew: false, ..options(1_000, Wait::No) };
     let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &fixed });
-    let Ok(Outcome::Acquired(grant)) = quorum.result(0, op) else { panic!("not acquired") };
+    let grant = quorum.granted(0, op);
     let granted = quorum.now();
     quorum.pass(10_000 * MS);
     let (lease, at, reason) = quorum.clients[0].lost[1];
@@ -157,7 +176,7 @@ fn a_lease_that_is_no_longer_renewed_keeps_its_max_hold() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     let bounded = AcquireOptions { max_hold: Some(Duration::from_secs(5)), ..options(1_000, Wait::No) };
     let op = quorum.call(0, |op| Input::Acquire { op, name: NAME, options: &bounded });
-    let Ok(Outcome::Acquired(Grant { lease, .. })) = quorum.result(0, op) else { panic!("not acquired") };
+    let lease = quorum.granted(0, op).lease;
     let until = quorum.now() + 5_000 * MS;
     quorum.tell(0, Input::StopRenewing { lease });
     let op = quorum.call(0, |op| Input::Extend { op, lease, ttl: Duration::from_secs(60) });

@@ -19,13 +19,6 @@ fn waiting(clients: usize) -> (ScriptedQuorum, Grant, Vec<OpId>) {
     (quorum, held, waiters)
 }
 
-fn granted(quorum: &mut ScriptedQuorum, client: usize, op: OpId) -> Grant {
-    match quorum.result(client, op) {
-        Ok(Outcome::Acquired(grant)) => grant,
-        other => panic!("not acquired: {other:?}"),
-    }
-}
-
 #[test]
 fn waiting_clients_are_served_in_order_within_three_round_trips_of_the_release() {
     let (mut quorum, mut held, waiters) = waiting(5);
@@ -33,7 +26,7 @@ fn waiting_clients_are_served_in_order_within_three_round_trips_of_the_release()
     for (client, op) in (1..).zip(waiters) {
         let released = quorum.now();
         quorum.call(client - 1, |op| Input::Release { op, lease: held.lease });
-        let next = granted(&mut quorum, client, op);
+        let next = quorum.granted(client, op);
         assert!(quorum.now() - released <= 3 * MS, "client {client} after {} us", quorum.now() - released);
         assert!(next.fence > held.fence);
         held = next;
@@ -61,7 +54,7 @@ fn at_its_turn(quorum: &mut ScriptedQuorum, callers: usize, ahead: u64) -> (Gran
     quorum.release(0, held.lease).unwrap();
     quorum.ahead[1] = ahead;
     let first = ops.remove(0);
-    let grant = granted(quorum, 1, first);
+    let grant = quorum.granted(1, first);
     (grant, ops, behind)
 }
 
@@ -80,18 +73,18 @@ fn a_client_with_many_callers_lets_another_one_in_after_32_local_turns() {
         if quorum.has_ended(2, behind) {
             break;
         }
-        let grant = granted(&mut quorum, 1, *op);
+        let grant = quorum.granted(1, *op);
         assert!(grant.fence > last);
         assert!(quorum.now() - released <= 3 * MS, "turn {turns} after {} us", quorum.now() - released);
         (lease, last, turns) = (grant.lease, grant.fence, turns + 1);
     }
     assert_eq!(turns, 32);
-    let grant = granted(&mut quorum, 2, behind);
+    let grant = quorum.granted(2, behind);
     assert!(grant.fence > last);
     // Client 1 waits behind client 2 in the queue.
     let released = quorum.now();
     quorum.call(2, |op| Input::Release { op, lease: grant.lease });
-    granted(&mut quorum, 1, ops[turns]);
+    quorum.granted(1, ops[turns]);
     assert!(quorum.now() - released <= 3 * MS);
 }
 
@@ -100,7 +93,7 @@ fn a_client_that_did_not_know_of_others_lets_them_in_within_a_few_turns() {
     let mut quorum = ScriptedQuorum::new(3, 2);
     quorum.warm();
     let ops: Vec<OpId> = (0..200).map(|_| quorum.acquire(0, 30_000, Wait::Forever)).collect();
-    let mut lease = granted(&mut quorum, 0, ops[0]).lease;
+    let mut lease = quorum.granted(0, ops[0]).lease;
     let other = quorum.acquire(1, 30_000, Wait::Forever);
     quorum.pass(10 * MS);
     let mut turns = 0;
@@ -112,7 +105,7 @@ fn a_client_that_did_not_know_of_others_lets_them_in_within_a_few_turns() {
         if quorum.has_ended(1, other) {
             break;
         }
-        (lease, turns) = (granted(&mut quorum, 0, *op).lease, turns + 1);
+        (lease, turns) = (quorum.granted(0, *op).lease, turns + 1);
     }
     assert!(turns <= 5, "{turns} turns");
 }
@@ -131,7 +124,7 @@ fn a_wait_that_ends_leaves_the_queue_and_the_next_client_moves_up() {
     quorum.pass(5 * MS);
     let released = quorum.now();
     quorum.call(0, |op| Input::Release { op, lease: held.lease });
-    let grant = granted(&mut quorum, 2, waiters[1]);
+    let grant = quorum.granted(2, waiters[1]);
     assert!(quorum.now() - released <= 3 * MS);
     quorum.release(2, grant.lease).unwrap();
     quorum.settle();
@@ -147,7 +140,7 @@ fn a_client_whose_turn_it_is_but_whose_caller_has_left_passes_it_on() {
     quorum.pass(MS / 2);
     quorum.call(1, |_| Input::Cancel { op: waiters[0] });
     let from = quorum.now();
-    granted(&mut quorum, 2, waiters[1]);
+    quorum.granted(2, waiters[1]);
     assert!(quorum.now() - from <= 5 * MS, "after {} us", quorum.now() - from);
 }
 
@@ -163,7 +156,7 @@ fn waiters_get_the_lock_without_the_first_server() {
         quorum.settle();
         quorum.call(0, |op| Input::Release { op, lease: held.lease });
         let from = quorum.now();
-        granted(&mut quorum, 1, op);
+        quorum.granted(1, op);
         assert!(quorum.now() - from <= 1_000 * MS, "{health:?}: after {} us", quorum.now() - from);
 
         // The first server goes down while a client waits there.
@@ -172,7 +165,7 @@ fn waiters_get_the_lock_without_the_first_server() {
         quorum.pass(5_000 * MS);
         let from = quorum.now();
         quorum.call(0, |op| Input::Release { op, lease: held.lease });
-        let grant = granted(&mut quorum, 1, waiters[0]);
+        let grant = quorum.granted(1, waiters[0]);
         assert!(quorum.now() - from <= 1_000 * MS, "{health:?}: after {} us", quorum.now() - from);
         // The first server comes back.
         quorum.set([0], Health::Well);
@@ -188,7 +181,7 @@ fn a_client_that_reaches_only_the_first_server_does_not_keep_the_others_from_the
     quorum.cut(1, [1, 2]);
     quorum.call(0, |op| Input::Release { op, lease: held.lease });
     let from = quorum.now();
-    granted(&mut quorum, 2, waiters[1]);
+    quorum.granted(2, waiters[1]);
     assert!(quorum.now() - from <= 1_000 * MS, "after {} us", quorum.now() - from);
 }
 
@@ -203,7 +196,7 @@ fn a_turn_that_is_passed_on_has_a_greater_fence_though_only_the_first_server_kno
     quorum.set([1], Health::Dead);
     quorum.set([2], Health::Well);
     quorum.call(1, |op| Input::Release { op, lease: held.lease });
-    let next = granted(&mut quorum, 1, ops[0]);
+    let next = quorum.granted(1, ops[0]);
     assert!(next.fence > held.fence, "{} after {}", next.fence, held.fence);
 }
 
@@ -220,7 +213,7 @@ fn a_first_server_that_has_lost_its_data_does_not_count_for_the_next_local_calle
     quorum.pass(2_000 * MS);
     assert!(!quorum.has_ended(1, ops[0]), "two clients hold the lock");
     quorum.call(3, |op| Input::Release { op, lease: other.lease });
-    let grant = granted(&mut quorum, 1, ops[0]);
+    let grant = quorum.granted(1, ops[0]);
     assert!(grant.fence > other.fence);
 }
 
@@ -232,7 +225,7 @@ fn callers_with_other_options_get_a_lease_of_their_own_on_every_server() {
     let op = quorum.acquire(0, 5_000, Wait::Forever);
     quorum.settle();
     quorum.release(0, held.lease).unwrap();
-    let grant = granted(&mut quorum, 0, op);
+    let grant = quorum.granted(0, op);
     quorum.settle();
     let left = grant.valid_until.as_micros() - quorum.now();
     assert!(left <= 5_000 * MS, "{left} us");
@@ -283,7 +276,7 @@ fn a_key_that_never_ends_on_the_first_server_does_not_keep_waiters_from_the_lock
             quorum.pass(MS);
             assert!(quorum.now() - from <= 5_000 * MS, "client {client} waits");
         }
-        last = (client, granted(&mut quorum, client, op));
+        last = (client, quorum.granted(client, op));
     }
 }
 
@@ -336,7 +329,7 @@ fn a_first_server_that_has_lost_its_data_does_not_count_for_a_later_attempt() {
     quorum.pass(2_000 * MS);
     assert!(!quorum.has_ended(1, op), "two clients hold the lock");
     quorum.call(2, |op| Input::Release { op, lease: other.lease });
-    let grant = granted(&mut quorum, 1, op);
+    let grant = quorum.granted(1, op);
     assert!(grant.fence > other.fence);
 }
 
@@ -365,7 +358,7 @@ fn clients_that_ask_again_at_once_after_each_release_take_turns() {
     while quorum.now() < end {
         quorum.pass(MS / 2);
         let Some(client) = (0..3).find(|client| quorum.has_ended(*client, ops[*client])) else { continue };
-        let grant = granted(&mut quorum, client, ops[client]);
+        let grant = quorum.granted(client, ops[client]);
         turns[client] += 1;
         quorum.pass(30 * MS);
         quorum.call(client, |op| Input::Release { op, lease: grant.lease });
@@ -411,7 +404,7 @@ fn a_client_that_closes_while_it_waits_leaves_the_queue() {
     assert!(quorum.is_idle(1));
     let released = quorum.now();
     quorum.call(0, |op| Input::Release { op, lease: held.lease });
-    granted(&mut quorum, 2, waiters[1]);
+    quorum.granted(2, waiters[1]);
     assert!(quorum.now() - released <= 3 * MS);
 }
 
@@ -426,5 +419,5 @@ fn next(quorum: &mut ScriptedQuorum, open: &mut Vec<(usize, OpId)>, within: u64)
         assert!(quorum.now() - from <= within * MS, "nobody has got the lock, and {} wait", open.len());
     };
     let (client, op) = open.remove(ended);
-    (client, granted(quorum, client, op))
+    (client, quorum.granted(client, op))
 }

@@ -13,14 +13,7 @@ fn reads(quorum: &mut ScriptedQuorum, client: usize, wait: Wait) -> OpId {
 
 fn reader(quorum: &mut ScriptedQuorum, client: usize) -> Grant {
     let op = reads(quorum, client, Wait::Forever);
-    granted(quorum, client, op)
-}
-
-fn granted(quorum: &mut ScriptedQuorum, client: usize, op: OpId) -> Grant {
-    match quorum.result(client, op) {
-        Ok(Outcome::Acquired(grant)) => grant,
-        other => panic!("{other:?}"),
-    }
+    quorum.granted(client, op)
 }
 
 #[test]
@@ -62,11 +55,11 @@ fn a_reader_does_not_pass_a_writer_that_waits() {
     quorum.settle();
     assert!(!quorum.has_ended(2, waits) && !quorum.has_ended(1, writer));
     quorum.release(0, first.lease).unwrap();
-    let writer = granted(&mut quorum, 1, writer);
+    let writer = quorum.granted(1, writer);
     quorum.settle();
     assert!(!quorum.has_ended(2, waits));
     quorum.release(1, writer.lease).unwrap();
-    assert!(granted(&mut quorum, 2, waits).fence > writer.fence);
+    assert!(quorum.granted(2, waits).fence > writer.fence);
 }
 
 #[test]
@@ -86,7 +79,7 @@ fn a_reader_does_without_a_first_server_that_is_dead_silent_or_empty() {
     quorum.settle();
     assert!(!quorum.has_ended(1, waits), "the majority still has the writer's lease");
     quorum.release(0, holder.lease).unwrap();
-    assert!(granted(&mut quorum, 1, waits).fence > holder.fence);
+    assert!(quorum.granted(1, waits).fence > holder.fence);
 }
 
 #[test]

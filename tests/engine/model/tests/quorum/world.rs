@@ -169,6 +169,11 @@ impl ScriptedQuorum {
     /// Acquires, and lets time pass until the call has ended.
     pub(crate) fn acquired(&mut self, client: usize, ttl: u64) -> Grant {
         let op = self.acquire(client, ttl, Wait::Forever);
+        self.granted(client, op)
+    }
+
+    /// Lets time pass until this call to acquire has ended.
+    pub(crate) fn granted(&mut self, client: usize, op: OpId) -> Grant {
         match self.result(client, op) {
             Ok(Outcome::Acquired(grant)) => grant,
             other => panic!("not acquired: {other:?}"),
