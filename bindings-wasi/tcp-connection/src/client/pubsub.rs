@@ -64,10 +64,11 @@ async fn forward(connection: Connection, limit: Duration, messages: StreamWriter
 }
 
 async fn receive(input: &mut Input, mut messages: StreamWriter<Vec<u8>>, answered: &Cell<bool>) {
-    while let Ok(reply) = input.next().await {
+    // All that arrives on a subscribed connection is an array. A server that sends something else has not subscribed us.
+    while let Ok(Parsed::Array(values)) = input.next().await {
         answered.set(true);
         // The answer to a `PING` has no payload. The empty write then shows whether there is still a reader.
-        let batch: Vec<_> = payload(reply).into_iter().collect();
+        let batch: Vec<_> = payload(values).into_iter().collect();
         let (result, _) = messages.write(batch).await;
         if !matches!(result, StreamResult::Complete(_)) {
             return;
@@ -76,8 +77,7 @@ async fn receive(input: &mut Input, mut messages: StreamWriter<Vec<u8>>, answere
 }
 
 /// The payload of a message. None for everything else that arrives on a subscribed connection.
-fn payload(reply: Parsed) -> Option<Vec<u8>> {
-    let Parsed::Array(values) = reply else { return None };
+fn payload(values: Vec<Value>) -> Option<Vec<u8>> {
     match <[Value; 3]>::try_from(values).ok()? {
         [Value::Text(kind), _, Value::Text(payload)] if kind == b"message" => Some(payload),
         _ => None,
