@@ -1,7 +1,9 @@
 use std::time::{Duration, Instant};
 
 use leasehold_servers::{Reply, Server};
-use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Multi, Reentrant, Target};
+use leasehold_wasmtime_host::{
+    AcquireOptions, Error, HoldEnd, Locks, Manager, ManagerOptions, Multi, Reentrant, Target,
+};
 
 /// The longest time that a test waits for something.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
@@ -82,6 +84,32 @@ pub(crate) async fn open<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
 /// Options for tests in which something does not answer.
 pub(crate) async fn open_quick<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
     ok(locks.open(&server.url(), quick()).await)
+}
+
+/// Two managers of this address pass a lock on, by message.
+pub(crate) async fn taken_kept_handed_over_and_given_back(locks: Locks<'_>, url: &str, server: &Server) {
+    let options = patient().map(|patient| ManagerOptions { claim_window_ms: Some(60_000), ..patient });
+    let open = async || ok(locks.open(url, options.clone()).await);
+    let (one, other) = (open().await, open().await);
+    let lease = ok(one.acquire(mutex("job"), ttl(1_500)).await);
+    assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
+    assert_eq!(ok(lease.hold(1_600).await), HoldEnd::Held);
+    ok(lease.release().await);
+
+    // No lease ends and no heartbeat is due in time for the waiter: only the message can tell it.
+    let lease = ok(one.acquire(mutex("job"), ttl(60_000)).await);
+    let handing_over = async {
+        until("somebody waits", || waiters(server, "job") == 1).await;
+        let channels = || texts(&server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"]).unwrap());
+        until("it has subscribed", || !channels().is_empty()).await;
+        ok(lease.release().await);
+    };
+    let waiting = soon("the message", other.acquire(mutex("job"), ttl(60_000)));
+    let (next, ()) = tokio::join!(waiting, handing_over);
+    let next = ok(next);
+    assert!(next.fence().await.unwrap() > lease.fence().await.unwrap());
+    ok(next.release().await);
+    assert!(!is_there(server, "job"));
 }
 
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_component_tests::with_tls_component;
 use leasehold_servers::{Builder, Certificate, Server};
-use leasehold_wasmtime_host::{Error, ErrorKind, HoldEnd, Locks, ManagerOptions};
+use leasehold_wasmtime_host::{Error, ErrorKind, Locks, ManagerOptions};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -90,25 +90,7 @@ async fn a_lock_is_taken_kept_handed_over_by_message_and_given_back_over_tls() {
         let Some(server) = start(Server::builder().tls(certificate).arg("--tls-protocols", version)) else { return };
         let ca = certificate_text(certificate);
         let work = trusting(&ca, async |locks| {
-            let open = async || ok(locks.open(&tls_url(&server), patient()).await);
-            let (one, other) = (open().await, open().await);
-            let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
-            assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
-            assert_eq!(ok(lease.hold(1_000).await), HoldEnd::Held);
-            let handing_over = async {
-                until("somebody waits", || waiters(&server, "job") == 1).await;
-                let channels = server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"]).unwrap();
-                assert!(!texts(&channels).is_empty());
-                ok(lease.release().await);
-            };
-            let before = scripts_run(&server);
-            let (next, ()) = tokio::join!(other.acquire(mutex("job"), ttl(3_000)), handing_over);
-            let next = ok(next);
-            assert!(next.fence().await.unwrap() > lease.fence().await.unwrap());
-            let sent = scripts_run(&server) - before;
-            assert!((2..8).contains(&sent), "it was polled for: {sent} commands");
-            ok(next.release().await);
-            assert!(!is_there(&server, "job"));
+            taken_kept_handed_over_and_given_back(locks, &tls_url(&server), &server).await;
         });
         work.await.unwrap();
     }
