@@ -38,7 +38,7 @@ async fn a_server_that_is_gone_for_good_ends_waits_as_unreachable_and_leases_at_
         let error = refused(other);
         assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
         assert_eq!(ok(end), HoldEnd::Lost(LossReason::Expired));
-        assert!(start.elapsed() < Duration::from_millis(1_400), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
         let error = refused(manager.inspect("job").await);
         assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
 
@@ -53,13 +53,13 @@ async fn cut_connections_are_made_again_and_cost_neither_the_lease_nor_the_place
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
-        let lease = ok(one.acquire(mutex("job"), ttl(1_000)).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(1_500)).await);
         let cutting = async {
             until("somebody waits", || waiters(&server, "job") == 1).await;
             for _ in 0..3 {
                 server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
                 server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
-                assert_eq!(ok(lease.hold(300).await), HoldEnd::Held);
+                assert_eq!(ok(lease.hold(600).await), HoldEnd::Held);
             }
             assert!(ok(lease.verify().await));
             assert_eq!(waiters(&server, "job"), 1);

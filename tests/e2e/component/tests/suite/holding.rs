@@ -14,8 +14,7 @@ async fn a_lease_that_nobody_holds_is_not_renewed_and_ends_with_its_ttl() {
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(400)).await);
-        let time = ends_unrenewed(&server, "job").await;
-        assert!(time < Duration::from_millis(600), "{time:?}");
+        ends_unrenewed(&server, "job").await;
         assert!(!lease.is_held().await.unwrap());
         assert_eq!(ok(lease.hold(1_000).await), HoldEnd::Lost(LossReason::Expired), "and whoever comes late is told");
         assert_eq!(ok(lease.release().await), ReleaseOutcome::AlreadyExpired);
@@ -28,10 +27,10 @@ async fn hold_keeps_the_lease_again_and_again() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let lease = ok(manager.acquire(mutex("job"), ttl(300)).await);
+        let lease = ok(manager.acquire(mutex("job"), ttl(1_200)).await);
         let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(1_500) {
-            assert_eq!(ok(lease.hold(250).await), HoldEnd::Held);
+        while start.elapsed() < Duration::from_millis(3_000) {
+            assert_eq!(ok(lease.hold(600).await), HoldEnd::Held);
         }
         assert!(ok(lease.verify().await));
         assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
@@ -102,13 +101,13 @@ async fn a_lease_ends_by_max_hold_whatever_hold_asks_for() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let options = AcquireOptions { ttl_ms: Some(300), wait_ms: None, max_hold_ms: Some(800) };
+        let options = AcquireOptions { ttl_ms: Some(1_000), wait_ms: None, max_hold_ms: Some(2_000) };
         let start = Instant::now();
         let lease = ok(manager.acquire(mutex("job"), Some(options)).await);
         let end = soon("it ends", lease.hold(60_000)).await;
         assert_eq!(ok(end), HoldEnd::Lost(LossReason::MaxHold));
         let time = start.elapsed();
-        assert!((Duration::from_millis(780)..Duration::from_millis(1_300)).contains(&time), "{time:?}");
+        assert!((Duration::from_millis(1_980)..Duration::from_secs(4)).contains(&time), "{time:?}");
     });
     work.await.unwrap();
 }
@@ -118,11 +117,16 @@ async fn extend_brings_the_time_that_was_asked_for_and_no_renewals() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let lease = ok(manager.acquire(mutex("job"), ttl(300)).await);
+        let lease = ok(manager.acquire(mutex("job"), ttl(900)).await);
+        let start = Instant::now();
         ok(lease.extend(2_000).await);
-        assert!((1_900..2_100).contains(&lease.remaining_ms().await.unwrap()));
-        let time = ends_unrenewed(&server, "job").await;
-        assert!((Duration::from_millis(1_800)..Duration::from_millis(2_300)).contains(&time), "{time:?}");
+        let left = Duration::from_millis(lease.remaining_ms().await.unwrap());
+        assert!(
+            left < Duration::from_millis(2_100) && left + start.elapsed() > Duration::from_millis(1_900),
+            "{left:?}"
+        );
+        ends_unrenewed(&server, "job").await;
+        assert!(start.elapsed() >= Duration::from_millis(2_000), "{:?}", start.elapsed());
     });
     work.await.unwrap();
 }

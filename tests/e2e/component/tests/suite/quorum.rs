@@ -11,7 +11,7 @@ use leasehold_wasmtime_host::{
 
 use crate::common::*;
 
-const TTL: u64 = 1_000;
+const TTL: u64 = 1_500;
 
 fn three() -> [Server; 3] {
     std::array::from_fn(|_| Server::start().unwrap())
@@ -55,7 +55,7 @@ async fn a_majority_holds_the_lock_and_fences_rise() {
         let lease = ok(one.acquire(mutex("job"), ttl(TTL)).await);
         assert!(holding(&servers, "job") >= 2 && lease.is_held().await.unwrap());
         assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
-        let error = refused(other.acquire(mutex("job"), wait(300)).await);
+        let error = refused(other.acquire(mutex("job"), wait(800)).await);
         assert!(matches!(error.kind, ErrorKind::Busy) && error.retryable, "{error:?}");
         assert!(answers(&error).into_iter().filter(|answer| **answer == failed("busy")).count() >= 2, "{error:?}");
         assert_eq!(ok(one.inspect("job").await).holders.len(), 1);

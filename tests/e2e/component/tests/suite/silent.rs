@@ -177,7 +177,7 @@ async fn waits_end_in_time_though_no_command_is_answered() {
             });
             let last = join_all(waits).await.into_iter().max().unwrap();
             let asked = asked.load(Ordering::Relaxed);
-            assert!(last < Duration::from_millis(400), "the last ended after {last:?}");
+            assert!(last < Duration::from_secs(1), "the last ended after {last:?}");
             assert!((16..400).contains(&asked), "{asked} commands in {last:?}");
         }
     });

@@ -224,13 +224,13 @@ async fn cut_connections_are_made_again_and_cost_neither_the_lease_nor_the_place
     let server = Server::start().unwrap();
     let work = with_tcp_component(async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let lease = ok(one.acquire(mutex("job"), ttl(1_000)).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(1_500)).await);
         let cutting = async {
             until("somebody waits", || waiters(&server, "job") == 1).await;
             for _ in 0..3 {
                 server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
                 server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
-                assert_eq!(ok(lease.hold(300).await), HoldEnd::Held);
+                assert_eq!(ok(lease.hold(600).await), HoldEnd::Held);
             }
             assert!(ok(lease.verify().await));
             assert_eq!(waiters(&server, "job"), 1);
