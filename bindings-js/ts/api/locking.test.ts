@@ -126,10 +126,10 @@ test('await_using_releases_at_the_end_of_the_block', async () => {
 
 test('a_lease_is_renewed_while_it_is_held_and_a_fixed_one_is_not', async () => {
   const [locks, first, second] = [fleet.manager(), unique(), unique()];
-  const renewed = await locks.mutex(first, { ttl: 300 }).acquire();
-  const fixed = await locks.mutex(second, { ttl: 300, renew: false }).acquire();
+  const renewed = await locks.mutex(first, { ttl: 900 }).acquire();
+  const fixed = await locks.mutex(second, { ttl: 900, renew: false }).acquire();
   assert.equal(await fixed.lost, 'expired');
-  await sleep(700);
+  await sleep(1_000);
   assert.ok(renewed.isHeld && (await renewed.verify()));
   assert.ok(!fixed.isHeld && !(await fixed.verify()));
   assert.equal(await fixed.release(), 'already-expired');
@@ -208,7 +208,7 @@ test('shorten_makes_it_shorter_here_and_on_the_server', async () => {
 });
 
 test('max_hold_ends_a_renewed_lease', async () => {
-  const lease = await fleet.manager().mutex(unique(), { ttl: 300, maxHold: 500 }).acquire();
+  const lease = await fleet.manager().mutex(unique(), { ttl: 900, maxHold: 1_200 }).acquire();
   assert.equal(await lease.lost, 'max-hold');
   assert.equal((lease.signal.reason as { code: string }).code, 'lost');
 });

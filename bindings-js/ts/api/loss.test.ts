@@ -55,7 +55,7 @@ test('a_dead_server_is_told_before_the_lease_ends_on_it', async (t) => {
   const until = performance.now() + lease.remaining;
   await fleet.server.kill();
   assert.equal(await lease.lost, 'expired');
-  assert.ok(performance.now() < until + 500);
+  assert.ok(performance.now() < until + 1_500);
   assert.ok(lease.signal.aborted);
   assert.equal(await lease.release(), 'already-expired');
 });
@@ -107,7 +107,7 @@ test('a_paused_server_keeps_nobody_waiting_for_ever', async (t) => {
 test('listeners_that_throw_are_the_users_own_and_stop_nothing', async (t) => {
   const fleet = await Fleet.start((end) => t.after(end));
   const locks = fleet.manager();
-  const [first, second] = [await locks.mutex(unique(), { ttl: 300 }).acquire(), await locks.mutex(unique(), { ttl: 300 }).acquire()];
+  const [first, second] = [await locks.mutex(unique(), { ttl: 900 }).acquire(), await locks.mutex(unique(), { ttl: 900 }).acquire()];
   const thrown = new Promise((resolve) => {
     const [before] = [process.listeners('uncaughtException')];
     process.removeAllListeners('uncaughtException');
@@ -149,7 +149,7 @@ test('a_release_beside_close_that_nobody_confirmed_is_not_called_released', asyn
   for (const [code, [breaks, mends]] of Object.entries(faults)) {
     for (const order of ['release first', 'close first']) {
       // Its leases end on the server before the manager gives up.
-      const locks = fleet.manager({ ttl: 300 });
+      const locks = fleet.manager({ ttl: 1_000, responseTimeout: 1_500 });
       const lease = await locks.mutex(unique()).acquire();
       await breaks();
       try {

@@ -33,7 +33,7 @@ test('run_rethrows_the_works_own_error_and_releases', async () => {
 test('run_aborts_the_signal_and_rejects_with_the_loss_when_the_lease_is_lost', async () => {
   const [locks, name] = [fleet.manager(), unique()];
   let seen: unknown;
-  const error = await caught(locks.mutex(name, { ttl: 300 }).run(async ({ signal }) => {
+  const error = await caught(locks.mutex(name, { ttl: 900 }).run(async ({ signal }) => {
     signal.addEventListener('abort', () => (seen = signal.reason));
     await fleet.redis.del(name);
     await sleep(20_000, undefined, { ref: false });
@@ -63,7 +63,7 @@ test('run_is_no_success_when_the_lease_ended_before_the_work', async () => {
 });
 
 test('work_that_never_ends_is_left_behind_when_the_lease_is_over', async () => {
-  const error = await caught(fleet.manager().mutex(unique(), { ttl: 200, maxHold: 300 }).run(() => new Promise(() => {})));
+  const error = await caught(fleet.manager().mutex(unique(), { ttl: 900, maxHold: 1_200 }).run(() => new Promise(() => {})));
   assert.ok(isLeaseholdError(error, 'lost') && error.reason === 'max-hold', String(error));
 });
 

@@ -74,8 +74,8 @@ test('a_big_request_is_not_passed_by_small_ones', async () => {
 test('permits_of_the_dead_come_back_and_the_living_renew_theirs', async () => {
   const name = unique('reports');
   const [locks, other] = [fleet.manager(), fleet.manager()];
-  const dead = await locks.semaphore(name, { limit: 2, ttl: 400, renew: false }).acquire();
-  const alive = await locks.semaphore(name, { limit: 2, ttl: 400 }).acquire();
+  const dead = await locks.semaphore(name, { limit: 2, ttl: 1_200, renew: false }).acquire();
+  const alive = await locks.semaphore(name, { limit: 2, ttl: 1_200 }).acquire();
   const lease = await other.semaphore(name, { limit: 2 }).acquire();
   assert.equal(await dead.lost, 'expired');
   assert.ok(await alive.verify());

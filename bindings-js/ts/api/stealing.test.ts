@@ -56,14 +56,14 @@ test('a_holder_in_another_process_is_told_at_once_if_it_listens', async () => {
 
 test('a_holder_that_does_not_listen_finds_out_at_its_next_renewal', async () => {
   const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
-  const victim = await hold(others, name, { ttl: 900 });
+  const victim = await hold(others, name, { ttl: 3_000 });
   const began = performance.now();
   await locks.request(name, { steal: true, ttl: 5_000 }, async () => {
     const error = await victim.error;
     if (isLeaseholdError(error, 'lost')) assert.equal(error.reason, 'taken');
     else assertStolen(error, name);
   });
-  assert.ok(performance.now() - began < 900);
+  assert.ok(performance.now() - began < 3_000);
 });
 
 test('waiters_keep_their_places_and_get_the_lock_after_the_thief', async () => {
@@ -93,9 +93,9 @@ test('a_stolen_lock_is_renewed_and_given_to_the_next_waiter_at_once', async () =
   const victim = await hold(locks, name);
   const waiting = hold(others, name);
   await fleet.waiting(name, 1);
-  const stolen = await hold(locks, name, { steal: true, ttl: 300 });
+  const stolen = await hold(locks, name, { steal: true, ttl: 900 });
   await victim.error;
-  await new Promise((resolve) => setTimeout(resolve, 600));
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
   assert.ok(await stolen.lease.verify());
   stolen.end();
   const next = await waiting; // not with its next heartbeat, after 20 s

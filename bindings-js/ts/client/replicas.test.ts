@@ -121,7 +121,7 @@ test('waiting_for_replicas_delays_no_other_lock_of_the_client_and_whoever_gives_
   await until(async () => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))));
   const began = performance.now();
   for (let i = 0; i < 10; i++) await (await locks.mutex('quick').acquire()).release();
-  assert.ok(performance.now() - began < 1_000);
+  assert.ok(performance.now() - began < 5_000);
   assert.equal(await redis.exists('slow'), 1);
   controller.abort(why);
   assert.equal(await slow, why);

@@ -90,12 +90,12 @@ for (const [one, other] of PAIRS) {
 
 test('a_mutex_is_refreshed_until_it_is_stopped', async () => {
   const name = unique();
-  const mutex = new Mutex(clientOf(), name, { lockTimeout: 300 });
+  const mutex = new Mutex(clientOf(), name, { lockTimeout: 1_000 });
   await mutex.acquire();
   const began = performance.now();
   await until(async () => {
     assert.ok(mutex.isAcquired && (await fleet.isThere(`mutex:${name}`)));
-    return performance.now() - began > 900;
+    return performance.now() - began > 1_500;
   });
   mutex.stopRefresh();
   await until(async () => !(await fleet.isThere(`mutex:${name}`)));
@@ -246,10 +246,10 @@ test('a_semaphore_has_its_limit_and_a_multi_semaphore_takes_several_permits', as
 test('a_semaphore_is_refreshed_and_told_of_its_loss', { timeout: 20_000 }, async () => {
   const name = unique();
   const lost: Error[] = [];
-  const semaphore = new Semaphore(clientOf(), name, 1, { ...ALONE, lockTimeout: 300, onLockLost: (error) => lost.push(error) });
+  const semaphore = new Semaphore(clientOf(), name, 1, { ...ALONE, lockTimeout: 1_000, onLockLost: (error) => lost.push(error) });
   await semaphore.acquire();
   const began = performance.now();
-  await until(async () => performance.now() - began > 700);
+  await until(async () => performance.now() - began > 1_500);
   assert.equal(semaphore.isAcquired, true);
   await fleet.redis.del(...(await fleet.redis.keys(`*${name}*`)));
   await until(async () => lost.length > 0);

@@ -105,7 +105,7 @@ for (const [library, openCluster] of libraries) {
       assert.equal(await lease.release(), 'released');
       const released = performance.now();
       const next = await waiting;
-      assert.ok(performance.now() - released < 1_500, `${performance.now() - released} ms`);
+      assert.ok(performance.now() - released < 5_000, `${performance.now() - released} ms`);
       assert.ok(next.fence > lease.fence);
       const there = (): Promise<boolean[]> => Promise.all([...nodes, watched.primary, server].map(({ port }) => has(port, name)));
       await until(async () => (await there()).filter(Boolean).length === 3);
@@ -222,7 +222,7 @@ test('a_waiter_in_the_queue_of_a_group_that_fails_over_is_served_by_the_new_prim
   assert.equal(await lease.release(), 'released');
   const released = performance.now();
   const next = await waiting;
-  assert.ok(performance.now() - released < 1_500, `${performance.now() - released} ms`);
+  assert.ok(performance.now() - released < 5_000, `${performance.now() - released} ms`);
   assert.ok(next.fence > lease.fence);
   await until(() => has(watched.replica.port, NAME));
 });

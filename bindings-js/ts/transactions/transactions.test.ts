@@ -114,7 +114,7 @@ test('calls_over_a_client_that_was_closed_end_at_once', async () => {
     const began = performance.now();
     const error = await caught(call());
     assert.ok(isLeaseholdError(error, 'unreachable') && error.message.includes('closed'), String(error));
-    assert.ok(performance.now() - began < 1_000);
+    assert.ok(performance.now() - began < 3_000);
   }
   await locks.close();
 });
