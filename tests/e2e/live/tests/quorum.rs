@@ -120,10 +120,10 @@ async fn one_slow_server_slows_nobody_down() -> Tested {
     let servers = five()?;
     let locks = connect(&servers).await?;
     locks.mutex(NAME).acquire().await?.release().await?;
-    servers[2].cli(&["CLIENT", "PAUSE", "1500"])?;
+    servers[2].cli(&["CLIENT", "PAUSE", "3000"])?;
     let start = Instant::now();
     locks.mutex(NAME).acquire().await?.release().await?;
-    assert!(start.elapsed() < Duration::from_millis(1_000), "took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
     until("the slow server's part", async || servers[2].cli(&["GET", NAME]).is_ok_and(|reply| reply == Reply::Nil))
         .await;
     Ok(())

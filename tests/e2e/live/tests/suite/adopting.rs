@@ -129,10 +129,10 @@ async fn what_cant_be_adopted_is_refused() -> Tested {
 async fn a_lease_that_is_no_longer_renewed_ends_and_can_be_extended() -> Tested {
     let (server, name) = (shared_server(), unique("job"));
     let locks = quick().connect(&server.url()).await?;
-    let lease = locks.mutex(&name).ttl(Duration::from_millis(600)).acquire().await?;
+    let lease = locks.mutex(&name).ttl(Duration::from_secs(2)).acquire().await?;
     lease.stop_renewing();
-    lease.extend(Duration::from_millis(900)).await?;
-    assert!(lease.remaining() > Duration::from_millis(800));
+    lease.extend(Duration::from_secs(4)).await?;
+    assert!(lease.remaining() > Duration::from_secs(3));
     assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);
     Ok(())
 }
@@ -145,13 +145,14 @@ async fn a_lease_lasts_for_its_ttl_after_the_last_renewal_although_it_came_after
     let lease = first.mutex(&name).acquire().await?;
     let waiting = begin(second.mutex(&name).ttl(ttl));
     until("one waits", async || waiters(&server, &name).is_ok_and(|count| count == 1)).await;
+    let released = Instant::now();
     lease.release().await?;
     let lease = soon("the lock", waiting).await??;
-    let start = Instant::now();
+    let granted = Instant::now();
     // The server granted it for the claim window, which is 300 ms here.
     lease.stop_renewing();
     assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);
-    assert!(start.elapsed() > ttl * 9 / 10 && start.elapsed() < ttl, "{:?}", start.elapsed());
+    assert!(released.elapsed() > ttl * 9 / 10 && granted.elapsed() < ttl * 5 / 4, "{:?}", granted.elapsed());
     Ok(())
 }
 

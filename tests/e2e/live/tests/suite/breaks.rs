@@ -15,10 +15,10 @@ fn cut(server: &Server, kind: &str) -> Tested {
 async fn holders_survive_the_cutting_of_their_command_connection() -> Tested {
     let server = Server::start()?;
     let locks = client(&server).await?;
-    let held = locks.mutex("held").ttl(Duration::from_millis(600)).acquire().await?;
+    let held = locks.mutex("held").ttl(Duration::from_millis(1_200)).acquire().await?;
     let start = Instant::now();
     // Two TTLs long, so that renewals had to pass.
-    while start.elapsed() < Duration::from_millis(1200) {
+    while start.elapsed() < Duration::from_millis(2_400) {
         cut(&server, "normal")?;
         let lease = locks.mutex("door").acquire().await?;
         cut(&server, "normal")?;
@@ -111,13 +111,13 @@ async fn forgotten_scripts_are_sent_again() -> Tested {
     let forget = || server.cli(&["SCRIPT", "FLUSH"]);
     for _ in 0..3 {
         forget()?;
-        let lease = first.mutex("door").ttl(Duration::from_millis(600)).acquire().await?;
+        let lease = first.mutex("door").ttl(Duration::from_secs(3)).acquire().await?;
         let waiting = begin(second.read_write("door").read());
         until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
         forget()?;
         assert!(lease.verify().await?);
         forget()?;
-        lease.extend(Duration::from_secs(1)).await?;
+        lease.extend(Duration::from_secs(4)).await?;
         forget()?;
         assert_eq!(first.inspect("door").await?.waiters.len(), 1);
         forget()?;
@@ -129,10 +129,10 @@ async fn forgotten_scripts_are_sent_again() -> Tested {
         forget()?;
         beside.release().await?;
     }
-    let held = first.mutex("held").ttl(Duration::from_millis(400)).acquire().await?;
+    let held = first.mutex("held").ttl(Duration::from_millis(1_200)).acquire().await?;
     forget()?;
     let start = Instant::now();
-    until("two TTLs, renewed", async || start.elapsed() > Duration::from_millis(800)).await;
+    until("two TTLs, renewed", async || start.elapsed() > Duration::from_millis(2_400)).await;
     assert!(held.is_held() && held.verify().await?);
     Ok(())
 }

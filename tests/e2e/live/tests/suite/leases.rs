@@ -8,7 +8,7 @@ use leasehold_live::{
 };
 use leasehold_servers::Server;
 
-const TTL: Duration = Duration::from_millis(500);
+const TTL: Duration = Duration::from_millis(900);
 
 #[tokio::test]
 async fn a_renewed_lease_outlives_its_ttl_and_a_fixed_one_does_not() -> Tested {
@@ -37,7 +37,7 @@ async fn a_fixed_lease_with_a_fraction_of_a_millisecond_is_granted() -> Tested {
 #[tokio::test]
 async fn max_hold_ends_a_renewed_lease_on_both_sides() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
-    let (locks, most) = (client(server).await?, Duration::from_millis(900));
+    let (locks, most) = (client(server).await?, TTL * 2);
     let lease = locks.mutex(&name).ttl(TTL).max_hold(most).acquire().await?;
     let start = Instant::now();
     assert_eq!(soon("the end", lease.lost()).await, LossReason::MaxHold);
@@ -69,7 +69,7 @@ async fn a_lease_that_is_made_shorter_ends_on_the_server_too_and_is_renewed_no_m
     let lease = locks.mutex(&name).ttl(Duration::from_secs(20)).acquire().await?;
     let fence = lease.fence();
     lease.shorten(TTL).await?;
-    assert!(lease.remaining() <= TTL && number(server, &["PTTL", &name])? <= 600);
+    assert!(lease.remaining() <= TTL && number(server, &["PTTL", &name])? <= 1_000);
     assert!(lease.is_held() && lease.fence() == fence);
     lease.extend(Duration::from_secs(10)).await?;
     assert!(number(server, &["PTTL", &name])? > 9_000, "it can be made longer again");
@@ -84,7 +84,7 @@ async fn a_lease_that_is_made_shorter_ends_on_the_server_too_and_is_renewed_no_m
 #[tokio::test]
 async fn a_lease_that_is_no_longer_renewed_does_not_pass_its_max_hold() -> Tested {
     let (server, long) = (shared_server(), Duration::from_secs(60));
-    let lock = client(server).await?.mutex(unique("door")).ttl(TTL).max_hold(Duration::from_millis(900));
+    let lock = client(server).await?.mutex(unique("door")).ttl(TTL).max_hold(TTL * 2);
     for shortens in [false, true] {
         let lease = lock.acquire().await?;
         let start = Instant::now();
@@ -95,7 +95,7 @@ async fn a_lease_that_is_no_longer_renewed_does_not_pass_its_max_hold() -> Teste
         }
         lease.extend(long).await?;
         assert_eq!(soon("the end", lease.lost()).await, LossReason::MaxHold);
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(start.elapsed() < TTL * 3, "{:?}", start.elapsed());
     }
     Ok(())
 }

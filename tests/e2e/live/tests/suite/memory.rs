@@ -6,7 +6,7 @@ use leasehold::ReleaseOutcome;
 use leasehold_live::{Tested, begin, client, soon, until, waiters};
 use leasehold_servers::Server;
 
-const TTL: Duration = Duration::from_millis(600);
+const TTL: Duration = Duration::from_millis(1_200);
 
 /// Less than an empty server uses, so that every command that could need more memory is refused.
 fn use_up(server: &Server) -> Tested {

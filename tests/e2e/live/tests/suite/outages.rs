@@ -8,7 +8,7 @@ use leasehold_servers::Server;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// The delay that a busy machine may add.
-const LATE: Duration = Duration::from_millis(250);
+const LATE: Duration = Duration::from_secs(1);
 
 async fn impatient(server: &Server) -> Result<LockManager, Error> {
     quick().response_timeout(TIMEOUT).connect(&server.url()).await

@@ -26,11 +26,11 @@ async fn a_client_pause_within_the_ttl_costs_nobody_a_lease() -> Tested {
 async fn a_client_pause_past_the_ttl_is_told_as_a_loss_while_it_lasts() -> Tested {
     let server = Server::start()?;
     let locks = quick().response_timeout(TIMEOUT).connect(&server.url()).await?;
-    let lease = locks.mutex("door").ttl(Duration::from_millis(400)).acquire().await?;
-    server.cli(&["CLIENT", "PAUSE", "1500"])?;
+    let lease = locks.mutex("door").ttl(Duration::from_millis(900)).acquire().await?;
+    server.cli(&["CLIENT", "PAUSE", "3000"])?;
     let paused = Instant::now();
     assert_eq!(soon("the loss", lease.lost()).await, LossReason::Expired);
-    assert!(paused.elapsed() < Duration::from_millis(1000), "{:?}", paused.elapsed());
+    assert!(paused.elapsed() < Duration::from_secs(2), "{:?}", paused.elapsed());
     let error = locks.mutex("door").wait(Wait::For(TIMEOUT)).acquire().await.unwrap_err();
     assert_eq!(error.code(), "unreachable", "{error:?}");
     // Renewals that were delayed in the server bring no lease back.

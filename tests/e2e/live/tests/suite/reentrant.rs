@@ -79,7 +79,7 @@ async fn a_java_holder_excludes_us_and_its_message_wakes_us() -> Tested {
     server.cli(&["DEL", &name])?;
     server.cli(&["PUBLISH", &channel(&name), "0"])?;
     let lease = soon("the lock", waiting).await??;
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     until("it listens no more", async || listeners(server, &name) == 0).await;
     lease.release().await?;
     Ok(())
@@ -108,10 +108,10 @@ async fn a_holder_that_never_publishes_or_dies_lets_a_waiter_in() -> Tested {
 async fn our_release_is_told_to_those_who_listen_and_our_lease_is_renewed() -> Tested {
     let (server, name) = (shared_server(), unique("account"));
     let locks = client(server).await?;
-    let lease = locks.reentrant(&name, &Owner::new()).ttl(Duration::from_millis(300)).acquire().await?;
+    let lease = locks.reentrant(&name, &Owner::new()).ttl(Duration::from_millis(900)).acquire().await?;
     let fence = lease.fence();
-    tokio::time::sleep(Duration::from_millis(900)).await;
-    assert!(lease.verify().await?, "renewed three times over");
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert!(lease.verify().await?, "renewed");
 
     let mut java = server.connect()?;
     java.call(&["SUBSCRIBE", &channel(&name)])?;

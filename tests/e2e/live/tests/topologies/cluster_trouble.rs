@@ -165,7 +165,7 @@ async fn a_silent_server_holds_up_nobody_elses_locks() -> Tested {
     locks.mutex(name).acquire().await?.release().await?;
     let silent = cluster.server(cluster.owner(name)?);
     silent.pause()?;
-    let stuck = begin(locks.mutex(name).wait(Wait::For(Duration::from_millis(500))));
+    let stuck = begin(locks.mutex(name).wait(Wait::For(Duration::from_secs(2))));
     let start = Instant::now();
     let mut others = 0;
     while !stuck.is_finished() {
@@ -173,7 +173,7 @@ async fn a_silent_server_holds_up_nobody_elses_locks() -> Tested {
         for other in ["b", "c"] {
             locks.mutex(other).acquire().await?.release().await?;
         }
-        assert!(round.elapsed() < Duration::from_millis(400), "{:?}", round.elapsed());
+        assert!(round.elapsed() < Duration::from_millis(1_200), "{:?}", round.elapsed());
         others += 1;
     }
     assert_eq!(stuck.await?.unwrap_err().code(), "unreachable");
