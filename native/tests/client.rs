@@ -58,10 +58,10 @@ async fn close_ends_the_work_of_run() -> Tested {
 async fn a_lease_keeps_its_client_alive_and_the_last_handle_ends_it() -> Tested {
     let server = Server::start()?;
     let locks = LockManager::connect(&server.url()).await?;
-    let lease = locks.mutex("door").ttl(Duration::from_millis(200)).acquire().await?;
+    let lease = locks.mutex("door").ttl(Duration::from_millis(1_500)).acquire().await?;
     drop(locks);
     let start = Instant::now();
-    until("several TTLs", async || start.elapsed() > Duration::from_millis(700)).await;
+    until("several TTLs", async || start.elapsed() > Duration::from_millis(3_200)).await;
     assert!(lease.is_held() && lease.verify().await?, "it was renewed");
     drop(lease);
     until("key and connections are gone", async || {
@@ -108,13 +108,13 @@ async fn a_cut_connection_is_made_again() -> Tested {
 #[tokio::test]
 async fn a_server_that_is_gone_ends_every_call_within_its_wait() -> Tested {
     let mut server = Server::start()?;
-    let locks = LockManager::builder().response_timeout(Duration::from_millis(200)).connect(&server.url()).await?;
+    let locks = LockManager::builder().response_timeout(Duration::from_secs(1)).connect(&server.url()).await?;
     let held = locks.mutex("held").ttl(Duration::from_secs(1)).acquire().await?;
     server.stop();
     let start = Instant::now();
-    let error = locks.mutex("door").wait(Wait::For(Duration::from_millis(400))).acquire().await.unwrap_err();
+    let error = locks.mutex("door").wait(Wait::For(Duration::from_secs(2))).acquire().await.unwrap_err();
     assert_eq!((error.code(), error.name()), ("unreachable", Some("door")));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let error = tokio::time::timeout(SOON, locks.inspect("door")).await?.unwrap_err();
     assert_eq!(error.code(), "unreachable");
     tokio::time::timeout(SOON, held.lost()).await?;
@@ -126,12 +126,12 @@ async fn a_server_that_is_gone_ends_every_call_within_its_wait() -> Tested {
 #[tokio::test]
 async fn a_server_that_hangs_is_left_in_time_and_found_again() -> Tested {
     let server = Server::start()?;
-    let locks = LockManager::builder().response_timeout(Duration::from_millis(100)).connect(&server.url()).await?;
+    let locks = LockManager::builder().response_timeout(Duration::from_secs(1)).connect(&server.url()).await?;
     server.pause()?;
     let start = Instant::now();
-    let error = locks.mutex("door").wait(Wait::For(Duration::from_millis(300))).acquire().await.unwrap_err();
+    let error = locks.mutex("door").wait(Wait::For(Duration::from_secs(2))).acquire().await.unwrap_err();
     assert_eq!(error.code(), "unreachable");
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     server.resume()?;
     assert!(locks.mutex("door").acquire().await?.verify().await?);
     Ok(())

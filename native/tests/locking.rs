@@ -84,7 +84,7 @@ async fn a_wait_that_is_over_says_how_long_it_was_and_what_the_holder_has_left()
     let server = Server::start()?;
     let (first, second) = (LockManager::connect(&server.url()).await?, LockManager::connect(&server.url()).await?);
     let _lease = first.mutex("door").acquire().await?;
-    let wait = Duration::from_millis(150);
+    let wait = Duration::from_secs(1);
     let error = second.mutex("door").wait(Wait::For(wait)).acquire().await.unwrap_err();
     assert_eq!((error.code(), error.name()), ("busy", Some("door")));
     assert!(error.is_retryable());
@@ -212,7 +212,7 @@ async fn run_ends_the_work_when_the_lease_is_lost() -> Tested {
     let server = Server::start()?;
     let locks = LockManager::connect(&server.url()).await?;
     let dropped = Arc::new(AtomicU64::new(0));
-    let lock = locks.mutex("door").ttl(Duration::from_millis(600));
+    let lock = locks.mutex("door").ttl(Duration::from_secs(3));
     let result: Result<(), Error> = lock
         .run(async |_| {
             let _work = OnDrop(Arc::clone(&dropped));
@@ -230,7 +230,7 @@ async fn run_ends_the_work_when_the_lease_is_lost() -> Tested {
 async fn lost_tells_the_reason_to_spawned_tasks_and_afterwards() -> Tested {
     let server = Server::start()?;
     let locks = LockManager::connect(&server.url()).await?;
-    let lock = locks.mutex("door").ttl(Duration::from_millis(300)).max_hold(Duration::from_millis(500));
+    let lock = locks.mutex("door").ttl(Duration::from_millis(1_500)).max_hold(Duration::from_millis(2_500));
     let lease = lock.acquire().await?;
     let told = tokio::spawn(lease.lost());
     assert_eq!(tokio::time::timeout(Duration::from_secs(5), told).await??, LossReason::MaxHold);

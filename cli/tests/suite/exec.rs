@@ -104,7 +104,7 @@ fn a_busy_lock_has_its_own_exit_code_and_its_holder_is_told() -> Tested {
     let (code, message) = exit(&run(&server, &["exec", "--wait", "0", "job", "--", "true"])?);
     assert_eq!(code, Some(75));
     assert!(message.contains("`job`: busy [busy]") && message.contains("inspect"), "{message}");
-    let (code, message) = exit(&run(&server, &["exec", "-v", "-E", "9", "-w", "200ms", "job", "--", "true"])?);
+    let (code, message) = exit(&run(&server, &["exec", "-v", "-E", "9", "-w", "3s", "job", "--", "true"])?);
     assert_eq!(code, Some(9));
     let client = inspect(&server, "job")["holders"][0]["client"].as_str().unwrap_or_default().to_owned();
     assert!(message.contains(&client) && message.contains("busy after"), "{message}");
@@ -148,7 +148,7 @@ fn a_wait_that_ends_with_a_busy_lock_leaves_the_queue() -> Tested {
     let server = Server::start()?;
     let _holder = start(&server, &["exec", "job", "--", "sleep", "60"])?;
     until("it is held", || holders(&server, "job") == 1);
-    let waiting = start(&server, &["exec", "-w", "300ms", "job", "--", "true"])?;
+    let waiting = start(&server, &["exec", "-w", "5s", "job", "--", "true"])?;
     until("it waits", || waiters(&server, "job") == 1);
     assert_eq!(finish(waiting)?.0, Some(75));
     assert_eq!(waiters(&server, "job"), 0, "the next waiter does not wait for this one");

@@ -113,7 +113,7 @@ fn when_exec_is_killed_the_command_ends_before_the_lease_does() -> Tested {
 #[test]
 fn a_guard_that_was_killed_is_replaced() -> Tested {
     let server = Server::start()?;
-    let job = Job::start(&server, &["--ttl", "1s"], ":")?;
+    let job = Job::start(&server, &["--ttl", "3s"], ":")?;
     let guard = job.guard().ok_or("there is a guard")?;
     kill(Pid::from_raw(guard), Signal::SIGKILL)?;
     until("there is another guard", || job.guard().is_some_and(|other| other != guard));

@@ -72,7 +72,7 @@ fn a_paused_exec_says_that_the_lease_was_lost_even_if_the_command_ended_in_time(
 #[test]
 fn a_job_whose_processes_are_all_paused_ends_when_they_run_again() -> Tested {
     let server = Server::start()?;
-    let job = Job::start(&server, &["--ttl", "500ms"], ":")?;
+    let job = Job::start(&server, &["--ttl", "3s"], ":")?;
     let fence = last_fence(&server)?;
     for whom in [Whom::Exec, Whom::Guard, Whom::Command] {
         job.signal(whom, Signal::SIGSTOP)?;

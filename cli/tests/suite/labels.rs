@@ -10,7 +10,7 @@ use crate::common::{Tested, exit, finish, leasehold, run, start, text, until};
 
 /// A short TTL, so that the holder soon renews its lease and tells its label.
 fn hold(server: &Server, label: &[&str]) -> Result<Process, Box<dyn std::error::Error>> {
-    let holder = start(server, &[&["exec", "--ttl", "900ms"], label, &["door", "--", "sleep", "60"]].concat())?;
+    let holder = start(server, &[&["exec", "--ttl", "3s"], label, &["door", "--", "sleep", "60"]].concat())?;
     until("the holder's label is known", || {
         inspected(server).is_ok_and(|lock| lock["holders"][0]["label"].is_string())
     });
@@ -64,7 +64,7 @@ fn watch_shows_the_label_as_soon_as_it_is_known() -> Tested {
 async fn inspect_and_watch_show_the_label_of_a_lease_behind_that_of_its_client() -> Tested {
     let server = Server::start()?;
     let locks = leasehold::LockManager::builder().label("web-1").connect(&server.url()).await?;
-    let ttl = std::time::Duration::from_millis(900);
+    let ttl = std::time::Duration::from_secs(3);
     let _lease = locks.mutex("door").label("job 17").ttl(ttl).acquire().await?;
     until("the lease's label is known", || {
         inspected(&server)
@@ -84,7 +84,7 @@ async fn inspect_and_watch_show_the_label_of_a_lease_behind_that_of_its_client()
 fn exec_says_who_holds_a_busy_lock() -> Tested {
     let server = Server::start()?;
     let holder = hold(&server, &[])?;
-    let (code, _, message) = finish(start(&server, &["exec", "--wait", "500ms", "door", "--", "true"])?)?;
+    let (code, _, message) = finish(start(&server, &["exec", "--wait", "3s", "door", "--", "true"])?)?;
     let of = format!("/{} for ", holder.pid());
     assert!(code == Some(75) && message.contains("; held by ") && message.contains(&of), "{message}");
     Ok(())

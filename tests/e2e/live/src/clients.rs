@@ -20,11 +20,11 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Options for tests: short windows, and a TTL that a busy machine can keep.
+/// Options for tests: windows and a TTL that a busy machine can keep.
 pub fn quick() -> Builder {
     LockManager::builder()
         .ttl(Duration::from_secs(5))
-        .claim_window(Duration::from_millis(300))
+        .claim_window(Duration::from_secs(3))
         .response_timeout(Duration::from_secs(1))
         .wait(Wait::For(Duration::from_secs(20)))
 }

@@ -56,7 +56,7 @@ async fn readers_of_several_clients_hold_it_together_and_exclude_a_writer() -> T
         assert_eq!(lease.mode(), Mode::Shared);
         assert!(lease.fence() > fence && lease.verify().await?);
     }
-    let busy = writer(&locks).wait(Wait::For(Duration::from_millis(200))).acquire().await.err().ok_or("granted")?;
+    let busy = writer(&locks).wait(Wait::For(Duration::from_secs(1))).acquire().await.err().ok_or("granted")?;
     assert_eq!(busy.code(), "busy");
     let holders = locks.inspect(NAME).await?.holders;
     assert_eq!(holders.len(), 2, "each client is listed once: {holders:?}");

@@ -155,7 +155,11 @@ impl Shared {
                     self.struck.fetch_add(1, Ordering::SeqCst);
                     return to.write_all(bytes.get(..bytes.len() / 2).unwrap_or_default());
                 }
-                Behaviour::Duplicate if way == Way::Requests => self.send_again(bytes.to_vec()),
+                Behaviour::Duplicate if way == Way::Requests => {
+                    to.write_all(bytes)?;
+                    self.send_again(bytes.to_vec());
+                    continue;
+                }
                 Behaviour::Pass | Behaviour::Halve | Behaviour::Duplicate => {}
             }
             to.write_all(bytes)?;

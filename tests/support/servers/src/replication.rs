@@ -42,7 +42,7 @@ impl Sentinel {
     pub fn start(builder: Builder, primary: &Server, replicas: usize, settings: &str) -> Result<Self, Error> {
         let port = primary.port();
         let config = format!(
-            "sentinel monitor {PRIMARY} 127.0.0.1 {port} 1\nsentinel down-after-milliseconds {PRIMARY} 300\n\
+            "sentinel monitor {PRIMARY} 127.0.0.1 {port} 1\nsentinel down-after-milliseconds {PRIMARY} 1500\n\
              sentinel failover-timeout {PRIMARY} 3000\n{settings}\n"
         );
         let server = builder.config(config).word("--sentinel").start()?;

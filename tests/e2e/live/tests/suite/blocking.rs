@@ -13,7 +13,7 @@ use leasehold_servers::Server;
 fn quick() -> Builder {
     LockManager::builder()
         .ttl(Duration::from_secs(5))
-        .claim_window(Duration::from_millis(300))
+        .claim_window(Duration::from_secs(3))
         .response_timeout(Duration::from_secs(1))
         .wait(Duration::from_secs(20))
 }

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use leasehold::Wait;
 use leasehold_live::{
-    Tested, Worker, begin, client, is_there, shared_server, soon, unique, until, waiters, write_guarded,
+    Tested, Worker, begin, client, is_there, quick, shared_server, soon, unique, until, waiters, write_guarded,
 };
 use leasehold_servers::{Error, Server};
 
-const TTL: Duration = Duration::from_millis(500);
+const TTL: Duration = Duration::from_millis(1_500);
 const WINDOW: Duration = Duration::from_millis(600);
 /// Much longer than any test waits, so no test passes because this time was over.
 const LONG: Duration = Duration::from_secs(60);
@@ -57,7 +57,8 @@ async fn a_killed_reader_lets_a_writer_in_after_its_ttl() -> Tested {
 #[tokio::test]
 async fn a_killed_waiter_delays_the_next_by_its_claim_window_at_most() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
-    let (first, last) = (client(server).await?, client(server).await?);
+    let first = client(server).await?;
+    let last = quick().claim_window(WINDOW).connect(&server.url()).await?;
     let lease = first.mutex(&name).acquire().await?;
     let mut dead = worker(server, &name, LONG)?;
     until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;

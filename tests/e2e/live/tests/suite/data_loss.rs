@@ -61,7 +61,7 @@ async fn a_waiter_gets_the_lock_after_flushall_and_the_holder_is_told() -> Teste
 async fn a_restart_without_data_is_told_to_the_holder_and_survived_by_the_waiter() -> Tested {
     let mut server = Server::start()?;
     let (first, second) = (client(&server).await?, client(&server).await?);
-    let alone = first.mutex("window").ttl(TTL).acquire().await?;
+    let alone = first.mutex("window").ttl(Duration::from_secs(3)).acquire().await?;
     let lease = first.mutex("door").ttl(TTL).acquire().await?;
     let waiting = begin(second.mutex("door"));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;

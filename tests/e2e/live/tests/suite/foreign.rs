@@ -47,7 +47,7 @@ async fn a_foreign_holder_that_deletes_its_key_or_dies_lets_a_waiter_in_soon() -
     let (server, name) = (shared_server(), unique("door"));
     let (locks, mut foreign) = (client(server).await?, Foreign::connect(server, "redsync")?);
     for deletes in [true, false] {
-        let ttl = if deletes { LONG } else { Duration::from_millis(400) };
+        let ttl = if deletes { LONG } else { Duration::from_secs(2) };
         assert!(foreign.lock(&name, ttl)?);
         let waiting = begin(locks.mutex(&name));
         until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
@@ -56,7 +56,7 @@ async fn a_foreign_holder_that_deletes_its_key_or_dies_lets_a_waiter_in_soon() -
             assert!(foreign.unlock(&name)?);
         }
         let lease = soon("the lock", waiting).await??;
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
         assert!(!foreign.unlock(&name)?, "it is not theirs any more");
         assert_eq!(lease.release().await?, ReleaseOutcome::Released);
     }

@@ -7,7 +7,7 @@ use leasehold_live::{Tested, begin, keys, quick, soon, unique, until, waiters};
 use leasehold_servers::{Cluster, Server};
 
 /// Short enough that the first renewal comes soon, and long enough that a busy machine sends it in time.
-const TTL: Duration = Duration::from_millis(900);
+const TTL: Duration = Duration::from_millis(1_500);
 
 async fn labelled(server: &Server, label: &str) -> Result<LockManager, leasehold::Error> {
     quick().label(label).connect(&server.url()).await
@@ -78,18 +78,27 @@ async fn inspect_shows_what_clients_call_their_leases_and_how_long_they_have_hel
         let holder = seen.holders.first()?.clone();
         Some((holder.lease_label?, seen.waiters.first()?.lease_label.clone(), holder.held?))
     };
-    until("the holder listens", async || called(&third).await.is_some()).await;
-    let (holder, waiter, held) = called(&third).await.ok_or("the leases have labels")?;
-    assert_eq!((holder.as_str(), waiter.as_deref()), ("job 17", Some("job λ")));
-    let own = called(&first).await.ok_or("its own lease has a label")?;
-    assert_eq!((own.0.as_str(), own.1.as_deref()), ("job 17", Some("job λ")));
-    assert!(own.2 >= held, "{own:?} {held:?}");
-    // A local hand-over does not change the server's time.
+    // A client is not waited for if its answer takes long, as it may on a busy machine.
+    let until_called = async |locks: &LockManager, job: &str| {
+        let mut held = Duration::ZERO;
+        until(job, async || {
+            called(locks).await.is_some_and(|(holder, waiter, time)| {
+                held = time;
+                holder == job && waiter.as_deref() == Some("job λ")
+            })
+        })
+        .await;
+        held
+    };
+    let held = until_called(&third, "job 17").await;
+    let own = until_called(&first, "job 17").await;
+    assert!(own >= held, "{own:?} {held:?}");
+    // The time of the next one begins with the hand-over, of which the server does not know.
+    let released = Instant::now();
     lease.release().await?;
     let lease = soon("the lock", next).await??;
-    let (holder, waiter, later) = called(&third).await.ok_or("the leases have labels")?;
-    assert_eq!((holder.as_str(), waiter.as_deref()), ("job 18", Some("job λ")));
-    assert!(later < held, "{later:?} {held:?}");
+    let later = until_called(&third, "job 18").await;
+    assert!(later <= released.elapsed(), "{later:?} after {:?}", released.elapsed());
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;
     Ok(())
@@ -184,15 +193,20 @@ async fn a_busy_error_tells_who_holds_the_lock_and_for_how_long() -> Tested {
     let (first, second) = (labelled(&server, "web-3/4711").await?, labelled(&server, "web-4/1").await?);
     let _lease = first.mutex("door").ttl(TTL).acquire().await?;
     until("the holder has renewed", async || told(&server).is_ok_and(|told| told == ["web-3/4711"])).await;
-    let wait = Duration::from_millis(400);
-    let start = std::time::Instant::now();
+    let wait = Duration::from_millis(1_500);
+    let start = Instant::now();
     let error = second.mutex("door").wait(Wait::For(wait)).acquire().await.unwrap_err();
     assert!(start.elapsed() < wait * 3, "{:?}", start.elapsed());
     let holder = error.holder().ok_or("the holder is known")?;
     assert_eq!(holder.label.as_deref(), Some("web-3/4711"));
     assert!(!holder.own && holder.held.is_some_and(|held| held >= TTL / 4 + wait), "{holder:?}");
     let text = error.to_string();
-    assert!(text.starts_with("lock `door`: busy after 4") && text.contains("; held by web-3/4711 for "), "{text}");
+    assert!(
+        error.waited() >= Some(wait)
+            && text.starts_with("lock `door`: busy after ")
+            && text.contains("; held by web-3/4711 for "),
+        "{text}"
+    );
     assert!(text.contains("; its lease expires in "), "{text}");
     // A caller of the same client holds it.
     let error = first.mutex("door").wait(Wait::For(wait)).acquire().await.unwrap_err();
@@ -212,7 +226,7 @@ async fn the_holder_in_a_busy_error_is_the_last_one() -> Tested {
     let lease = first.mutex("door").acquire().await?;
     let waiting = begin(second.mutex("door"));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
-    let late = begin(third.mutex("door").wait(Wait::For(Duration::from_secs(1))));
+    let late = begin(third.mutex("door").wait(Wait::For(Duration::from_secs(4))));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 2)).await;
     lease.release().await?;
     let _second = soon("the lock", waiting).await??;
@@ -286,7 +300,7 @@ async fn in_a_cluster_a_label_is_where_its_own_key_is_and_clients_hear_each_othe
     let (first, second) =
         (quick().label("web-1").cluster(cluster.urls()).await?, quick().label("web-2").cluster(cluster.urls()).await?);
     let mut leases = Vec::new();
-    for name in 0..8 {
+    for name in 0..3 {
         leases.push(first.mutex(unique(&name.to_string())).label("job 17").ttl(TTL).acquire().await?);
     }
     for lease in &leases {
@@ -294,7 +308,7 @@ async fn in_a_cluster_a_label_is_where_its_own_key_is_and_clients_hear_each_othe
         until("it has renewed", async || label().await.as_deref() == Some("web-1")).await;
         let of_lease = async || second.inspect(lease.name()).await.ok()?.holders.first()?.lease_label.clone();
         until("it answers", async || of_lease().await.as_deref() == Some("job 17")).await;
-        let error = second.mutex(lease.name()).wait(Wait::For(TTL / 3)).acquire().await.unwrap_err();
+        let error = second.mutex(lease.name()).wait(Wait::For(TTL)).acquire().await.unwrap_err();
         assert_eq!(error.holder().and_then(|holder| holder.label.as_deref()), Some("web-1"), "{error}");
     }
     Ok(())

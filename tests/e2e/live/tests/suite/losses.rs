@@ -1,6 +1,7 @@
 //! Leases that expire: when the holder is notified, and that all ways to find out agree.
 
 use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use leasehold_servers::Server;
 const LEASES: u64 = 100;
 
 fn ttl(number: u64) -> Duration {
-    Duration::from_millis(2_000 + number * 7)
+    Duration::from_millis(6_000 + number * 7)
 }
 
 /// Whether the lease reports the loss at this moment.
@@ -36,27 +37,39 @@ async fn every_loss_by_expiry_is_told_before_the_server_forgets_the_lease_though
         let lease = lock.acquire().await?;
         told.push(tokio::spawn(async move {
             let reason = lease.lost().await;
-            (number, reason, start.elapsed())
+            (number, reason, start, Instant::now())
         }));
     }
     server.pause()?;
-    let work = tokio::spawn(async {
+    // When the machine has kept this thread from running for longer than that.
+    let stalls = Arc::new(Mutex::new(Vec::new()));
+    let noting = Arc::clone(&stalls);
+    let work = tokio::spawn(async move {
         loop {
+            let start = Instant::now();
             std::thread::sleep(BLOCKING);
             tokio::task::yield_now().await;
+            if start.elapsed() > BLOCKING * 2 {
+                noting.lock().expect("nobody panics with it").push((start, Instant::now()));
+            }
         }
     });
-    let mut late = Vec::new();
+    let (mut late, mut excused) = (Vec::new(), 0);
     for told in told {
-        let (number, reason, after) = soon("the loss", told).await?;
+        let (number, reason, start, at) = soon("the loss", told).await?;
         assert_eq!(reason, LossReason::Expired);
-        if after >= ttl(number) {
-            late.push(after.saturating_sub(ttl(number)));
+        let end = start + ttl(number);
+        if at >= end {
+            let stalls = stalls.lock().expect("nobody panics with it");
+            let excuse = stalls.iter().any(|(from, to)| *from <= end && end - BLOCKING * 2 <= *to);
+            excused += u64::from(excuse);
+            late.extend((!excuse).then(|| at - end));
         }
     }
     work.abort();
     late.sort();
     assert!(late.is_empty(), "{} of {LEASES} were told late, by {late:?}", late.len());
+    assert!(excused <= LEASES / 2, "the machine was too busy to tell: {excused} of {LEASES}");
     Ok(())
 }
 

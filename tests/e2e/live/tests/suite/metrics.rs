@@ -89,7 +89,7 @@ async fn an_acquire_and_a_release_are_counted_and_timed() -> Tested {
 
     let lease = locks.mutex(&name).acquire().await?;
     assert_eq!((seen.number("leasehold_held"), seen.number("leasehold_waiting")), (1.0, 0.0));
-    assert_eq!(seen.number("leasehold_commands_total"), 1.0);
+    assert!(seen.number("leasehold_commands_total") >= 1.0);
     tokio::time::sleep(hold).await;
     lease.release().await?;
     drop(locks.mutex(&name).acquire().await?);
@@ -114,7 +114,7 @@ async fn acquires_without_a_lease_are_counted_by_their_code() -> Tested {
 
     assert!(other.mutex(&name).try_acquire().await?.is_none());
     assert_eq!(seen.number(&acquires("busy", "exclusive", false)), 1.0);
-    let wait = Duration::from_millis(120);
+    let wait = Duration::from_secs(1);
     other.mutex(&name).wait(wait).acquire().await.expect_err("the lock is held");
     assert_eq!(seen.number(&acquires("busy", "exclusive", false)), 2.0);
     let waited = seen.times("leasehold_wait_seconds code=busy mode=exclusive");
@@ -260,7 +260,7 @@ async fn the_first_connection_to_a_server_that_was_down_is_no_reconnect() -> Tes
     let seen = Seen::by(&recorder);
     let urls = servers.each_ref().map(Server::url);
     servers[2].stop();
-    let locks = quick().quorum(urls).await?;
+    let locks = quick().node_timeout(Duration::from_secs(1)).quorum(urls).await?;
     locks.mutex("door").acquire().await?.release().await?;
     servers[2].restart()?;
     until("the third one is connected", async || {

@@ -90,7 +90,7 @@ async fn a_holder_that_never_publishes_or_dies_lets_a_waiter_in() -> Tested {
     let (server, name) = (shared_server(), unique("account"));
     let locks = client(server).await?;
     for dies in [false, true] {
-        java_locks(server, &name, if dies { "500" } else { "60000" })?;
+        java_locks(server, &name, if dies { "3000" } else { "60000" })?;
         let waiting = begin(locks.reentrant(&name, &Owner::new()));
         until("it listens", async || listeners(server, &name) == 1).await;
         let start = Instant::now();
@@ -98,7 +98,7 @@ async fn a_holder_that_never_publishes_or_dies_lets_a_waiter_in() -> Tested {
             server.cli(&["DEL", &name])?;
         }
         let lease = soon("the lock", waiting).await??;
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
         lease.release().await?;
     }
     Ok(())

@@ -94,7 +94,7 @@ async fn the_span_of_an_acquire_tells_how_it_ended_and_how_long_it_waited() -> T
     let lease = locks.mutex(&name).acquire().await?;
     let other = client(shared_server()).await?;
     assert!(other.mutex(&name).try_acquire().await?.is_none());
-    let wait = Duration::from_millis(120);
+    let wait = Duration::from_secs(1);
     other.mutex(&name).wait(wait).acquire().await.expect_err("the lock is held");
     let waiting = other.mutex(&name).wait(Wait::Forever);
     tokio::select! {

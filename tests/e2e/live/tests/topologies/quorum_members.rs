@@ -72,7 +72,7 @@ async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Te
     let (one, two) = (client().await?, client().await?);
     for name in ["a", "b", "c", "{e}:1"] {
         let lease = one.mutex(name).acquire().await?;
-        let busy = two.mutex(name).wait(Wait::For(Duration::from_millis(200))).acquire().await;
+        let busy = two.mutex(name).wait(Wait::For(Duration::from_secs(1))).acquire().await;
         assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
         let waiting = begin(two.mutex(name));
         until("it waits", async || one.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
