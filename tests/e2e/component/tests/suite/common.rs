@@ -74,7 +74,12 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
 
 /// Longer times, for servers that may answer late, because machines that run tests are busy.
 pub(crate) fn patient() -> Option<ManagerOptions> {
-    quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10_000), ..quick })
+    answering_within(10_000).map(|options| ManagerOptions { claim_window_ms: Some(3_000), ..options })
+}
+
+/// [`quick`], with another response timeout.
+pub(crate) fn answering_within(ms: u64) -> Option<ManagerOptions> {
+    quick().map(|quick| ManagerOptions { response_timeout_ms: Some(ms), ..quick })
 }
 
 pub(crate) async fn open<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {

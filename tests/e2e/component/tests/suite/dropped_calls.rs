@@ -36,10 +36,10 @@ async fn the_wait_of_a_dropped_acquire_ends() {
     let work = with_component(RedisProvider, async |locks| {
         let (one, lost) = (open(locks, &server).await, open(locks, &server).await);
         let _lease = ok(one.acquire(mutex("job"), None).await);
-        dropped(lost.acquire(mutex("job"), wait(400))).await;
+        dropped(lost.acquire(mutex("job"), wait(3_000))).await;
         until("it is there", || waiters(&server, "job") == 1).await;
         let time = until("it has left the queue", || waiters(&server, "job") == 0).await;
-        assert!(time < Duration::from_secs(2), "{time:?}");
+        assert!(time < Duration::from_secs(10), "{time:?}");
     });
     work.await.unwrap();
 }

@@ -14,7 +14,7 @@ async fn a_server_that_restarts_empty_costs_the_lease_and_the_next_fence_is_grea
     let url = server.url();
     let work = with_component(RedisProvider, async |locks| {
         let manager = ok(locks.open(&url, quick()).await);
-        let lease = ok(manager.acquire(mutex("job"), ttl(1_000)).await);
+        let lease = ok(manager.acquire(mutex("job"), ttl(5_000)).await);
         let fence = lease.fence().await.unwrap();
         server.restart().unwrap();
         let end = ok(soon("the loss is told", lease.hold(10_000)).await);

@@ -42,7 +42,9 @@ async fn hold_keeps_the_lease_again_and_again() {
 async fn a_grant_by_message_is_brought_to_its_ttl_without_a_hold() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
-        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+        // The claim window is 300 ms.
+        let opened = async || ok(locks.open(&server.url(), answering_within(10_000)).await);
+        let (one, other) = (opened().await, opened().await);
         let lease = ok(one.acquire(mutex("job"), None).await);
         let releasing = async {
             until("somebody waits", || waiters(&server, "job") == 1).await;
@@ -79,7 +81,7 @@ async fn a_hold_is_told_that_the_lease_is_gone_or_taken() {
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
         for (name, reason) in [("flushed", LossReason::Gone), ("stolen", LossReason::Taken)] {
-            let lease = ok(manager.acquire(mutex(name), ttl(600)).await);
+            let lease = ok(manager.acquire(mutex(name), ttl(3_000)).await);
             let striking = async {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 match reason {

@@ -110,7 +110,7 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
     let server = Server::start().unwrap();
     let host = Hostile::default();
     let work = with_component(host.clone(), async |locks| {
-        let manager = open_quick(locks, &server).await;
+        let manager = ok(locks.open(&server.url(), answering_within(1_500)).await);
         for manners in ALL {
             if manners == Manners::Good {
                 continue;
@@ -119,7 +119,7 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
             // A conversion whose result is unknown ends with its lease at the latest.
             let kept = ok(manager.acquire(mutex(&format!("kept-{name}")), ttl(1_500)).await);
             host.set(manners);
-            let error = refused(soon(&name, manager.acquire(mutex(&name), wait(700))).await);
+            let error = refused(soon(&name, manager.acquire(mutex(&name), wait(3_000))).await);
             let expected = match manners {
                 Manners::Unsupported => matches!(error.kind, ErrorKind::Unsupported),
                 Manners::Other | Manners::NeverAnswers => matches!(error.kind, ErrorKind::Unreachable),
@@ -151,7 +151,7 @@ async fn a_hold_with_a_provider_that_never_answers_ends_at_the_leases_deadline()
     let host = Hostile::default();
     let work = with_component(host.clone(), async |locks| {
         let manager = open_quick(locks, &server).await;
-        let lease = ok(manager.acquire(mutex("job"), ttl(600)).await);
+        let lease = ok(manager.acquire(mutex("job"), ttl(1_500)).await);
         host.set(Manners::NeverAnswers);
         let watching = async {
             loop {
@@ -222,7 +222,7 @@ async fn a_flood_of_messages_keeps_nobody_from_working() {
     let server = Server::start().unwrap();
     let host = Hostile::default();
     let work = with_component(host.clone(), async |locks| {
-        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
+        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
         let lease = ok(one.acquire(mutex("job"), None).await);
         let flooding = async {
             until("a stream is there", || !host.messages.lock().unwrap().is_empty()).await;

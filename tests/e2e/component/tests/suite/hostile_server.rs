@@ -134,11 +134,11 @@ async fn whatever_a_server_says_the_component_answers_with_an_error_and_stays_us
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        let manager = ok(locks.open(&hostile.url(), answering_within(1_000)).await);
         for (what, manners) in ALL {
             let kept = ok(soon(what, manager.acquire(mutex(&format!("kept {what}")), ttl(1_500))).await);
             hostile.set(manners);
-            let error = refused(soon(what, manager.acquire(mutex(what), wait(700))).await);
+            let error = refused(soon(what, manager.acquire(mutex(what), wait(1_500))).await);
             let expected = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Protocol);
             assert!(expected, "{what}: {error:?}");
             refused(soon(what, manager.inspect(what)).await);
@@ -187,7 +187,7 @@ async fn a_reply_that_comes_too_late_is_not_taken_for_anothers() {
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        let manager = ok(locks.open(&hostile.url(), answering_within(2_000)).await);
         server.pause().unwrap();
         refused(manager.try_acquire(mutex("late"), None).await);
         server.resume().unwrap();
@@ -263,7 +263,7 @@ const FULL: [&[u8]; 2] =
 async fn the_example_provider_answers_every_call_in_its_time_though_the_server_is_silent() {
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
-    let limit = Duration::from_millis(300);
+    let limit = Duration::from_secs(2);
     let endpoint = RedisProvider.open(Servers::Single(hostile.url()), limit).await.unwrap();
     hostile.set(Says(b""));
     let ping = || endpoint.call(vec![b"PING".to_vec()]);

@@ -51,12 +51,13 @@ async fn every_handle_to_a_lease_is_told_of_its_loss() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let first = ok(manager.acquire(reentrant("account", 1), ttl(600)).await);
-        let second = ok(manager.acquire(reentrant("account", 1), ttl(600)).await);
+        let first = ok(manager.acquire(reentrant("account", 1), ttl(3_000)).await);
+        let second = ok(manager.acquire(reentrant("account", 1), ttl(3_000)).await);
         let taken = async {
-            server.cli(&["DEL", "account"]).unwrap();
-            server.cli(&["HSET", "account", JAVA, "1"]).unwrap();
-            server.cli(&["PEXPIRE", "account", "60000"]).unwrap();
+            // At once, so that no renewal comes in between.
+            let script = "redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], ARGV[1], '1') \
+                          redis.call('PEXPIRE', KEYS[1], '60000')";
+            server.cli(&["EVAL", script, "1", "account", JAVA]).unwrap();
         };
         let (one, two, ()) = tokio::join!(first.hold(10_000), second.hold(10_000), taken);
         for end in [ok(one), ok(two)] {
@@ -74,11 +75,11 @@ async fn a_lease_that_is_taken_again_lasts_as_long_as_it_was_asked_for_last() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let first = ok(manager.acquire(reentrant("account", 1), ttl(900)).await);
+        let first = ok(manager.acquire(reentrant("account", 1), ttl(3_000)).await);
         let granted = std::time::Instant::now();
-        until("a good part of it is over", || granted.elapsed().as_millis() > 500).await;
-        let second = ok(manager.acquire(reentrant("account", 1), ttl(900)).await);
-        until("the first grant would be over", || granted.elapsed().as_millis() > 1_000).await;
+        until("a good part of it is over", || granted.elapsed().as_millis() > 1_500).await;
+        let second = ok(manager.acquire(reentrant("account", 1), ttl(3_000)).await);
+        until("the first grant would be over", || granted.elapsed().as_millis() > 3_200).await;
         assert!(second.is_held().await.unwrap() && ok(second.verify().await));
         ok(first.release().await);
         ok(second.release().await);
@@ -196,7 +197,7 @@ async fn an_operator_takes_any_kind_from_its_holders() {
     let work = with_component(RedisProvider, async |locks| {
         let (one, operator) = (open(locks, &server).await, open(locks, &server).await);
         for target in [mutex("door"), reentrant("door", 1), permits("door", 2, 3)] {
-            let lease = ok(one.acquire(target, ttl(900)).await);
+            let lease = ok(one.acquire(target, ttl(2_000)).await);
             assert_eq!(ok(operator.force_release("door").await), 1);
             let end = ok(soon("the holder is told", lease.hold(10_000)).await);
             assert!(matches!(end, HoldEnd::Lost(LossReason::Revoked | LossReason::Gone)), "{end:?}");

@@ -11,7 +11,7 @@ use leasehold_wasmtime_host::{
 
 use crate::common::*;
 
-const TTL: u64 = 1_500;
+const TTL: u64 = 2_500;
 
 fn three() -> [Server; 3] {
     std::array::from_fn(|_| Server::start().unwrap())
@@ -23,7 +23,7 @@ fn urls(servers: &[Server]) -> Vec<String> {
 
 /// A node timeout that is long enough for a busy machine.
 fn patient_with_nodes() -> Option<ManagerOptions> {
-    quick().map(|quick| ManagerOptions { node_timeout_ms: Some(500), ..quick })
+    patient().map(|patient| ManagerOptions { node_timeout_ms: Some(500), ..patient })
 }
 
 async fn open_at<'a>(locks: Locks<'a>, servers: &[Server]) -> Manager<'a> {

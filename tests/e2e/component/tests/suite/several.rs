@@ -51,10 +51,10 @@ async fn who_does_not_get_all_keeps_none() {
         for names in [["a", "b"], NAMES] {
             let second = ok(other.acquire(mutex(names[1]), None).await);
             assert!(ok(one.try_acquire(multi(&names), None).await).is_none());
-            let error = refused(one.acquire(multi(&names), wait(300)).await);
+            let error = refused(one.acquire(multi(&names), wait(2_000)).await);
             assert!(matches!(error.kind, ErrorKind::Busy) && error.retryable, "{error:?}");
             assert_eq!(error.lock.as_deref(), Some(names.join(", ").as_str()));
-            assert!(error.waited_ms >= Some(300), "{error:?}");
+            assert!(error.waited_ms >= Some(2_000), "{error:?}");
             until("the first is given back", || !is_there(&server, names[0])).await;
             ok(second.release().await);
             let both = ok(one.acquire(multi(&names), None).await);
@@ -71,7 +71,7 @@ async fn the_loss_of_one_name_ends_the_lease_and_frees_the_others() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let lease = ok(manager.acquire(multi(&["a", "b", "c"]), ttl(600)).await);
+        let lease = ok(manager.acquire(multi(&["a", "b", "c"]), ttl(3_000)).await);
         let losing = async {
             server.cli(&["DEL", "b"]).unwrap();
         };

@@ -81,7 +81,7 @@ struct OpensSlowly;
 impl Provider for OpensSlowly {
     fn open(&self, _servers: Servers, _response_timeout: Duration) -> Future<Connected> {
         Box::pin(async {
-            tokio::time::sleep(Duration::from_millis(400)).await;
+            tokio::time::sleep(Duration::from_millis(1_600)).await;
             Ok(Arc::new(Never) as Arc<dyn Endpoint>)
         })
     }
@@ -106,9 +106,9 @@ async fn connecting_and_asking_for_the_version_take_one_response_timeout_togethe
             Topology::Single("redis://slow".to_owned()),
             Topology::Quorum(["a", "b", "c"].map(|server| format!("redis://{server}")).to_vec()),
         ] {
-            let error = refused(soon("it is given up", locks.open_at(topology, quick())).await);
+            let error = refused(soon("it is given up", locks.open_at(topology, answering_within(2_000))).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-            assert!((500..800).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+            assert!((2_000..3_400).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
         }
     });
     work.await.unwrap();
@@ -177,8 +177,9 @@ async fn waits_end_in_time_though_no_command_is_answered() {
             });
             let last = join_all(waits).await.into_iter().max().unwrap();
             let asked = asked.load(Ordering::Relaxed);
-            assert!(last < Duration::from_secs(1), "the last ended after {last:?}");
-            assert!((16..400).contains(&asked), "{asked} commands in {last:?}");
+            assert!(last < Duration::from_secs(5), "the last ended after {last:?}");
+            let most = 200 + 2 * usize::try_from(last.as_millis()).unwrap();
+            assert!((16..most).contains(&asked), "{asked} commands in {last:?}");
         }
     });
     work.await.unwrap();
