@@ -1,6 +1,7 @@
 /** A real server for tests, on a free loopback port. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -52,7 +53,7 @@ export class Server {
     running.add(child);
     this.#process = child;
     while (!(await answers(this.port))) {
-      if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`);
+      if (child.exitCode !== null) throw new Error(`the server on port ${this.port} ended with ${child.exitCode}`);
       await sleep(10);
     }
   }
@@ -95,13 +96,22 @@ function program(): string {
   return found;
 }
 
+/** A free port below the range that systems use for outgoing connections. So a restarted server finds its port still free. */
 export async function freePort(): Promise<number> {
+  for (let tries = 0; tries < 100; tries++) {
+    const port = randomInt(10_100, 20_000);
+    // A server of a cluster also listens on the second one.
+    if ((await isFree(port)) && (await isFree(port + 10_000))) return port;
+  }
+  throw new Error('no free port');
+}
+
+function isFree(port: number): Promise<boolean> {
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (typeof address !== 'object' || address === null) throw new Error('no port');
-  return address.port;
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
 }
 
 function answers(port: number): Promise<boolean> {
@@ -109,5 +119,6 @@ function answers(port: number): Promise<boolean> {
     const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
     socket.once('data', () => (socket.destroy(), resolve(true)));
     socket.once('error', () => (socket.destroy(), resolve(false)));
+    socket.setTimeout(1_000, () => (socket.destroy(), resolve(false)));
   });
 }
