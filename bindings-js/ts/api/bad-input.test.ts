@@ -219,13 +219,12 @@ test('what_is_missing_in_an_option_is_named', async () => {
 });
 
 test('durations_are_milliseconds_or_a_text_with_a_unit', async () => {
-  const sent: string[][] = [];
-  const locks = new LockManager({ call: async (args: string[]) => (args[0] === 'INFO' || sent.push(args), Promise.reject(new Error('ERR enough'))) });
   const ttls: [LockOptions['ttl'], string][] = [[1_500, '1500'], ['500ms', '500'], ['30s', '30000'], ['1.5s', '1500'], ['5m', '300000'], ['1h', '3600000'], ['1d', '86400000'], ['30d', '2592000000']];
   for (const [ttl, expected] of ttls) {
+    const sent: string[][] = [];
+    const locks = new LockManager({ call: async (args: string[]) => (args[0] === 'INFO' || sent.push(args), Promise.reject(new Error('ERR enough'))) });
     await caught(locks.mutex('a').acquire({ ttl, wait: 50 }));
     // The last argument of the common path.
     assert.equal(sent[0]?.at(-1), expected, String(ttl));
-    sent.length = 0;
   }
 });
