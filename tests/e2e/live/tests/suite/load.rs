@@ -12,7 +12,7 @@ use leasehold_servers::Server;
 
 /// How many acquires are under way at a time.
 const AT_A_TIME: usize = 100;
-/// How long nine of ten acquires may take while another manager releases everything. A busy machine can delay a single one.
+/// How long an acquire may take while another manager releases everything.
 const HARDLY_ANY: Duration = Duration::from_millis(50);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,13 +45,13 @@ async fn close_gives_back(count: usize) -> Tested {
     let start = Instant::now();
     let closed = soon_enough(locks.close()).await;
     let took = start.elapsed();
-    let slow = others.stop()?;
+    let worst = others.stop()?;
     let left = still_locked(&server, count)?;
-    println!("close of {count} leases: {took:?}, {left} left, nine of ten acquires of the others within {slow:?}");
+    println!("close of {count} leases: {took:?}, {left} left, the others' slowest acquire {worst:?}");
     drop(leases);
     assert_eq!(closed.unreleased, 0, "{left} left after {took:?}");
-    assert_eq!(left, 0, "of {count} after {took:?}; nine of ten acquires of the others within {slow:?}");
-    assert!(slow < HARDLY_ANY, "{slow:?}");
+    assert_eq!(left, 0, "of {count} after {took:?}; the others' slowest acquire: {worst:?}");
+    assert!(worst < HARDLY_ANY, "{worst:?}");
     Ok(())
 }
 
@@ -119,7 +119,7 @@ async fn soon_enough<T>(closing: impl Future<Output = T>) -> T {
 /// Another manager on a separate thread, which acquires one free lock after the other.
 struct Others {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Duration>, leasehold::Error>>,
+    thread: JoinHandle<Result<Option<Duration>, leasehold::Error>>,
 }
 
 impl Others {
@@ -131,28 +131,26 @@ impl Others {
         let thread = thread::spawn(move || {
             runtime.block_on(async {
                 let locks = LockManager::connect(&url).await?;
-                let mut times = Vec::new();
+                let mut worst = None;
                 locks.mutex("other").acquire().await?.release().await?;
                 let _ = ready.send(());
                 while !asked.load(Ordering::Relaxed) {
                     let start = Instant::now();
                     let lease = locks.mutex("other").acquire().await?;
-                    times.push(start.elapsed());
+                    worst = worst.max(Some(start.elapsed()));
                     lease.release().await?;
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
-                Ok(times)
+                Ok(worst)
             })
         });
         started.recv()?;
         Ok(Self { stop, thread })
     }
 
-    /// How long nine of ten of its acquires took at the most.
+    /// How long its slowest acquire took.
     fn stop(self) -> Result<Duration, Box<dyn std::error::Error + Send + Sync>> {
         self.stop.store(true, Ordering::Relaxed);
-        let mut times = self.thread.join().expect("the thread ends")?;
-        times.sort();
-        Ok(*times.get(times.len() * 9 / 10).ok_or("nobody else acquired meanwhile")?)
+        Ok(self.thread.join().expect("the thread ends")?.ok_or("nobody else acquired meanwhile")?)
     }
 }
