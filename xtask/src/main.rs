@@ -44,6 +44,9 @@ enum Command {
     Docs,
     /// Check the formats, run clippy, and build the API's docs
     Lint,
+    /// Compute without end: the load of `test --under-load`
+    #[command(hide = true)]
+    Busy,
     /// Run everything that must pass before a change is merged: format, lints, docs and all tests
     Ci,
 }
@@ -59,7 +62,7 @@ fn main() -> ExitCode {
         Command::Torture(options) => torture::torture(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Interop(options) => interop::run_all(&options),
-        Command::Examples => examples::run_all().1,
+        Command::Examples => examples::run_all(),
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component(options) => component::make(&options),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Docs => docs::build(),
         Command::Lint => lint::run_all(),
         Command::Ci => ci::run_all(),
+        Command::Busy => test::busy(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

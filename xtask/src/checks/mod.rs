@@ -2,3 +2,4 @@
 
 mod readme;
 mod structure;
+mod tested;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::tools::cargo::{cargo, root, run, target};
 use crate::tools::error::{Error, Result};
+use crate::tools::log::say;
 use crate::tools::{chart, component, node, package, peers};
 
 /// Measure what locks cost, in one run with bare calls and other libraries
@@ -38,20 +39,20 @@ pub(crate) fn measure(options: &Options) -> Result {
     // Kept until the end, because dropping it stops the server.
     let server;
     if options.node {
-        println!("building the npm package");
+        say!("building the npm package");
         let project = node::project(&root().join("bench/node"), &package::tarball()?)?;
         server = Server::start()?;
         command = node::node(&project, &["main.mjs"]);
         command.env("REDIS_URL", server.url());
     } else if options.component {
-        println!("building the component and its host, optimised");
+        say!("building the component and its host, optimised");
         let lock = component::all()?;
         server = Server::start()?;
         command = component::host(&["run", "--release", "--package", "leasehold-bench-component", "--"]);
         command.env("REDIS_URL", server.url()).env("LEASEHOLD_LOCK_WASM", lock);
     } else if options.peers {
         let peers = peers::build(&peers::MEASURED)?;
-        println!("building the benchmark and our own peer, optimised");
+        say!("building the benchmark and our own peer, optimised");
         // Built together and started by path: building one of them alone uses other features, and would rebuild
         // everything.
         run(&mut cargo(&["build", "--release", "--package", "leasehold-bench", "--package", "leasehold-interop"]))?;
@@ -59,7 +60,7 @@ pub(crate) fn measure(options: &Options) -> Result {
         command.env("LEASEHOLD_PEERS", peers).env("LEASEHOLD_PEER", target().join("release/leasehold-peer"));
         command.env("LEASEHOLD_SERVER", find()?);
     } else {
-        println!("building the benchmark, optimised");
+        say!("building the benchmark, optimised");
         command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);
     }
     // The benchmark runs in another directory, but the paths are relative to this one.
@@ -90,7 +91,7 @@ fn draw(options: &Options, measured: &Path, directory: &Path) -> Result {
     for (name, svg) in chart::all(&report, &format!("cargo xtask bench{flag}{sections}")) {
         let path = directory.join(format!("{about}-{name}.svg"));
         fs::write(&path, svg)?;
-        println!("drew {}", path.display());
+        say!("drew {}", path.display());
     }
     Ok(())
 }

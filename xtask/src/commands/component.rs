@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::tools::component;
 use crate::tools::error::Result;
+use crate::tools::log::say;
 
 /// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with its own connection, also with TLS
 #[derive(Args)]
@@ -20,7 +21,7 @@ pub(crate) fn make(options: &Options) -> Result {
     }
     let lock = component::all()?;
     for component in [lock, component::place(component::TCP), component::place(component::TCP_TLS)] {
-        println!("{}: {} bytes", component.display(), fs::metadata(&component)?.len());
+        say!("{}: {} bytes", component.display(), fs::metadata(&component)?.len());
     }
     Ok(())
 }

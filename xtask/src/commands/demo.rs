@@ -8,6 +8,7 @@ use leasehold_demo::{Build, Component, Workers};
 
 use crate::tools::cargo::{cargo, target};
 use crate::tools::error::Result;
+use crate::tools::log::say;
 use crate::tools::{component, node};
 
 /// Watch ten processes, in Rust and in Node, share one lock while one is killed and one is paused
@@ -57,7 +58,7 @@ fn has_node() -> bool {
     match node::check() {
         Ok(()) => true,
         Err(missing) => {
-            println!("{missing}. All workers are in Rust this time");
+            say!("{missing}. All workers are in Rust this time");
             false
         }
     }

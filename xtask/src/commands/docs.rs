@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::tools::cargo::{root, run, target};
 use crate::tools::error::{Error, Result};
+use crate::tools::log::say;
 use crate::tools::node::{self, npm};
 use crate::tools::playground;
 
@@ -20,7 +21,7 @@ pub(crate) fn build() -> Result {
     let text = articles(&data)?;
     if fs::read_to_string(&page).unwrap_or_default() != text {
         fs::write(&page, text)?;
-        println!("updated {}", page.display());
+        say!("updated {}", page.display());
     }
     let site = root().join("docs");
     // `npm ci` refuses a lock file without the optional packages of other platforms. `npm install` also takes the
@@ -29,8 +30,8 @@ pub(crate) fn build() -> Result {
     let built = absolute_target().join("manual");
     run(npm(&site, &["run", "--silent", "build"]).env("LEASEHOLD_SITE", &built))?;
     copy_playground(&built.join("playground"))?;
-    println!("the site is in {}", built.display());
-    println!("`npx vitepress preview --outDir {}` in docs/ serves it", built.display());
+    say!("the site is in {}", built.display());
+    say!("`npx vitepress preview --outDir {}` in docs/ serves it", built.display());
     Ok(())
 }
 

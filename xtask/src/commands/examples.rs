@@ -9,35 +9,32 @@ use std::time::{Duration, Instant};
 
 use leasehold_servers::Server;
 
-use crate::tools::cargo::{Tally, cargo, root, run, target};
+use crate::tools::cargo::{cargo, root, run, target};
 use crate::tools::error::{Error, Result};
+use crate::tools::log::say;
 use crate::tools::{node, package};
 
 /// The most time that one program may take. It is alone with its server, but the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the examples in Rust and for Node. `tests/e2e/component` runs those for WASI.
-pub(crate) fn run_all() -> (Tally, Result) {
-    let mut tally = Tally::default();
-    let programs = match native().and_then(|native| Ok(native.into_iter().chain(scripts()?))) {
-        Ok(programs) => programs,
-        Err(error) => return (tally, Err(error)),
-    };
+pub(crate) fn run_all() -> Result {
+    let programs = native()?.into_iter().chain(scripts()?);
+    // The lines are those of cargo's test runner, so that they count as tests.
+    let (mut passed, mut failed) = (0, 0);
+    say!("     Running all programs (examples)");
     for Program { source, command } in programs {
         let name = source.strip_prefix(root()).unwrap_or(&source).display().to_string();
-        match play(&source, command) {
-            Ok(took) => {
-                println!("{name}: {} ms", took.as_millis());
-                tally.passed += 1;
-            }
-            Err(error) => {
-                println!("{name}: {error}");
-                tally.failed += 1;
-            }
+        let outcome = play(&source, command);
+        let (count, result) = if outcome.is_ok() { (&mut passed, "ok") } else { (&mut failed, "FAILED") };
+        *count += 1;
+        say!("test {name} ... {result}");
+        if let Err(error) = outcome {
+            say!("{error}");
         }
     }
-    let outcome = if tally.failed == 0 { Ok(()) } else { Err(Error::new("some examples failed")) };
-    (tally, outcome)
+    say!("test result: {}. {passed} passed; {failed} failed; 0 ignored", if failed == 0 { "ok" } else { "FAILED" });
+    if failed == 0 { Ok(()) } else { Err(Error::new("some examples failed")) }
 }
 
 struct Program {

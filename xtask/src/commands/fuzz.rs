@@ -14,6 +14,7 @@ use clap::builder::PossibleValuesParser;
 use crate::tools::cargo::{built_program, cargo, root, target};
 use crate::tools::error::{Error, Result};
 use crate::tools::libfuzzer::{self, Ended, Fuzzer};
+use crate::tools::log::say;
 
 /// Look for inputs that break a promise: replies, messages, bytes, URLs, options, commands, and what crosses to JavaScript
 ///
@@ -99,7 +100,7 @@ impl Options {
 
 pub(crate) fn run_all(options: &Options) -> Result {
     if options.list {
-        TARGETS.iter().for_each(|target| println!("{:<10} {}", target.name, target.about));
+        TARGETS.iter().for_each(|target| say!("{:<10} {}", target.name, target.about));
         return Ok(());
     }
     if options.minutes.is_nan() || !(0.0..=10_000.0).contains(&options.minutes) {
@@ -120,7 +121,7 @@ pub(crate) fn run_all(options: &Options) -> Result {
         match fuzzer.run(Duration::from_secs_f64(options.minutes * 60.0))? {
             Ended::InTime => {}
             Ended::Broken { file, report } => {
-                println!("{report}");
+                say!("{report}");
                 tell(target, &fuzzer.shorten(&file)?);
                 broken.push(target.name);
             }
@@ -139,11 +140,11 @@ fn replay(target: &Target, input: &Path) -> Result {
     let fuzzer = target.fuzzer(&programs[&target.build])?;
     match fuzzer.replay(&bytes)? {
         Ended::InTime => {
-            println!("{} holds for {}", target.name, input.display());
+            say!("{} holds for {}", target.name, input.display());
             Ok(())
         }
         Ended::Broken { report, .. } => {
-            println!("{report}");
+            say!("{report}");
             Err(Error::new(format!("{} breaks {}", input.display(), target.name)))
         }
     }
@@ -152,12 +153,12 @@ fn replay(target: &Target, input: &Path) -> Result {
 fn tell(target: &Target, file: &Path) {
     let bytes = fs::read(file).unwrap_or_default();
     let (name, place) = (target.name, file.display());
-    println!("{name}: this input breaks it: {place} ({} bytes)", bytes.len());
+    say!("{name}: this input breaks it: {place} ({} bytes)", bytes.len());
     for line in String::from_utf8_lossy(&bytes).lines().take(40) {
-        println!("    {}", line.escape_debug());
+        say!("    {}", line.escape_debug());
     }
-    println!("Replay it:  cargo xtask fuzz {name} --input {place}");
-    println!("Once it is mended, move it to {}/{name}/corpus, and write a test that names the case.", target.folder);
+    say!("Replay it:  cargo xtask fuzz {name} --input {place}");
+    say!("Once it is mended, move it to {}/{name}/corpus, and write a test that names the case.", target.folder);
 }
 
 /// Builds the programs with libFuzzer and coverage counters.
@@ -166,7 +167,7 @@ fn build(wanted: impl Iterator<Item = Build>) -> Result<BTreeMap<Build, PathBuf>
     let host = libfuzzer::host()?;
     let mut programs = BTreeMap::new();
     for build in wanted.collect::<BTreeSet<_>>() {
-        println!("building: {}", build.0.join(" "));
+        say!("building: {}", build.0.join(" "));
         // With a target, the flags are not for build scripts and macros.
         let mut command = cargo(&["test", "--quiet", "--no-run", "--profile", "sim", "--target", &host]);
         command.args(build.0).env("CARGO_TARGET_DIR", place()).env("RUSTFLAGS", libfuzzer::flags());
@@ -219,7 +220,7 @@ impl Target {
             added += 1;
             fs::copy(&file, corpus.join(name))?;
         }
-        println!("{}: {added} inputs added, {bytes} bytes in all", self.name);
+        say!("{}: {added} inputs added, {bytes} bytes in all", self.name);
         Ok(())
     }
 }

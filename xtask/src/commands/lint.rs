@@ -1,11 +1,11 @@
-use std::env;
 use std::process::Command;
 
 use crate::tools::background::Background;
-use crate::tools::cargo::{cargo, run, target};
+use crate::tools::cargo::{cargo, ourselves, run, target};
 use crate::tools::component;
 use crate::tools::error::Result;
 use crate::tools::steps::Steps;
+use crate::tools::workspace::{TIMED, packages};
 
 /// Checks what needs no test.
 pub(crate) fn run_all() -> Result {
@@ -21,27 +21,24 @@ pub(crate) fn run_all() -> Result {
         let packages = ["--package", "leasehold", "--package", "leasehold-tcp-connection"];
         run(apart(&["clippy", "--lib"]).args(packages).args(["--", "-D", "warnings"]))
     });
+    // `--all-targets` leaves out the targets that plain `cargo test` doesn't run.
+    steps.step("clippy of the tests that measure", || {
+        let all = packages()?.into_iter().filter(|package| package.has_timed_tests() && package.is_at_root);
+        let mut command = apart(&["clippy", "--test", TIMED]);
+        run(command.args(all.flat_map(|package| ["--package".to_owned(), package.name])).args(["--", "-D", "warnings"]))
+    });
     steps.step("docs", || {
-        let published = [
-            "doc",
-            "--no-deps",
-            "-p",
-            "leasehold-lua",
-            "-p",
-            "leasehold-core",
-            "-p",
-            "leasehold-memory",
-            "-p",
-            "leasehold",
-        ];
-        run(apart(&published).env("RUSTDOCFLAGS", "-D warnings"))
+        let published = packages()?.into_iter().filter(|package| package.is_published);
+        let mut command = apart(&["doc", "--no-deps"]);
+        command.args(published.flat_map(|package| ["--package".to_owned(), package.name]));
+        run(command.env("RUSTDOCFLAGS", "-D warnings"))
     });
     steps.finish()
 }
 
 /// The same, beside tests.
 pub(crate) fn beside() -> Result<Background> {
-    Background::start("formats, lints and docs", Command::new(env::current_exe()?).arg("lint"))
+    Background::start("formats, lints and docs", ourselves(&["lint"])?)
 }
 
 /// A cargo command with a target directory of its own, because cargo locks it.

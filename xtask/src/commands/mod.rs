@@ -13,5 +13,6 @@ pub(crate) mod package;
 pub(crate) mod playground;
 pub(crate) mod simulation;
 pub(crate) mod test;
+pub(crate) mod timed;
 pub(crate) mod torture;
 pub(crate) mod wasm;

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
-use crate::tools::cargo::{Tally, root, run_counted, target};
+use crate::tools::cargo::{self, root, target};
 use crate::tools::error::Result;
+use crate::tools::log::say;
 use crate::tools::{node, playground};
 
 /// The programs that try the page.
@@ -20,25 +21,18 @@ pub(crate) struct Options {
 /// Builds `docs/playground/engine.js`, and says how to open the page.
 pub(crate) fn run(options: &Options) -> Result {
     if options.test {
-        return try_in_browser().1;
+        return try_in_browser();
     }
     let page = playground::build()?;
-    println!("open {} in a browser", page.join("index.html").display());
+    say!("open {} in a browser", page.join("index.html").display());
     Ok(())
 }
 
 /// Tries the page in a headless Chromium, and saves pictures of it. Skipped where no Chromium is installed.
-pub(crate) fn try_in_browser() -> (Tally, Result) {
-    let ready = playground::build().and_then(|page| {
-        node::check()?;
-        Ok((page, node::project_with(&root().join(PROGRAMS), None)?))
-    });
-    match ready {
-        Ok((page, project)) => {
-            let mut command = node::node(&project, &["--test", "--test-reporter=spec", "playground.test.mjs"]);
-            command.env("PLAYGROUND", page).env("PICTURES", target().join("playground"));
-            run_counted(&mut command)
-        }
-        Err(error) => (Tally::default(), Err(error)),
-    }
+pub(crate) fn try_in_browser() -> Result {
+    let page = playground::build()?;
+    node::check()?;
+    let project = node::project_with(&root().join(PROGRAMS), None)?;
+    let mut command = node::node(&project, &["--test", "--test-reporter=spec", "playground.test.mjs"]);
+    cargo::run(command.env("PLAYGROUND", page).env("PICTURES", target().join("playground")))
 }

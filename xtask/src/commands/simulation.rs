@@ -8,11 +8,15 @@ use clap::Args;
 
 use crate::tools::cargo::{cargo, root, run, target};
 use crate::tools::error::{Error, Result};
+use crate::tools::log::say;
+use crate::tools::workspace::{Tests, tested};
 
 /// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;
-/// How many seeds belong to one commit.
-pub(crate) const OF_A_COMMIT: u64 = 60_000;
+/// How many seeds `cargo xtask test` runs, `.ci/run`, and the check before a release.
+pub(crate) const OF_A_TEST: u64 = 1_000;
+pub(crate) const OF_A_COMMIT: u64 = 10_000;
+pub(crate) const OF_A_RELEASE: u64 = 1_000_000;
 
 /// Run engines and model servers on virtual time, with faults, and check every promise at every step
 #[derive(Args)]
@@ -86,7 +90,7 @@ impl Simulate {
     /// Seeds that follow from the commit's files: every change runs new ones, and a second run runs the same ones.
     pub(crate) fn of_this_commit(seeds: u64) -> Self {
         let start = tree().and_then(|tree| first_seed(&tree)).unwrap_or(0);
-        println!("seeds {start} to {}, chosen from the commit's files", start + seeds - 1);
+        say!("seeds {start} to {}, chosen from the commit's files", start + seeds - 1);
         Self { seeds, start, seed: None, html: None, mix: None, log: None }
     }
 }
@@ -100,7 +104,7 @@ fn tree() -> Option<String> {
 /// Seeds below a million stay free for runs by hand.
 fn first_seed(tree: &str) -> Option<u64> {
     let number = u64::from_str_radix(tree.get(..8)?, 16).ok()?;
-    Some(1_000_000 + number * OF_A_COMMIT)
+    Some(1_000_000 + number * OF_A_RELEASE)
 }
 
 pub(crate) fn simulate(options: &Simulate) -> Result {
@@ -128,7 +132,7 @@ fn draw(simulating: &mut Command, seed: u64, file: &Path) -> Result {
     if !child.wait()?.success() {
         return Err(Error::new(format!("the page {} was not written", file.display())));
     }
-    println!("{}: {outcome}", file.display());
+    say!("{}: {outcome}", file.display());
     if output.status.success() { Ok(()) } else { Err(Error::new(format!("seed {seed} failed"))) }
 }
 
@@ -160,8 +164,8 @@ pub(crate) fn exploring(options: &Explore) -> Command {
         command.args(["mutants", "--explored"]).args(&options.scenarios);
         return command;
     }
-    let mut command = of_the_explorer("run");
-    command.arg("--").args(&options.scenarios).args(["--faults", &options.faults.to_string()]);
+    let mut command = program_of("leasehold-explorer");
+    command.args(&options.scenarios).args(["--faults", &options.faults.to_string()]);
     let flags = [("--slow", options.slow), ("--list", options.list)];
     command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
     let values = [
@@ -176,15 +180,11 @@ pub(crate) fn exploring(options: &Explore) -> Command {
     command
 }
 
-/// The explorer's own tests.
-pub(crate) fn testing_the_explorer() -> Command {
-    of_the_explorer("test")
-}
-
-fn of_the_explorer(task: &str) -> Command {
-    let mut command = cargo(&[task, "--quiet", "--profile", "sim", "--package", "leasehold-explorer"]);
-    command.env("CARGO_TARGET_DIR", std::path::absolute(target().join("simulation")).unwrap_or_default());
-    command
+/// The tests of the simulation and the explorer themselves.
+pub(crate) fn testing() -> Result<Command> {
+    let mut command = optimised(&["test", "--no-fail-fast"]);
+    command.args(tested(Tests::Optimised)?.iter().flat_map(|package| ["--package", package]));
+    Ok(command)
 }
 
 pub(crate) fn mutants(options: &Mutants) -> Result {
@@ -198,17 +198,22 @@ pub(crate) fn mutating(options: &Mutants) -> Command {
     command
 }
 
-/// A cargo command for the simulation: optimised, but with assertions. It links Lua, so it has a profile and a target directory of its own.
-pub(crate) fn sim(arguments: &[&str]) -> Command {
-    let mut command = cargo(arguments);
-    command.args(["--quiet", "--profile", "sim", "--package", "leasehold-simulation"]);
-    command.env("CARGO_TARGET_DIR", std::path::absolute(target().join("simulation")).unwrap_or_default());
+/// Runs a program of the simulation's packages.
+fn program_of(package: &str) -> Command {
+    let mut command = optimised(&["run", "--quiet", "--package", package]);
+    command.arg("--");
     command
 }
 
 fn program() -> Command {
-    let mut command = sim(&["run"]);
-    command.arg("--");
+    program_of("leasehold-simulation")
+}
+
+/// A cargo command with optimisation and assertions. The simulation links Lua, so it has a profile and a target directory of its own.
+fn optimised(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    command.args(["--profile", "sim"]);
+    command.env("CARGO_TARGET_DIR", std::path::absolute(target().join("simulation")).unwrap_or_default());
     command
 }
 
@@ -218,8 +223,8 @@ mod tests {
 
     #[test]
     fn every_change_has_seeds_of_its_own() {
-        assert_eq!(first_seed("00000001aa"), Some(1_060_000));
-        assert_eq!(first_seed("00000002aa"), Some(1_120_000));
+        assert_eq!(first_seed("00000001aa"), Some(2_000_000));
+        assert_eq!(first_seed("00000002aa"), Some(3_000_000));
         assert_eq!(first_seed("no tree"), None);
     }
 }

@@ -1,38 +1,58 @@
 use std::path::PathBuf;
-use std::process::Command;
 
 use clap::Args;
-use leasehold_servers::{Server, Version, find, find_version};
+use leasehold_servers::{Process, Server, Version, find, find_version};
 
 use super::simulation::{self, Explore, Mutants, Simulate};
-use super::{demo, examples, fuzz, playground, torture, wasm};
+use super::{examples, fuzz, playground, timed, torture, wasm};
 use crate::tools::background::Background;
-use crate::tools::cargo::{Tally, cargo, root, run, run_counted, target};
-use crate::tools::error::Result;
+use crate::tools::cargo::{cargo, ourselves, root, run, target};
+use crate::tools::error::{Error, Result};
+use crate::tools::log::say;
 use crate::tools::node::{self, npm};
-use crate::tools::steps::Steps;
+use crate::tools::steps::{Steps, THREADS};
+use crate::tools::workspace::{Tests, tested};
 use crate::tools::{component, package};
 
-/// Run the tests, with everything they need: a real server, the npm package, simulated clients and every mutant
+/// Run the tests, with everything they need: a real server, the npm package, and simulated clients
 ///
-/// The last lines list what only --full runs.
+/// No test fails because the machine is slow or busy. The last lines list what took longest, what only --full runs, and
+/// what failed.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Run every test: the component, failovers, every supported server version and JavaScript runtime
-    #[arg(long)]
+    #[arg(long, conflicts_with = "timed")]
     full: bool,
+    /// Run only the tests that measure time, load or shares, one after the other. They need a quiet machine
+    #[arg(long)]
+    timed: bool,
+    /// Run the tests beside four busy processes. No test may fail, and the run takes about four times as long
+    #[arg(long, conflicts_with = "timed")]
+    under_load: bool,
 }
 
 pub(crate) fn run_all(options: &Options) -> Result {
+    let _load = options.under_load.then(load).transpose()?;
     let mut steps = Steps::default();
-    add_to(&mut steps, if options.full { Scope::Full } else { Scope::Quick });
+    if options.timed {
+        timed::add_to(&mut steps)?;
+    } else {
+        add_to(&mut steps, if options.full { Scope::Full } else { Scope::Quick });
+    }
     steps.finish()
+}
+
+/// Starts busy processes. They end when they are dropped.
+fn load() -> Result<Vec<Process>> {
+    const BUSY: usize = 4;
+    say!("beside {BUSY} busy processes");
+    (0..BUSY).map(|_| Ok(Process::spawn(&mut ourselves(&["busy"])?)?)).collect()
 }
 
 /// How much to run. Each scope includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// What a contributor runs: 10 minutes in a fresh clone.
+    /// What a contributor runs: 8 minutes in a fresh clone.
     Quick,
     /// What has to pass before a change goes in.
     Ci,
@@ -43,235 +63,189 @@ pub(crate) enum Scope {
 /// These tests depend on the server's version.
 const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live", "leasehold-cli"];
 
+/// What only `--full` runs.
+const LEFT_OUT: [&str; 9] = [
+    "the tests that measure time, load or shares, on a quiet machine (or: cargo xtask test --timed)",
+    "failovers and moving cluster slots, with every supported version of Redis and Valkey",
+    "every interleaving with one fault (or: cargo xtask explore), and those with more faults",
+    "new inputs for the fuzz targets, ten minutes for each (or: cargo xtask fuzz); all runs replay the corpus",
+    "50,000 and 100,000 leases of one client",
+    "the npm package in Bun, Deno, workerd and other versions of Node",
+    "the component in Node 26",
+    "the playground in a browser",
+    "a million seeds, and ten minutes of faults on real servers, in Rust and Node (or: cargo xtask torture)",
+];
+
+/// What `.ci/run` runs, but not `cargo xtask test`.
+const LEFT_TO_CI: [&str; 6] = [
+    "9,000 of the commit's 10,000 seeds, and the mutants (or: cargo xtask mutants)",
+    "the programs in examples/ (or: cargo xtask examples)",
+    "the check that the engine needs no host (or: cargo xtask wasm), and of the package's types and exports",
+    "the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node",
+    "the demo (or: cargo xtask demo)",
+    "the WASI component in wasmtime, beside the crate and the npm package",
+];
+
 /// Adds the tests, cheap ones first.
 pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     // Tests against servers mostly wait. Meanwhile the processor builds what comes later.
-    let mut simulation_build =
-        Background::start("a build of the simulation", &simulation::sim(&["test", "--no-run"])).ok();
+    let mut simulation_build = simulation::testing()
+        .and_then(|mut tests| {
+            tests.arg("--no-run");
+            Background::start("a build of the simulation", tests)
+        })
+        .ok();
     let mut package_build = package::wasm_beside()
-        .and_then(|build| Background::start("a build of the npm package's WebAssembly", &build))
+        .and_then(|build| Background::start("a build of the npm package's WebAssembly", build))
         .ok();
     // All packages at once: one by one, some dependencies would be built twice, with different features.
-    steps.counted("Rust: unit, doc and live tests", || {
-        let ours = [
-            "leasehold-core",
-            "leasehold-lua",
-            "leasehold-memory",
-            "leasehold",
-            "leasehold-demo",
-            "leasehold-docs",
-            "leasehold-servers",
-            "leasehold-examples",
-            "leasehold-model",
-            "leasehold-live",
-            "leasehold-torture",
-            "leasehold-cli",
-            "leasehold-playground",
-            "leasehold-fuzz",
-            "leasehold-js",
-            "leasehold-js-memory",
-            "leasehold-tcp-connection",
-            "xtask",
-        ];
-        with_server(find(), &ours, &[])
-    });
+    steps.step("Rust: unit, doc and live tests", || on_a_server(find(), &tested(Tests::Together)?, &[]));
     if scope == Scope::Full {
         for version in Version::ALL {
-            steps.counted(version.name(), || with_server(find_version(version), &ON_A_SERVER, &[]));
+            let program = || find_version(version);
+            let packages = ON_A_SERVER.map(str::to_owned);
+            steps.step(version.name(), || on_a_server(program(), &packages, &[]));
             let name = format!("{}: failovers, moving slots", version.name());
-            steps.counted(&name, || {
-                with_server(find_version(version), &["leasehold-live", "leasehold-cli"], &["--ignored"])
-            });
+            let packages = ["leasehold-live", "leasehold-cli"].map(str::to_owned);
+            steps.step(&name, || on_a_server(program(), &packages, &["--ignored"]));
         }
     }
-    steps.counted("simulation's own tests", || {
+    steps.step("simulation and explorer: their own tests", || {
         let built = simulation_build.take().map_or(Ok(()), Background::wait);
-        let (tally, outcome) = run_counted(simulation::sim(&["test", "--no-fail-fast"]).arg("--"));
-        (tally, built.and(outcome))
+        let outcome = run(simulation::testing()?.env(RUST_TEST_THREADS, THREADS.to_string()));
+        built.and(outcome)
     });
-    steps.counted("explorer's own tests", || run_counted(&mut simulation::testing_the_explorer()));
-    steps.step("every interleaving, as far as 20 seconds go", || simulation::explore(&Explore::briefly()));
+    steps.step("interleavings of messages, replies and timers", || simulation::explore(&Explore::briefly()));
     // From here on most steps wait for most of their time. What only computes runs beside them.
-    let a_few_seeds = || {
-        let command = simulation::simulating(&Simulate::of_this_commit(1_000))?;
-        Background::start("the simulation", &command)
-    };
+    let seeds = |seeds| Background::start("the simulation", simulation::simulating(&Simulate::of_this_commit(seeds))?);
     let (mut simulated, mut mutated, mut component_build) = (None, None, None);
-    steps.counted("npm package", || {
+    steps.step("npm package", || {
         let built = package_build.take().map_or(Ok(()), Background::wait);
         if scope == Scope::Quick {
-            simulated = a_few_seeds().ok();
+            simulated = seeds(simulation::OF_A_TEST).ok();
         } else {
             let suite = component::linted(&component::SUITE);
-            component_build = Background::start("a build of wasmtime, for the component's tests", &suite).ok();
+            component_build = Background::start("a build of wasmtime, for the component's tests", suite).ok();
         }
-        let (tally, outcome) = npm_package(scope);
-        (tally, built.and(outcome))
+        built.and(npm_package(scope))
     });
-    if scope == Scope::Quick {
-        steps.leave_out("59,000 of the commit's 60,000 seeds, and the mutants (or: cargo xtask mutants)");
-        steps.leave_out("the programs in examples/ (or: cargo xtask examples)");
-        steps.leave_out(
-            "the check that the engine needs no host (or: cargo xtask wasm), and of the package's types and exports",
-        );
-        steps.leave_out("the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node");
-        steps.leave_out("the demo (or: cargo xtask demo)");
-        steps.leave_out("the WASI component in wasmtime, beside the crate and the npm package");
-    } else {
-        steps.counted("examples", examples::run_all);
+    if scope > Scope::Quick {
+        steps.step("examples", examples::run_all);
         steps.step("engine without a host", wasm::check);
-        steps.counted("npm package in real projects", || npm_projects(scope == Scope::Full));
-        steps.step("demo", || demo::run(&demo::Options::default()));
-        steps.counted("component", || {
+        steps.step("npm package in real projects", || npm_projects(scope == Scope::Full));
+        steps.step("demo", || run(&mut ourselves(&["demo"])?));
+        steps.step("component", || {
             component(component_build, || {
-                mutated = Background::start("the mutants", &simulation::mutating(&Mutants::default())).ok();
+                mutated = Background::start("the mutants", simulation::mutating(&Mutants::default())).ok();
             })
         });
     }
     if scope == Scope::Ci {
         steps.step("faults on real servers", || torture::run_built(&torture::Options::of_a_commit()));
-        let topologies = ["leasehold-live", "--test", "topologies"];
-        steps.counted("failovers, moving slots", || with_server(find(), &topologies, &["--ignored"]));
+        let topologies = ["leasehold-live", "--test", "topologies"].map(str::to_owned);
+        steps.step("failovers, moving slots", || on_a_server(find(), &topologies, &["--ignored"]));
     }
-    if scope == Scope::Quick {
-        steps.step("simulation", || simulated.map_or_else(|| a_few_seeds()?.wait(), Background::wait));
-    } else {
+    if scope > Scope::Quick {
         steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::default()), Background::wait));
-        // The seeds take both cores for some minutes. Tests that watch the clock are over by now.
-        let seeds = Simulate::of_this_commit(simulation::OF_A_COMMIT);
-        steps.step("simulation", || simulation::simulate(&seeds));
     }
+    let of_this_run = match scope {
+        Scope::Quick => simulation::OF_A_TEST,
+        Scope::Ci => simulation::OF_A_COMMIT,
+        Scope::Full => simulation::OF_A_RELEASE,
+    };
+    steps.step("simulation", || simulated.map_or_else(|| seeds(of_this_run)?.wait(), Background::wait));
     if scope == Scope::Full {
-        steps.counted("component in Node 26", component_in_node);
-        steps.counted("playground in a browser", playground::try_in_browser);
+        steps.step("component in Node 26", component_in_node);
+        steps.step("playground in a browser", playground::try_in_browser);
         steps.step("ten minutes of faults on real servers", || torture::run_built(&torture::Options::of_a_release()));
         steps.step("fuzzing, ten minutes for each target", || fuzz::run_all(&fuzz::Options::all(10.0)));
-    } else {
-        steps.leave_out("failovers and moving cluster slots, with every supported version of Redis and Valkey");
-        steps.leave_out("every interleaving with one fault (or: cargo xtask explore), and those with more faults");
-        steps.leave_out(
-            "new inputs for the fuzz targets, ten minutes for each (or: cargo xtask fuzz); all runs replay the corpus",
-        );
-        steps.leave_out("50,000 and 100,000 leases of one client");
-        steps.leave_out("the npm package in Bun, Deno, workerd and other versions of Node");
-        steps.leave_out("the component in Node 26");
-        steps.leave_out("the playground in a browser");
-        steps.leave_out(
-            "ten minutes of faults on real servers, with processes in Rust and Node (or: cargo xtask torture)",
-        );
-    }
-}
-
-fn tests(packages: &[&str]) -> (Tally, Result) {
-    run_counted(&mut cargo_test(packages))
-}
-
-fn with_server(
-    program: std::result::Result<PathBuf, leasehold_servers::Error>,
-    packages: &[&str],
-    words: &[&str],
-) -> (Tally, Result) {
-    match program {
-        Ok(program) => {
-            println!("the server is {}", program.display());
-            run_counted(cargo_test(packages).arg("--").args(words).env("LEASEHOLD_SERVER", program))
+        if let Err(error) = timed::add_to(steps) {
+            steps.step("tests that measure", || Err(error));
         }
-        Err(error) => (Tally::default(), Err(error.into())),
+    } else {
+        let ci = if scope == Scope::Quick { &LEFT_TO_CI[..] } else { &[] };
+        ci.iter().chain(&LEFT_OUT).for_each(|what| steps.leave_out(what));
     }
+}
+
+/// How many tests of a Rust program run at the same time.
+const RUST_TEST_THREADS: &str = "RUST_TEST_THREADS";
+
+/// Tests packages on this server, or one test program of a package: `["leasehold-live", "--test", "topologies"]`.
+fn on_a_server(
+    program: std::result::Result<PathBuf, leasehold_servers::Error>,
+    packages: &[String],
+    words: &[&str],
+) -> Result {
+    let program = program?;
+    say!("the server is {}", program.display());
+    let one = packages.iter().position(|word| word == "--test").unwrap_or(packages.len());
+    let (packages, one) = packages.split_at(one);
+    let mut command = cargo(&["test", "--no-fail-fast"]);
+    command.args(packages.iter().flat_map(|package| ["--package", package])).args(one).arg("--").args(words);
+    run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", program))
 }
 
 /// Makes the package, and runs the tests beside its sources.
-fn npm_package(scope: Scope) -> (Tally, Result) {
-    let checked = |tarball: PathBuf| if scope == Scope::Quick { Ok(()) } else { package::check(&tarball) };
-    let ready = package::tarball().and_then(checked).and_then(|()| Ok(find()?));
-    match ready {
-        Ok(server) => {
-            let mut command = npm(&node::package(), &["test", "--silent"]);
-            if scope == Scope::Full {
-                // For each of three properties. A file of tests may take ten minutes.
-                command.env("LEASEHOLD_FUZZ_MS", "180000");
-            }
-            run_counted(command.env("LEASEHOLD_SERVER", server))
-        }
-        Err(error) => (Tally::default(), Err(error)),
+fn npm_package(scope: Scope) -> Result {
+    let tarball = package::tarball()?;
+    if scope > Scope::Quick {
+        package::check(&tarball)?;
     }
+    let mut command = npm(&node::package(), &["test", "--silent"]);
+    if scope == Scope::Full {
+        // For each of three properties.
+        command.env("LEASEHOLD_FUZZ_MS", "180000");
+    }
+    run(command.env("LEASEHOLD_SERVER", find()?))
 }
 
 /// Builds the components, and runs them in a host against a server; then beside the crate and the npm package, which an earlier step has
 /// made. `beside` is called when everything is built.
-fn component(build: Option<Background>, beside: impl FnOnce()) -> (Tally, Result) {
+fn component(build: Option<Background>, beside: impl FnOnce()) -> Result {
     let built = build.map_or(Ok(()), Background::wait);
-    // Built before the tests, which run them: beside the tests the compiler would take the time that those count with.
     let programs = component::linted(&["build", "--quiet", "--workspace", "--bins"]);
-    let programs = Background::start("a build of the programs that use the component", &programs);
-    let (units, outcome) = tests(&["leasehold-componentize", "leasehold-wasi"]);
-    let ready = built.and(outcome).and_then(|()| component::all()).and_then(|lock| {
-        let player = node::project(&root().join("tests/e2e/surfaces/player"), &package::place())?;
-        programs?.wait()?;
-        Ok((lock, player, find()?))
-    });
-    let (lock, player, server) = match ready {
-        Ok(ready) => ready,
-        Err(error) => return (units, Err(error)),
-    };
+    let programs = Background::start("a build of the programs that use the component", programs);
+    let units = tested(Tests::Component)?;
+    let mut command = cargo(&["test", "--no-fail-fast"]);
+    run(command.args(units.iter().flat_map(|package| ["--package", package])))?;
+    built?;
+    let lock = component::all()?;
+    let player = node::project(&root().join("tests/e2e/surfaces/player"), &package::place())?;
+    programs?.wait()?;
     beside();
     // Nothing else in that workspace has tests, and each program more would be linked with wasmtime.
-    let mut command = component::linted(&["test", "--quiet", "--workspace", "--test", "suite", "--no-fail-fast"]);
+    let mut command = component::linted(&["test", "--workspace", "--test", "suite", "--no-fail-fast"]);
     command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SURFACES_NODE", player.join("main.mjs"));
-    let (hosted, outcome) = run_counted(command.env("LEASEHOLD_SERVER", server));
-    let mut tally = units;
-    tally += hosted;
-    (tally, outcome)
+    run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", find()?))
 }
 
 /// Has jco make JavaScript of the component, which the step before has built, and runs it with a connection in JavaScript: under a Node of
 /// its own, because what it rests on (WebAssembly that can wait for promises) is in no older one by default.
-fn component_in_node() -> (Tally, Result) {
-    let ready = node::project_with(&root().join("tests/e2e/jco"), None).and_then(|project| {
-        run(node::node(&project, &["transpile.mjs"]).arg(component::place("lock.wasm")))?;
-        Ok((project, Server::start()?))
-    });
-    match ready {
-        Ok((project, server)) => {
-            let mut command = node::brought(&project, &["--test", "--test-reporter=spec", "locks.test.mjs"]);
-            run_counted(command.env("REDIS_URL", server.url()))
-        }
-        Err(error) => (Tally::default(), Err(error)),
-    }
+fn component_in_node() -> Result {
+    let project = node::project_with(&root().join("tests/e2e/jco"), None)?;
+    run(node::node(&project, &["transpile.mjs"]).arg(component::place("lock.wasm")))?;
+    let server = Server::start()?;
+    let mut command = node::brought(&project, &["--test", "--test-reporter=spec", "locks.test.mjs"]);
+    run(command.env("REDIS_URL", server.url()))
 }
 
 /// Installs the tarball into projects, as users do, and runs their tests. The step before has made it.
-fn npm_projects(full: bool) -> (Tally, Result) {
-    let workers = [
-        "build",
-        "--package",
-        "leasehold-examples",
-        "--bin",
-        "demo-worker",
-        "--bin",
-        "traced",
-        "--package",
-        "leasehold-live",
-        "--bin",
-        "live-worker",
-    ];
-    let ready = run(&mut cargo(&workers)).and_then(|()| Ok(find()?));
-    match ready {
-        Ok(server) => {
-            let mut command = node::node(&root(), &["tests/e2e/node/run.mjs"]);
-            command.arg(package::place()).args(full.then_some("--full"));
-            command.env("LEASEHOLD_SERVER", server).env("LEASEHOLD_WORKERS", target().join("debug"));
-            run_counted(&mut command)
-        }
-        Err(error) => (Tally::default(), Err(error)),
-    }
+fn npm_projects(full: bool) -> Result {
+    let mut build = cargo(&["build", "--package", "leasehold-examples", "--bin", "traced"]);
+    build.args(["--package", "leasehold-examples", "--bin", "demo-worker"]);
+    run(build.args(["--package", "leasehold-live", "--bin", "live-worker"]))?;
+    let mut command = node::node(&root(), &["tests/e2e/node/run.mjs"]);
+    command.arg(package::place()).args(full.then_some("--full"));
+    run(command.env("LEASEHOLD_SERVER", find()?).env("LEASEHOLD_WORKERS", target().join("debug")))
 }
 
-/// Tests packages, or one test program of a package: `["leasehold-live", "--test", "topologies"]`.
-fn cargo_test(packages: &[&str]) -> Command {
-    let mut command = cargo(&["test", "--quiet", "--no-fail-fast"]);
-    let (packages, one) =
-        packages.split_at(packages.iter().position(|word| *word == "--test").unwrap_or(packages.len()));
-    command.args(packages.iter().flat_map(|package| ["--package", package])).args(one);
-    command
+/// A process of `--under-load`. It computes until it is killed.
+pub(crate) fn busy() -> Result {
+    let begin = std::time::Instant::now();
+    // A day is longer than any run of the tests.
+    while begin.elapsed().as_secs() < 86_400 {
+        (0..1_000_000).for_each(|_| std::hint::spin_loop());
+    }
+    Err(Error::new("nobody ended this busy process"))
 }

@@ -2,6 +2,7 @@ use std::fs;
 
 use crate::tools::cargo::{cargo, run, target};
 use crate::tools::error::{Error, Result};
+use crate::tools::log::say;
 use crate::tools::wasm::{TARGET, add_target};
 
 /// Builds a program around the engine for bare WebAssembly, and checks that it imports nothing from its host.
@@ -13,7 +14,7 @@ pub(crate) fn check() -> Result {
     let module = fs::read(&path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
     match imports(&module) {
         Some(0) => {
-            println!("the engine alone: {} KiB of WebAssembly, no imports", module.len() / 1024);
+            say!("the engine alone: {} KiB of WebAssembly, no imports", module.len() / 1024);
             Ok(())
         }
         Some(count) => Err(Error::new(format!("{} has {count} imports, but should have none", path.display()))),

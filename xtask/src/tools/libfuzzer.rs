@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::error::{Error, Result};
+use super::log::say;
 
 /// How often to print the progress.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -230,7 +231,7 @@ impl Progress {
     fn tell(&mut self) {
         self.told = Instant::now();
         if !self.last.is_empty() {
-            println!("{}: {}", self.name, self.last);
+            say!("{}: {}", self.name, self.last);
         }
     }
 }

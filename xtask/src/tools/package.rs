@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use super::cargo::{cargo, root, run, target};
 use super::error::Result;
+use super::log::say;
 use super::node::{self, node, npm};
 use super::stamp::Stamp;
 use super::wasm::{self, TARGET};
@@ -23,7 +24,7 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     generate()?;
     let stamp = Stamp::over(place().with_extension("stamp"), &sources(&TARBALL), &["node", "npm"])?;
     if stamp.is_current() && place().is_file() {
-        println!("the npm package is up to date: {}", place().display());
+        say!("the npm package is up to date: {}", place().display());
         return Ok(place());
     }
     stamp.remove();
@@ -46,14 +47,14 @@ pub(crate) fn place() -> PathBuf {
 pub(crate) fn check(tarball: &Path) -> Result {
     let stamp = Stamp::over(tarball.with_extension("checked"), &[node::package(), tarball.to_owned()], &["node"])?;
     if stamp.is_current() {
-        println!("the npm package was already checked");
+        say!("the npm package was already checked");
         return Ok(());
     }
     let package = node::package();
     run(&mut npm(&package, &["run", "--silent", "types"]))?;
     run(npm(&package, &["exec", "--no", "--", "publint", "run", "--strict"]).arg(tarball))?;
     run(npm(&package, &["exec", "--no", "--", "attw"]).arg(tarball))?;
-    println!("{}", tarball.display());
+    say!("{}", tarball.display());
     stamp.set()
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn generate() -> Result {
     let generated = package.join("generated");
     let stamp = Stamp::over(generated.join(".stamp"), &sources(&WASM), &["rustc", "node"])?;
     if stamp.is_current() {
-        println!("the WebAssembly is up to date: {}", generated.join("core.wasm").display());
+        say!("the WebAssembly is up to date: {}", generated.join("core.wasm").display());
         return Ok(());
     }
     stamp.remove();

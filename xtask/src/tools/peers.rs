@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::cargo::{root, run, target};
 use super::error::{Error, Result};
+use super::log::say;
 use super::node;
 use super::stamp::Stamp;
 
@@ -29,7 +30,7 @@ pub(crate) fn build(languages: &[Language]) -> Result<PathBuf> {
     }
     let peers = target().join("peers");
     for language in languages {
-        println!("building the peers in {language:?}");
+        say!("building the peers in {language:?}");
         language
             .build(&root().join("tests/e2e/interop/peers").join(language.folder()), &peers.join(language.folder()))?;
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::cargo::{cargo, root, run, target};
 use super::error::Result;
+use super::log::say;
 use super::package;
 use super::stamp::Stamp;
 use super::wasm::{TARGET, add_target};
@@ -27,7 +28,7 @@ pub(crate) fn build() -> Result<PathBuf> {
     run(&mut package::reproducible(&build))?;
     let module = target().join(TARGET).join("wasm").join("leasehold_playground_wasm.wasm");
     run(cargo(&package::BINDGEN).arg("--script").arg(module).arg(&script))?;
-    println!("{}: {} KB", script.display(), script.metadata()?.len() / 1_000);
+    say!("{}: {} KB", script.display(), script.metadata()?.len() / 1_000);
     stamp.set()?;
     Ok(page)
 }

@@ -1,48 +1,53 @@
 use std::time::{Duration, Instant};
 
-use super::cargo::Tally;
 use super::error::{Error, Result};
+use super::log::{self, clock};
+use super::report::{Report, Tally};
 
-/// Runs named steps one after the other and prints a table of them.
+/// Runs named steps one after the other, and prints a line for each.
 ///
-/// A failed step doesn't end the run, so that one run reports every failure.
+/// The output of a step is printed only if the step fails. A failed step doesn't end the run, so that one run reports every
+/// failure.
 #[derive(Default)]
 pub(crate) struct Steps {
     began: Option<Instant>,
-    done: Vec<Done>,
+    total: Report,
     /// What this run leaves out.
     left_out: Vec<&'static str>,
 }
 
-struct Done {
-    name: String,
-    took: Duration,
-    tally: Tally,
-    outcome: Result,
-}
+/// How many of the slowest tests and files are listed, and of the failed tests.
+const LISTED: usize = 10;
+const FAILURES: usize = 7;
+
+/// How many Rust tests run at the same time. Most of them wait for a server or for another process.
+pub(crate) const THREADS: usize = 6;
 
 impl Steps {
-    /// Runs a step that passes or fails as a whole.
+    /// Runs a step. It counts as the tests that its output reports, or else as one test.
     pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result) {
-        self.counted(name, || {
-            let outcome = work();
-            let tally = Tally { passed: u64::from(outcome.is_ok()), failed: u64::from(outcome.is_err()), skipped: 0 };
-            (tally, outcome)
-        });
-    }
-
-    /// Runs a step that consists of several tests.
-    pub(crate) fn counted(&mut self, name: &str, work: impl FnOnce() -> (Tally, Result)) {
         let began = Instant::now();
-        let elapsed = began.duration_since(*self.began.get_or_insert(began));
-        println!("\n==> {} {name} (at {})", self.done.len() + 1, clock(elapsed));
-        let (mut tally, outcome) = work();
+        self.began.get_or_insert(began);
+        let (outcome, lines) = log::during(name, work);
+        let mut report = Report::of(&lines, THREADS);
         if let Err(error) = &outcome {
+            lines.iter().for_each(|line| println!("{}", line.text));
             println!("==> {name}: {error}");
+            if report.failed.is_empty() {
+                report.failed.push(name.to_owned());
+            }
             // A step that fails outside its tests, as a build does, counts as one failure.
-            tally.failed = tally.failed.max(1);
+            report.tally.failed = report.tally.failed.max(1);
+        } else if report.tally == Tally::default() {
+            report.tally.passed = 1;
         }
-        self.done.push(Done { name: name.to_owned(), took: began.elapsed(), tally, outcome });
+        let Tally { passed, failed, skipped } = report.tally;
+        let result = if outcome.is_ok() { "ok" } else { "FAILED" };
+        println!(
+            "{}  {name:<44} {passed:>5} passed {failed:>3} failed {skipped:>3} skipped  {result}",
+            clock(began.elapsed())
+        );
+        self.total += report;
     }
 
     /// Notes what only a longer run includes.
@@ -50,29 +55,58 @@ impl Steps {
         self.left_out.push(what);
     }
 
-    /// Prints the table, and what was left out. Returns an error if anything failed.
+    /// Prints what took long, what was left out, and what failed. Returns an error if anything failed.
     pub(crate) fn finish(self) -> Result {
-        let width = self.done.iter().map(|done| done.name.chars().count()).max().unwrap_or(0);
-        println!("\n{:width$}  {:>6}  {:>6}  {:>6}  {:>7}", "step", "time", "passed", "failed", "skipped");
-        let mut total = Tally::default();
-        for Done { name, took, tally, outcome } in &self.done {
-            let result = if outcome.is_ok() { "ok" } else { "FAILED" };
-            let (time, Tally { passed, failed, skipped }) = (clock(*took), tally);
-            println!("{name:width$}  {time:>6}  {passed:>6}  {failed:>6}  {skipped:>7}  {result}");
-            total += *tally;
-        }
-        println!("{:width$}  {:>6}", "", clock(self.began.map(|began| began.elapsed()).unwrap_or_default()));
-        println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
-        if !self.left_out.is_empty() {
+        let Self { began, total, left_out } = self;
+        if !left_out.is_empty() {
             println!("\nOnly `cargo xtask test --full` runs:");
-            self.left_out.iter().for_each(|what| println!("  {what}"));
+            left_out.iter().for_each(|what| println!("  {what}"));
         }
-        if total.failed == 0 { Ok(()) } else { Err(Error::new("not everything passed")) }
+        slowest("The slowest test files:", total.files.into_iter().collect());
+        slowest("The slowest tests:", total.tests);
+        let Tally { passed, failed, skipped } = total.tally;
+        println!("\n{}  in all", clock(began.map(|began| began.elapsed()).unwrap_or_default()));
+        println!("{passed} passed, {failed} failed, {skipped} skipped");
+        total.failed.iter().take(FAILURES).for_each(|name| println!("failed: {name}"));
+        if total.failed.len() > FAILURES {
+            println!("failed: {} more; see above", total.failed.len() - FAILURES);
+        }
+        if failed == 0 { Ok(()) } else { Err(Error::new("not everything passed")) }
     }
 }
 
-/// Minutes and seconds.
-fn clock(time: Duration) -> String {
-    let seconds = time.as_secs();
-    format!("{}:{:02}", seconds / 60, seconds % 60)
+fn slowest(title: &str, mut times: Vec<(String, Duration)>) {
+    if times.is_empty() {
+        return;
+    }
+    times.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    println!("\n{title}");
+    for (name, took) in times.iter().take(LISTED) {
+        println!("{:>7.1} s  {name}", took.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::super::cargo::run;
+    use super::*;
+
+    #[test]
+    fn a_failed_step_is_named_and_does_not_end_the_run() {
+        let mut steps = Steps::default();
+        steps.step("tests", || {
+            run(Command::new("printf").arg("%s\n%s\n").args(["one", "test result: ok. 8 passed; 0 failed; 1 ignored"]))
+        });
+        steps.step("nothing", || run(&mut Command::new("false")));
+        steps.step("order", || {
+            run(Command::new("sh").args(["-c", "echo one; echo two >&2; echo three"]))?;
+            let lines: Vec<_> = log::so_far().into_iter().map(|line| line.text).collect();
+            if lines == ["one", "two", "three"] { Ok(()) } else { Err(Error::new(format!("{lines:?}"))) }
+        });
+        assert_eq!(steps.total.tally, Tally { passed: 9, failed: 1, skipped: 1 });
+        assert_eq!(steps.total.failed, ["nothing"]);
+        assert!(steps.finish().is_err());
+    }
 }

@@ -1,0 +1,246 @@
+//! What the output of test runners says: how many tests passed, which ones failed, and how long each took.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+use std::time::{Duration, Instant};
+
+use super::log::Line;
+
+/// How many tests ran.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// What a run of tests reported.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) tally: Tally,
+    /// The tests that failed.
+    pub(crate) failed: Vec<String>,
+    /// How long each test took.
+    pub(crate) tests: Vec<(String, Duration)>,
+    /// How long each file of tests took: the sum of its tests.
+    pub(crate) files: BTreeMap<String, Duration>,
+}
+
+/// How a Rust test says that it can't run here, after which it passes: `skipped: this server has no TLS`.
+const SKIPPED: &str = "skipped: ";
+/// How our scripts around Node's test runner report a file: `slowest: 12.3 s ts/api/loss.test.ts`.
+const SLOWEST: &str = "slowest: ";
+
+impl Report {
+    /// Reads the output of cargo's and Node's test runners. The Rust tests ran in this many threads.
+    pub(crate) fn of(lines: &[Line], threads: usize) -> Self {
+        let mut report = Self::default();
+        let mut program = Program::default();
+        let (mut failures, mut skipped) = (false, 0);
+        for Line { at, text } in lines {
+            if let Some(name) = program_of(text) {
+                program = Program { name, began: *at, ended: Vec::new() };
+            } else if text.starts_with("running ") {
+                program.began = *at;
+            } else if let Some((name, result)) = test_of(text) {
+                program.ended.push((name.to_owned(), *at));
+                if result == "FAILED" {
+                    report.failed.push(program.test(name));
+                }
+            } else if let Some(tally) = tally_of(text) {
+                report.tally += tally;
+                report.add(program.durations(threads));
+                program.ended.clear();
+            } else if let Some(tally) = node_tally_of(text) {
+                report.tally += tally;
+                failures = false;
+            } else if text.ends_with("failing tests:") {
+                failures = true;
+            } else if let Some((name, took)) = node_test_of(text, '✖').filter(|_| failures) {
+                report.failed.push(name.to_owned());
+                report.tests.push((name.to_owned(), took));
+            } else if let Some((name, took)) = node_test_of(text, '✔') {
+                report.tests.push((name.to_owned(), took));
+            } else if let Some((took, file)) = text.strip_prefix(SLOWEST).and_then(|rest| rest.split_once(" s ")) {
+                *report.files.entry(file.to_owned()).or_default() += seconds(took).unwrap_or_default();
+            }
+            skipped += u64::from(text.contains(SKIPPED));
+        }
+        report.tally.passed = report.tally.passed.saturating_sub(skipped);
+        report.tally.skipped += skipped;
+        report
+    }
+
+    fn add(&mut self, durations: Vec<(String, String, Duration)>) {
+        for (file, test, took) in durations {
+            *self.files.entry(file).or_default() += took;
+            self.tests.push((test, took));
+        }
+    }
+}
+
+impl AddAssign for Report {
+    fn add_assign(&mut self, other: Self) {
+        self.tally += other.tally;
+        self.failed.extend(other.failed);
+        self.tests.extend(other.tests);
+        for (file, took) in other.files {
+            *self.files.entry(file).or_default() += took;
+        }
+    }
+}
+
+/// A test program of cargo.
+struct Program {
+    name: String,
+    began: Instant,
+    /// Its tests, in the order in which they ended.
+    ended: Vec<(String, Instant)>,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self { name: String::new(), began: Instant::now(), ended: Vec::new() }
+    }
+}
+
+impl Program {
+    fn test(&self, name: &str) -> String {
+        format!("{} {name}", self.name)
+    }
+
+    /// File, test and duration of each test.
+    ///
+    /// The test runner prints only when a test ends. But it starts the tests in the order of their names: as many as there are
+    /// threads at first, and then one whenever one ends.
+    fn durations(&self, threads: usize) -> Vec<(String, String, Duration)> {
+        let mut by_name: Vec<_> = self.ended.iter().collect();
+        by_name.sort_by(|one, other| one.0.cmp(&other.0));
+        let timed = by_name.into_iter().enumerate().map(|(number, (name, end))| {
+            let before = number.checked_sub(threads).and_then(|before| self.ended.get(before));
+            let began = before.map_or(self.began, |(_, at)| *at);
+            // A file of a program with several is a module at its root.
+            let file = match name.split_once("::") {
+                Some((module, _)) => format!("{} {module}", self.name),
+                None => self.name.clone(),
+            };
+            (file, self.test(name), end.saturating_duration_since(began))
+        });
+        timed.collect()
+    }
+}
+
+/// Reads `     Running tests/suite/main.rs (target/debug/deps/suite-0123)` and `   Doc-tests leasehold`.
+fn program_of(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if let Some(package) = line.strip_prefix("Doc-tests ") {
+        return Some(format!("{package} (docs)"));
+    }
+    let (_, path) = line.strip_prefix("Running ")?.strip_suffix(')')?.rsplit_once(" (")?;
+    let name = path.rsplit(['/', '\\']).next()?;
+    Some(name.rsplit_once('-').map_or(name, |(name, _)| name).to_owned())
+}
+
+/// Reads `test faults::a_late_reply_is_ignored ... ok`.
+fn test_of(line: &str) -> Option<(&str, &str)> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    matches!(result, "ok" | "FAILED").then(|| (name.trim_end_matches(" - should panic"), result))
+}
+
+/// Reads `test result: ok. 8 passed; 0 failed; 1 ignored; ...`.
+fn tally_of(line: &str) -> Option<Tally> {
+    let counts = line.trim_start().strip_prefix("test result: ")?.split_once(". ")?.1;
+    let count_of = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
+    Some(Tally { passed: count_of(" passed")?, failed: count_of(" failed")?, skipped: count_of(" ignored")? })
+}
+
+/// Reads `ℹ pass 8`, `ℹ fail 0` and `ℹ skipped 0`, the last lines of Node's own test runner.
+fn node_tally_of(line: &str) -> Option<Tally> {
+    let (what, count) = line.strip_prefix("ℹ ")?.split_once(' ')?;
+    let count = count.trim().parse().ok()?;
+    match what {
+        "pass" => Some(Tally { passed: count, ..Tally::default() }),
+        "fail" => Some(Tally { failed: count, ..Tally::default() }),
+        "skipped" => Some(Tally { skipped: count, ..Tally::default() }),
+        _ => None,
+    }
+}
+
+/// Reads `  ✔ a late reply is ignored (12.5ms)`.
+fn node_test_of(line: &str, mark: char) -> Option<(&str, Duration)> {
+    let (name, took) = line.trim_start().strip_prefix(mark)?.trim_start().rsplit_once(" (")?;
+    Some((name, seconds(took.split_once("ms)")?.0)? / 1_000))
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The report of lines that came at these seconds, from tests in two threads.
+    fn read(lines: &[(u64, &str)]) -> Report {
+        let start = Instant::now();
+        let line = |(at, text): &(u64, &str)| Line { at: start + Duration::from_secs(*at), text: (*text).to_owned() };
+        Report::of(&lines.iter().map(line).collect::<Vec<_>>(), 2)
+    }
+
+    #[test]
+    fn the_output_of_cargo_test_tells_what_failed_and_how_long_each_test_took() {
+        let report = read(&[
+            (1, "     Running tests/suite/main.rs (target/debug/deps/suite-0123abcd)"),
+            (1, "running 4 tests"),
+            (2, "test locks::b ... ok"),
+            (5, "test locks::a ... FAILED"),
+            (6, "test waits::d ... ok"),
+            (9, "test waits::c ... ok"),
+            (9, "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 8.00s"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 3, failed: 1, skipped: 2 });
+        assert_eq!(report.failed, ["suite locks::a"]);
+        // `c` began when `b` ended, and `d` when `a` ended.
+        let took = |seconds| Duration::from_secs(seconds);
+        let tests = ["suite locks::a", "suite locks::b", "suite waits::c", "suite waits::d"].map(str::to_owned);
+        assert_eq!(report.tests, tests.into_iter().zip([4, 1, 7, 1].map(took)).collect::<Vec<_>>());
+        assert_eq!(report.files, BTreeMap::from([("suite locks".into(), took(5)), ("suite waits".into(), took(8))]));
+    }
+
+    #[test]
+    fn the_output_of_node_tells_what_failed_and_how_long_each_test_took() {
+        let report = read(&[
+            (1, "▶ locks"),
+            (1, "  ✔ are taken (1500.5ms)"),
+            (2, "  ✖ are freed (500ms)"),
+            (3, "ℹ tests 2"),
+            (3, "ℹ pass 1"),
+            (3, "ℹ fail 1"),
+            (3, "ℹ skipped 3"),
+            (3, "✖ failing tests:"),
+            (3, "✖ are freed (500ms)"),
+            (4, "slowest: 12.5 s ts/api/loss.test.ts"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 1, failed: 1, skipped: 3 });
+        assert_eq!(report.failed, ["are freed"]);
+        assert_eq!(report.tests[0], ("are taken".to_owned(), Duration::from_micros(1_500_500)));
+        assert_eq!(report.files, BTreeMap::from([("ts/api/loss.test.ts".to_owned(), Duration::from_millis(12_500))]));
+    }
+
+    #[test]
+    fn a_test_that_says_that_it_was_skipped_does_not_count_as_passed() {
+        let report = read(&[
+            (1, "skipped: this server has no TLS"),
+            (1, "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 1, failed: 0, skipped: 1 });
+    }
+}

@@ -1,0 +1,120 @@
+//! The crates of the repository, and what their manifests say about their tests.
+//!
+//! A crate is tested and checked unless its manifest says why not:
+//!
+//! ```toml
+//! [package.metadata.leasehold]
+//! tests = "simulation"               # the step that runs them, if they need one of their own: see `Tests`
+//! tests = "none: a guest for tests"  # or why there are none
+//! folders = "free: generated code"   # why its folders may import each other in both directions
+//! ```
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::cargo::{cargo, root};
+use super::error::{Error, Result};
+
+/// A crate.
+#[derive(Debug)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    #[cfg(test)]
+    pub(crate) directory: std::path::PathBuf,
+    /// Whether it is in the workspace of the root. The other one is for the component's tests.
+    pub(crate) is_at_root: bool,
+    /// Whether it goes to crates.io.
+    pub(crate) is_published: bool,
+    pub(crate) tests: Tests,
+    /// Whether its folders must import each other in one direction only.
+    #[cfg(test)]
+    pub(crate) has_ordered_folders: bool,
+    pub(crate) test_targets: Vec<String>,
+}
+
+/// Where the tests of a crate run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tests {
+    /// Together with those of most crates.
+    Together,
+    /// With optimisation and assertions, in the simulation's target directory.
+    Optimised,
+    /// With the component, which needs wasmtime.
+    Component,
+    /// It has none.
+    None,
+}
+
+impl Package {
+    /// Whether it has tests that measure.
+    pub(crate) fn has_timed_tests(&self) -> bool {
+        self.test_targets.iter().any(|name| name == TIMED)
+    }
+}
+
+/// The test target with the tests that measure.
+pub(crate) const TIMED: &str = "timed";
+
+/// The workspaces of the repository: that of the root, and that of the component's tests.
+const WORKSPACES: [&str; 2] = ["Cargo.toml", "tests/e2e/component/Cargo.toml"];
+
+/// All crates of all workspaces.
+pub(crate) fn packages() -> Result<Vec<Package>> {
+    let mut packages = Vec::new();
+    for workspace in WORKSPACES {
+        packages.extend(of(&root().join(workspace))?);
+    }
+    Ok(packages)
+}
+
+/// The names of the crates of the root's workspace whose tests run there.
+pub(crate) fn tested(tests: Tests) -> Result<Vec<String>> {
+    let there = packages()?.into_iter().filter(|package| package.is_at_root && package.tests == tests);
+    Ok(there.map(|package| package.name).collect())
+}
+
+fn of(workspace: &Path) -> Result<Vec<Package>> {
+    let mut command = cargo(&["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
+    let output = command.arg(workspace).output()?;
+    if !output.status.success() {
+        return Err(Error::new(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|error| Error::new(error.to_string()))?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    packages.map(|package| read(package, workspace)).collect()
+}
+
+fn read(package: &Value, workspace: &Path) -> Result<Package> {
+    let name = package["name"].as_str().unwrap_or_default().to_owned();
+    let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+    let said = |key: &str| package["metadata"]["leasehold"][key].as_str();
+    let unknown = |key: &str, value: &str| Error::new(format!("{}: unknown {key} \"{value}\"", manifest.display()));
+    let tests = match said("tests") {
+        None => Tests::Together,
+        Some("optimised") => Tests::Optimised,
+        Some("component") => Tests::Component,
+        Some(reason) if reason.starts_with("none: ") => Tests::None,
+        Some(other) => return Err(unknown("tests", other)),
+    };
+    #[cfg(test)]
+    let has_ordered_folders = match said("folders") {
+        None => true,
+        Some(reason) if reason.starts_with("free: ") => false,
+        Some(other) => return Err(unknown("folders", other)),
+    };
+    let targets = package["targets"].as_array().into_iter().flatten();
+    let tests_of =
+        |target: &Value| (target["kind"][0] == "test").then(|| target["name"].as_str().unwrap_or_default().to_owned());
+    Ok(Package {
+        name,
+        #[cfg(test)]
+        directory: manifest.parent().unwrap_or(manifest).to_owned(),
+        is_at_root: workspace == root().join(WORKSPACES[0]),
+        is_published: package["publish"].is_null(),
+        tests,
+        #[cfg(test)]
+        has_ordered_folders,
+        test_targets: targets.filter_map(tests_of).collect(),
+    })
+}
