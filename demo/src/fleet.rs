@@ -56,9 +56,12 @@ pub(crate) enum Role {
 
 /// A worker's language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Language {
+pub enum Language {
+    /// The crate.
     Rust,
+    /// The npm package.
     Node,
+    /// The WASI component.
     Wasi,
 }
 

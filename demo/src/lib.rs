@@ -5,34 +5,34 @@
 mod error;
 mod event;
 mod fleet;
+mod latecomers;
 mod picture;
 mod progress;
 mod reach;
 mod report;
 mod screen;
 mod stage;
+mod story;
 
 use std::env;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leasehold_servers::Server;
 
 use error::Result;
 use fleet::{Place, TTL};
-use progress::{Work, watched};
+use latecomers::Arrival;
+use progress::watched;
 use stage::Stage;
+use story::Pace;
 
 pub use error::Error;
-pub use fleet::{Component, Workers};
-
-/// A writer in Rust.
-const KILLED: usize = 2;
-/// A writer in Node, if there is one.
-const PAUSED: usize = 6;
+pub use fleet::{Component, Language, Workers};
+pub use latecomers::Latecomers;
+pub use progress::Build;
 
 /// What the demo needs, and where it leaves its results.
 #[derive(Debug)]
@@ -43,57 +43,34 @@ pub struct Options {
     pub workers: Workers,
     /// Builds the worker in Rust.
     pub first: Build,
-    /// Build the other workers. Those in Rust share the lock meanwhile.
-    pub others: Vec<Build>,
+    /// The other workers. Their builds begin at once, and the workers in Rust share the lock meanwhile.
+    pub latecomers: Vec<Latecomers>,
     /// The file of the picture, an SVG.
     pub picture: PathBuf,
     /// A file for the figures.
     pub json: Option<PathBuf>,
 }
 
-/// A command that builds something.
-#[derive(Debug)]
-pub struct Build {
-    /// What is shown while it runs.
-    pub what: &'static str,
-    /// The command.
-    pub command: Command,
-}
-
 /// Runs the demo with the server at `REDIS_URL`, or with one of its own.
 ///
 /// # Errors
-/// If there is no server, if something can't be built, if a worker fails, or if a promise was broken.
+/// If there is no server, if something can't be built that the story needs, if a worker fails, or if a promise was broken.
 pub fn run(options: Options) -> Result {
+    let Options { began, workers, mut first, latecomers, picture, json } = options;
     let theirs = env::var("REDIS_URL").ok();
     if let Some(url) = &theirs {
         println!("using the server at {}, from REDIS_URL", reach::reach(url)?);
     }
+    let arrivals = latecomers.into_iter().map(Arrival::begin).collect::<Result<Vec<_>>>()?;
     // The demo finds or installs a server, and builds what its workers need.
     let mut own = None;
     let url = match theirs {
         Some(url) => url,
         None => own.insert(Server::start()?).url(),
     };
-    let Options { began, workers, mut first, others, picture, json } = options;
-    watched(first.what, &mut first.command)?;
+    watched(&mut first)?;
     let place = Place { workers, url, prefix: random_prefix(), ttl: TTL };
-
-    // The workers in Rust already share the lock while the others are built.
-    let mut stage = Stage::open(&place, began)?;
-    for mut build in others {
-        stage.play_while(Work::start(build.what, &mut build.command)?)?;
-    }
-    stage.complete(&place)?;
-    stage.play_for(Duration::from_secs(3))?;
-    stage.kill_in_section(KILLED)?;
-    stage.play_for(TTL + Duration::from_secs(2))?;
-    stage.pause_in_section(PAUSED)?;
-    stage.play_for(TTL + Duration::from_millis(1500))?;
-    stage.resume(PAUSED)?;
-    stage.play_until_refused(PAUSED)?;
-    stage.play_for(Duration::from_secs(2))?;
-    let report = stage.close()?;
+    let report = story::tell(Stage::open(&place, began, arrivals)?, &Pace::default())?;
 
     report.print();
     if let Some(path) = &json {

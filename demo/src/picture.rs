@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::event::Turn;
 use crate::fleet::{Language, Role, TTL};
-use crate::report::{Mark, Report, What, name};
+use crate::report::{Mark, Report, State, What, name};
 
 const WIDTH: u64 = 1200;
 /// Where the lanes begin and end.
@@ -83,6 +83,9 @@ pub(crate) fn draw(report: &Report) -> String {
             (Language::Wasi, _) => "wasi",
         };
         let own: Vec<Turn> = turns.iter().filter(|(by, _)| *by == number).map(|(_, turn)| *turn).collect();
+        if worker.state == State::Missing {
+            text(&mut svg, LEFT + 8, y + 14, "soft", "not here: its program was not built in time");
+        }
         for (from, until) in bars(&own, &span) {
             let _ = writeln!(
                 svg,
@@ -127,11 +130,18 @@ fn bars(turns: &[Turn], span: &Span) -> Vec<(u64, u64)> {
 }
 
 fn grid(svg: &mut String, span: &Span, bottom: u64) {
-    for second in 0..=(span.until - span.from) / 1_000_000 {
+    let seconds = (span.until - span.from) / 1_000_000;
+    for second in (0..=seconds).step_by(step(seconds)) {
         let x = span.x(span.from + second * 1_000_000);
         let _ = writeln!(svg, "<line class=\"grid\" x1=\"{x}\" y1=\"{}\" x2=\"{x}\" y2=\"{}\"/>", TOP - 8, bottom);
         text(svg, x.saturating_sub(8), bottom + 18, "soft", &format!("{second} s"));
     }
+}
+
+/// How many seconds there are between two lines of the grid. Their labels must not touch each other.
+fn step(seconds: u64) -> usize {
+    const MOST: u64 = 20;
+    [1, 2, 5, 10, 30, 60].into_iter().find(|step| seconds / *step as u64 <= MOST).unwrap_or(300)
 }
 
 fn draw_mark(svg: &mut String, span: &Span, mark: &Mark, bottom: u64) {
@@ -156,6 +166,7 @@ fn draw_mark(svg: &mut String, span: &Span, mark: &Mark, bottom: u64) {
             line(svg);
             text(svg, x + 5, y - 3, "mark", "paused while it holds the lock");
         }
+        What::Joined => text(svg, x.saturating_sub(2), y - 3, "soft", "joins"),
         What::Resumed => text(svg, x + 5, y - 3, "mark", "resumed"),
         What::Refused { fence } => {
             text(svg, x + 5, y + BAR + 12, "good", &format!("late write with fence {fence} refused"))

@@ -16,14 +16,26 @@ const ELSEWHERE: Duration = Duration::from_secs(15);
 /// The longest step that is shown: the line must fit into a terminal.
 const WIDTH: usize = 50;
 
+/// A command that builds something.
+#[derive(Debug)]
+pub struct Build {
+    /// What is shown while it runs.
+    pub what: &'static str,
+    /// The command.
+    pub command: Command,
+}
+
 /// Runs a command, shows how long it has been running and the last line that it printed. Its whole output is shown only if it fails.
-pub(crate) fn watched(what: &str, command: &mut Command) -> Result {
-    let mut work = Work::start(what, command)?;
+pub(crate) fn watched(build: &mut Build) -> Result {
+    let mut work = Work::start(build.what, &mut build.command)?;
     let mut shown = Shown { terminal: io::stdout().is_terminal(), drawn: None };
     loop {
         shown.draw(&work.line());
         if let Some(outcome) = work.poll(ON_A_TERMINAL) {
             shown.end(&work.result(outcome.is_ok()));
+            if outcome.is_err() {
+                eprintln!("\n{}", work.output());
+            }
             return outcome;
         }
     }
@@ -68,10 +80,13 @@ impl Work {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         };
-        eprintln!();
-        self.lines.iter().for_each(|line| eprintln!("{line}"));
         let seconds = self.began.elapsed().as_secs();
         Some(Err(Error::new(format!("{}: failed after {seconds} s ({status})", self.what))))
+    }
+
+    /// Everything that it printed.
+    pub(crate) fn output(&self) -> String {
+        self.lines.join("\n")
     }
 
     /// What it does, for how long, and its last line.
@@ -131,15 +146,16 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
-    use super::watched;
+    use super::{Build, watched};
     use std::process::Command;
 
     #[test]
     fn a_failure_tells_what_was_done_and_how_it_ended() {
-        watched("building nothing", &mut Command::new("true")).unwrap();
-        let text = watched("building nothing", &mut Command::new("false")).unwrap_err().to_string();
-        assert!(text.contains("building nothing: failed after 0 s") && text.contains("exit status: 1"), "{text}");
-        let text = watched("building it", &mut Command::new("no-such-program")).unwrap_err().to_string();
+        let build = |what, program| watched(&mut Build { what, command: Command::new(program) });
+        build("building nothing", "true").unwrap();
+        let text = build("building nothing", "false").unwrap_err().to_string();
+        assert!(text.contains("building nothing: failed after ") && text.contains("exit status: 1"), "{text}");
+        let text = build("building it", "no-such-program").unwrap_err().to_string();
         assert!(text.contains("building it: starting no-such-program: "), "{text}");
     }
 }

@@ -12,16 +12,16 @@ pub(crate) struct Screen {
     drawn: Option<Instant>,
     lines: usize,
     notes: Vec<String>,
-    said: usize,
     pulse: Vec<usize>,
     turns: usize,
     /// What is being built meanwhile.
-    pub(crate) building: String,
+    pub(crate) building: Vec<String>,
 }
 
 const FRAME: Duration = Duration::from_millis(100);
-/// How often a line is printed where there is no terminal, while something is built.
-const WHILE_BUILDING: Duration = Duration::from_secs(15);
+/// How often a line is printed where there is no terminal, and while something is built there.
+const LINE: Duration = Duration::from_secs(1);
+const WHILE_BUILDING: Duration = Duration::from_secs(5);
 const BAR: usize = 32;
 const PULSE: usize = 60;
 
@@ -34,23 +34,26 @@ impl Screen {
             drawn: None,
             lines: 0,
             notes: Vec::new(),
-            said: 0,
             pulse: Vec::new(),
             turns: 0,
-            building: String::new(),
+            building: Vec::new(),
         }
     }
 
     /// Adds a line about what happened to a worker.
     pub(crate) fn note(&mut self, text: String) {
-        self.notes.push(format!("{:>5.1} s  {text}", self.began.elapsed().as_secs_f64()));
+        let note = format!("{:>5.1} s  {text}", self.began.elapsed().as_secs_f64());
+        if !self.terminal {
+            println!("{note}");
+        }
+        self.notes.push(note);
     }
 
     /// Redraws if it is time to.
     pub(crate) fn show(&mut self, report: &Report) {
         let pace = match (self.terminal, self.building.is_empty()) {
             (true, _) => FRAME,
-            (false, true) => Duration::from_secs(1),
+            (false, true) => LINE,
             (false, false) => WHILE_BUILDING,
         };
         if self.drawn.is_none_or(|drawn| drawn.elapsed() >= pace) {
@@ -74,12 +77,13 @@ impl Screen {
     }
 
     fn say(&mut self, report: &Report) {
-        for note in &self.notes[self.said..] {
-            println!("{note}");
-        }
-        self.said = self.notes.len();
         let grants: Vec<String> = report.workers.iter().map(|worker| worker.turns.to_string()).collect();
-        println!("{:>5.1} s  grants {}  {}", self.began.elapsed().as_secs_f64(), grants.join(" "), self.building);
+        println!(
+            "{:>5.1} s  grants {}  {}",
+            self.began.elapsed().as_secs_f64(),
+            grants.join(" "),
+            self.building.join("; ")
+        );
     }
 
     fn redraw(&mut self, report: &Report) {
@@ -107,7 +111,8 @@ impl Screen {
         let most = report.workers.iter().map(|worker| worker.turns).max().unwrap_or(0).max(1);
         for (number, worker) in report.workers.iter().enumerate() {
             let (colour, state) = match worker.state {
-                State::Starting => (90, "not started yet"),
+                State::Starting => (90, "not here yet"),
+                State::Missing => (90, "missing"),
                 State::Working => (if worker.role == Role::Writer { 32 } else { 36 }, ""),
                 State::Lingering => (33, "holds the lock"),
                 State::Killed => (31, "killed"),
@@ -137,7 +142,10 @@ impl Screen {
             let _ = writeln!(frame, "  {note}");
         }
         if !self.building.is_empty() {
-            let _ = writeln!(frame, "\n  {}", self.building);
+            frame.push('\n');
+        }
+        for line in &self.building {
+            let _ = writeln!(frame, "  {line}");
         }
         frame
     }

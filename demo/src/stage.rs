@@ -4,20 +4,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fleet::{Language, Place, READERS, Role, WRITERS, Worker};
-use crate::progress::Work;
-use crate::report::Report;
+use crate::latecomers::{Arrival, News, State};
+use crate::report::{Judgement, Report, names};
 use crate::screen::Screen;
 
 /// How long to wait for what should happen soon.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How long to wait for all workers: a WASI worker first compiles its component.
-const START: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long workers that have joined share the lock before the next act, so that they are seen.
+const SEEN: Duration = Duration::from_secs(2);
 const FRAME: Duration = Duration::from_millis(100);
 
 /// All processes, what they reported so far, and the screen.
-pub(crate) struct Stage {
+pub(crate) struct Stage<'a> {
+    place: &'a Place,
     judge: Worker,
     workers: Vec<Option<Worker>>,
+    arrivals: Vec<Arrival>,
+    /// When the last latecomers joined.
+    joined: Option<Instant>,
     inbox: Receiver<(usize, Event)>,
     outbox: Sender<(usize, Event)>,
     report: Report,
@@ -27,18 +31,23 @@ pub(crate) struct Stage {
 /// The judge's number. The workers are 0, 1, and so on.
 const JUDGE: usize = WRITERS + READERS;
 
-impl Stage {
-    /// Starts the judge and the workers in Rust, and waits until they are ready. `began` is when the demo was started.
-    pub(crate) fn open(place: &Place, began: Instant) -> Result<Self> {
+impl<'a> Stage<'a> {
+    /// Starts the judge and the workers in Rust, and waits for their first hand-over. `began` is when the demo was started.
+    pub(crate) fn open(place: &'a Place, began: Instant, arrivals: Vec<Arrival>) -> Result<Self> {
         let (outbox, inbox): (Sender<_>, _) = channel();
         let judge = Worker::start(place, Role::Judge, JUDGE, &outbox)?;
         let report = Report::new((0..JUDGE).map(|number| place.language(number)));
         let workers = (0..JUDGE).map(|_| None).collect();
-        let mut stage = Self { judge, workers, inbox, outbox, report, screen: Screen::new(began) };
+        let screen = Screen::new(began);
+        let mut stage = Self { place, judge, workers, arrivals, joined: None, inbox, outbox, report, screen };
         stage.play_until(PATIENCE, "the server to answer", |number, event| {
             number == JUDGE && matches!(event, Event::Ready { .. })
         })?;
-        stage.start(place, |language| language == Language::Rust)?;
+        let mut missing = stage.start(Language::Rust)?;
+        stage.play_until(PATIENCE, "the workers to be ready", |_, event| {
+            missing -= usize::from(matches!(event, Event::Ready { .. }));
+            missing == 0
+        })?;
         let mut turns = 0;
         stage.play_until(PATIENCE, "the first hand-over", |_, event| {
             turns += usize::from(matches!(event, Event::Done(_)));
@@ -48,48 +57,56 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Starts the other workers. From now on everything counts for the picture.
-    pub(crate) fn complete(&mut self, place: &Place) -> Result {
-        self.start(place, |language| language != Language::Rust)?;
-        self.screen.note("all ten processes share the lock".to_owned());
-        self.report.complete(now());
+    /// Lets the workers run until all latecomers that are awaited have joined.
+    pub(crate) fn play_until_all_awaited_are_here(&mut self) -> Result {
+        while self.arrivals.iter().any(|arrival| arrival.awaited && arrival.is_expected()) {
+            self.next(FRAME)?;
+        }
         Ok(())
     }
 
-    /// Starts the workers of some languages and waits until they are ready.
-    fn start(&mut self, place: &Place, wanted: impl Fn(Language) -> bool) -> Result {
-        let numbers: Vec<usize> = (0..JUDGE).filter(|number| wanted(place.language(*number))).collect();
+    /// From now on everything counts for the picture.
+    pub(crate) fn raise_the_curtain(&mut self) {
+        self.report.complete(now());
+    }
+
+    /// Whether this worker shares the lock.
+    pub(crate) fn is_here(&self, number: usize) -> bool {
+        let language = self.place.language(number);
+        let late = self.arrivals.iter().find(|arrival| arrival.language == language);
+        self.workers[number].is_some() && late.is_none_or(|late| matches!(late.state, State::Here))
+    }
+
+    /// Starts the workers of a language. Returns how many there are.
+    fn start(&mut self, language: Language) -> Result<usize> {
+        let numbers: Vec<usize> = (0..JUDGE).filter(|number| self.place.language(*number) == language).collect();
         for number in &numbers {
             let role = if *number < WRITERS { Role::Writer } else { Role::Reader };
-            self.workers[*number] = Some(Worker::start(place, role, *number, &self.outbox)?);
+            self.workers[*number] = Some(Worker::start(self.place, role, *number, &self.outbox)?);
         }
-        let mut missing = numbers.len();
-        if missing > 0 {
-            self.play_until(START, "the workers to be ready", |_, event| {
-                missing -= usize::from(matches!(event, Event::Ready { .. }));
-                missing == 0
-            })?;
-        }
-        Ok(())
+        Ok(numbers.len())
     }
 
-    /// Lets the workers run while something is built.
-    pub(crate) fn play_while(&mut self, mut work: Work) -> Result {
+    /// Lets the workers run: at least for the first time, and up to the second if others may still join.
+    pub(crate) fn play_for(&mut self, (least, most): (Duration, Duration)) -> Result {
+        let began = Instant::now();
         loop {
-            self.screen.building = work.line();
-            self.next(FRAME)?;
-            if let Some(outcome) = work.poll(Duration::ZERO) {
-                self.screen.building = String::new();
-                return outcome;
+            let (time, joined) = (began.elapsed(), self.joined);
+            let is_settled = joined.is_none_or(|joined| joined.elapsed() >= SEEN || time >= most + SEEN);
+            let may_change = self.arrivals.iter().any(Arrival::is_expected);
+            if time >= least && is_settled && (!may_change || time >= most) {
+                return Ok(());
             }
+            self.next(if time < least { least - time } else { FRAME })?;
         }
     }
 
-    /// Lets the workers run.
-    pub(crate) fn play_for(&mut self, time: Duration) -> Result {
-        let end = Instant::now() + time;
-        while let Some(rest) = end.checked_duration_since(Instant::now()) {
-            self.next(rest)?;
+    /// Lets the workers run until each that is here has had a turn, and the one that was paused another one. If a worker gets
+    /// none, the verdict tells.
+    pub(crate) fn play_until_all_had_a_turn(&mut self) -> Result {
+        let end = Instant::now() + PATIENCE;
+        while self.report.without_a_turn().next().is_some() && Instant::now() < end {
+            self.next(FRAME)?;
         }
         Ok(())
     }
@@ -106,12 +123,20 @@ impl Stage {
     }
 
     /// Pauses a writer (SIGSTOP) between its read and its write.
-    pub(crate) fn pause_in_section(&mut self, number: usize) -> Result {
+    /// Returns the fence of its lease.
+    pub(crate) fn pause_in_section(&mut self, number: usize) -> Result<u64> {
         let fence = self.linger(number)?;
         self.worker(number)?.process.pause()?;
         self.report.paused(number, now());
         self.screen.note(format!("writer {} is paused while it holds the lock with fence {fence}", number + 1));
-        Ok(())
+        Ok(fence)
+    }
+
+    /// Lets the workers run until a writer with a greater fence has written.
+    pub(crate) fn play_until_an_update_after(&mut self, fence: u64) -> Result {
+        let later =
+            |number, event: &Event| number < WRITERS && matches!(event, Event::Done(turn) if turn.fence > fence);
+        self.play_until(PATIENCE, "another writer to write", later).map(drop)
     }
 
     /// Resumes a paused writer (SIGCONT).
@@ -125,21 +150,29 @@ impl Stage {
 
     /// Waits until the resource has refused or accepted the late write of a resumed writer.
     pub(crate) fn play_until_refused(&mut self, number: usize) -> Result {
-        let judged =
-            |from, event: &Event| from == number && matches!(event, Event::Refused { .. } | Event::Slipped { .. });
-        let event = self.play_until(PATIENCE, "the paused writer to try its late write", judged)?;
-        self.screen.note(match event {
-            Event::Refused { fence } => {
+        let end = Instant::now() + PATIENCE;
+        let judgement = loop {
+            if let Some(judgement) = self.report.judgement_of(number) {
+                break judgement;
+            }
+            if Instant::now() > end {
+                return Err(never(PATIENCE, "the paused writer to try its late write"));
+            }
+            self.next(FRAME)?;
+        };
+        self.screen.note(match judgement {
+            Judgement::Refused(fence) => {
                 format!("the late write of writer {} with fence {fence} is refused", number + 1)
             }
-            _ => format!("the late write of writer {} is ACCEPTED", number + 1),
+            Judgement::Accepted => format!("the late write of writer {} is ACCEPTED", number + 1),
         });
         Ok(())
     }
 
     /// Ends all processes and returns the report.
     pub(crate) fn close(mut self) -> Result<Report> {
-        self.report.stopping();
+        let missing = std::mem::take(&mut self.arrivals).into_iter().filter_map(Arrival::end);
+        self.report.stopping(missing.collect());
         for worker in self.workers.iter_mut().flatten() {
             worker.stop();
         }
@@ -184,7 +217,7 @@ impl Stage {
                 return Ok(event);
             }
         }
-        Err(Error::new(format!("waited {limit:?} for {what}, but it did not happen")))
+        Err(never(limit, what))
     }
 
     /// The next event, if one comes within a frame.
@@ -192,14 +225,52 @@ impl Stage {
         let next = match self.inbox.recv_timeout(rest.min(FRAME)) {
             Ok((number, event)) => {
                 self.report.add(number, now(), &event)?;
+                self.connected(number, &event);
                 Some((number, event))
             }
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(Error::new("all workers have ended")),
         };
+        self.look_after_arrivals()?;
         self.screen.show(&self.report);
         Ok(next)
     }
+
+    /// Starts the latecomers whose programs have been built.
+    fn look_after_arrivals(&mut self) -> Result {
+        for at in 0..self.arrivals.len() {
+            let language = self.arrivals[at].language;
+            match self.arrivals[at].poll()? {
+                News::Nothing => {}
+                News::Built => {
+                    let processes = self.start(language)?;
+                    self.arrivals[at].started(processes);
+                }
+                News::Failed => self.screen.note(format!("the workers in {} are missing", language.name())),
+            }
+        }
+        self.screen.building = self.arrivals.iter().filter_map(Arrival::line).collect();
+        Ok(())
+    }
+
+    /// Notes when the last latecomer of a language has joined.
+    fn connected(&mut self, number: usize, event: &Event) {
+        if !matches!(event, Event::Ready { .. }) || number >= JUDGE {
+            return;
+        }
+        let language = self.place.language(number);
+        for arrival in self.arrivals.iter_mut().filter(|arrival| arrival.language == language) {
+            if arrival.connected() {
+                self.joined = Some(Instant::now());
+                let all = names((0..JUDGE).filter(|number| self.place.language(*number) == language));
+                self.screen.note(format!("{all} in {}: here now", language.name()));
+            }
+        }
+    }
+}
+
+fn never(limit: Duration, what: &str) -> Error {
+    Error::new(format!("waited {limit:?} for {what}, but it did not happen"))
 }
 
 /// Microseconds of the system's clock, which the workers use too.

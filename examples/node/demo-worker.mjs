@@ -1,4 +1,4 @@
-// One process of `cargo xtask demo`, a writer or a reader. examples/native/src/bin/demo-worker is the same in Rust.
+// One process of `cargo xtask demo`, a writer or a reader. demo/worker is the same in Rust.
 //
 // Usage: `demo-worker.mjs writer|reader <prefix> <ttl ms>`, with the server in REDIS_URL. It reports what it does as JSON lines on
 // standard output, accepts the command `linger` on standard input, and ends when standard input is closed.
@@ -11,7 +11,8 @@ const LOCK = 'account';
 
 const [role, prefix, ttl] = process.argv.slice(2);
 const redis = new Redis(process.env.REDIS_URL);
-const locks = new LockManager(redis, { prefix, ttl: Number(ttl) });
+// The machine may be building something, so the server has much time to answer.
+const locks = new LockManager(redis, { prefix, ttl: Number(ttl), responseTimeout: '30 s' });
 const orders = listen();
 
 /** A resource that checks fences: it remembers the greatest fence and refuses a write with a smaller one. */

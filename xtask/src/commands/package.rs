@@ -1,7 +1,7 @@
 use clap::Args;
 
 use crate::tools::error::Result;
-use crate::tools::{node, package};
+use crate::tools::{package, quick_package};
 
 /// Build the npm package, `target/npm/leasehold-<version>.tgz`, and check it; skips what is up to date
 #[derive(Args)]
@@ -9,15 +9,17 @@ pub(crate) struct Options {
     /// Build only the WebAssembly and its JavaScript, which the sources import. Enough for the unit tests
     #[arg(long)]
     wasm_only: bool,
-    /// Make the tarball without checks, and install it beside the demo's worker
+    /// Build a package that only the demo uses, as fast as possible
     #[arg(long, hide = true, conflicts_with = "wasm_only")]
     for_demo: bool,
 }
 
 pub(crate) fn make(options: &Options) -> Result {
-    if options.wasm_only {
-        return package::generate();
+    if options.for_demo {
+        quick_package::make()
+    } else if options.wasm_only {
+        package::generate()
+    } else {
+        package::check(&package::tarball()?)
     }
-    let tarball = package::tarball()?;
-    if options.for_demo { node::project(&node::examples(), &tarball).map(drop) } else { package::check(&tarball) }
 }

@@ -133,7 +133,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.step("examples", examples::run_all);
         steps.step("engine without a host", wasm::check);
         steps.step("npm package in real projects", || npm_projects(scope == Scope::Full));
-        steps.step("demo", || run(&mut ourselves(&["demo"])?));
+        steps.step("demo", || run(&mut ourselves(&["demo", "--node"])?));
         steps.step("component", || {
             component(component_build, || {
                 mutated = Background::start("the mutants", simulation::mutating(&Mutants::default())).ok();
@@ -233,7 +233,7 @@ fn component_in_node() -> Result {
 /// Installs the tarball into projects, as users do, and runs their tests. The step before has made it.
 fn npm_projects(full: bool) -> Result {
     let mut build = cargo(&["build", "--package", "leasehold-examples", "--bin", "traced"]);
-    build.args(["--package", "leasehold-examples", "--bin", "demo-worker"]);
+    build.args(["--package", "leasehold-demo-worker", "--bin", "demo-worker"]);
     run(build.args(["--package", "leasehold-live", "--bin", "live-worker"]))?;
     let mut command = node::node(&root(), &["tests/e2e/node/run.mjs"]);
     command.arg(package::place()).args(full.then_some("--full"));

@@ -11,6 +11,7 @@ pub(crate) mod node;
 pub(crate) mod package;
 pub(crate) mod peers;
 pub(crate) mod playground;
+pub(crate) mod quick_package;
 pub(crate) mod report;
 pub(crate) mod stamp;
 pub(crate) mod steps;

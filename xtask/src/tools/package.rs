@@ -38,6 +38,13 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     Ok(place())
 }
 
+/// The tarball, if it was made from the sources as they are now.
+pub(crate) fn current_tarball() -> Option<PathBuf> {
+    let wasm = Stamp::over(node::package().join("generated/.stamp"), &sources(&WASM), &["rustc", "node"]).ok()?;
+    let tarball = Stamp::over(place().with_extension("stamp"), &sources(&TARBALL), &["node", "npm"]).ok()?;
+    (wasm.is_current() && tarball.is_current() && place().is_file()).then(place)
+}
+
 /// Where the tarball is, once it is made.
 pub(crate) fn place() -> PathBuf {
     target().join("npm").join(format!("leasehold-{}.tgz", env!("CARGO_PKG_VERSION")))
@@ -101,7 +108,7 @@ pub(crate) fn reproducible(arguments: &[&str]) -> Command {
 pub(crate) const BINDGEN: [&str; 5] = ["run", "--quiet", "--package", "leasehold-js-bindgen", "--"];
 
 /// The sources of the WebAssembly.
-const WASM: [&str; 13] = [
+pub(crate) const WASM: [&str; 13] = [
     "Cargo.toml",
     "Cargo.lock",
     "core/Cargo.toml",

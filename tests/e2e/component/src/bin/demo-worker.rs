@@ -1,12 +1,12 @@
-//! One process of `cargo xtask demo`, like `examples/native/src/bin/demo-worker`: a writer that gets its locks from the
+//! One process of `cargo xtask demo`, like `demo/worker`: a writer that gets its locks from the
 //! component, in wasmtime.
 //!
 //! `demo-worker writer <prefix> <ttl ms>`, with the server in `REDIS_URL` and the component in `LEASEHOLD_LOCK_WASM`.
 
 #[allow(dead_code, reason = "the judge is in Rust")]
-#[path = "../../../../../examples/native/src/bin/demo-worker/account.rs"]
+#[path = "../../../../../demo/worker/src/account.rs"]
 mod account;
-#[path = "../../../../../examples/native/src/bin/demo-worker/orders.rs"]
+#[path = "../../../../../demo/worker/src/orders.rs"]
 mod orders;
 
 use std::env;

@@ -1,7 +1,8 @@
 use std::error::Error;
+use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, cmd};
+use leasehold::redis::aio::MultiplexedConnection;
+use leasehold::redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 
 /// The shared state: a counter and its mirror, which only the lock protects, and a ledger, which checks fences.
 pub(crate) struct Account {
@@ -10,6 +11,9 @@ pub(crate) struct Account {
     mirror: String,
     ledger: String,
 }
+
+/// How long the server may take to answer. Long, because the machine may be building something.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The TTL of all keys. They vanish from the user's server even if all processes are killed.
 const SECONDS: u64 = 3600;
@@ -23,8 +27,9 @@ const APPEND: &str = "
 
 impl Account {
     pub(crate) async fn connect(url: &str, prefix: &str) -> Result<Self, Box<dyn Error>> {
+        let patient = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
         Ok(Self {
-            connection: redis::Client::open(url)?.get_multiplexed_async_connection().await?,
+            connection: Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await?,
             counter: format!("{prefix}counter"),
             mirror: format!("{prefix}mirror"),
             ledger: format!("{prefix}ledger"),
