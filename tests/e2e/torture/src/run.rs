@@ -23,7 +23,7 @@ pub struct Settings {
     /// Where the plan of faults and the choices of the workers come from.
     pub seed: u64,
     /// How long faults strike.
-    pub time: Duration,
+    pub end: End,
     /// The worker in Rust, and how many of them run.
     pub rust: (PathBuf, u64),
     /// The worker in JavaScript, and how many of them run.
@@ -34,6 +34,20 @@ pub struct Settings {
     pub calm: bool,
     /// Where the workers' standard error goes.
     pub directory: PathBuf,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// After this time.
+    After(Duration),
+    /// After this much work, however long that takes: so many faults have begun, and so many leases were granted.
+    Done {
+        /// The faults.
+        faults: u64,
+        /// The leases.
+        leases: u64,
+    },
 }
 
 /// How many callers share a worker's manager.
@@ -63,7 +77,7 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(String)) -> Result<Vec<Even
 
 fn start_fleet(settings: &Settings, urls: Vec<String>, recorder: &Arc<Recorder>) -> Result<Fleet, Error> {
     let mut fleet = Fleet::new(Arc::clone(recorder), &settings.directory);
-    let locks = Target::of(settings.kind);
+    let locks = settings.lie.map_or_else(|| Target::of(settings.kind), Target::contended);
     let orders = |number: u64, lie| {
         let (topology, urls, locks) = (settings.kind, urls.clone(), locks.clone());
         // Small enough for a number in JavaScript.
@@ -130,11 +144,15 @@ fn strike(
         });
         let mut progress = Progress::default();
         let mut next = PROGRESS;
-        while began.elapsed() < settings.time && !over.load(Ordering::SeqCst) {
+        while !over.load(Ordering::SeqCst) {
+            recorder.look(|events| progress.count(events));
+            if progress.is_over(settings.end, began.elapsed()) {
+                break;
+            }
             thread::sleep(Duration::from_millis(20));
             if began.elapsed() >= next {
                 next += PROGRESS;
-                tell(recorder.look(|events| progress.line(events, settings, began.elapsed())));
+                tell(progress.line(settings, began.elapsed()));
             }
         }
         over.store(true, Ordering::SeqCst);
@@ -154,20 +172,25 @@ fn wait(time: Duration, over: &AtomicBool) -> bool {
     !over.load(Ordering::SeqCst)
 }
 
-/// Counts what is new since the last line.
+/// Counts what has happened.
 #[derive(Default)]
 struct Progress {
     seen: usize,
+    leases: u64,
     operations: u64,
     faults: u64,
     last: String,
 }
 
 impl Progress {
-    fn line(&mut self, events: &[Event], settings: &Settings, elapsed: Duration) -> String {
+    fn count(&mut self, events: &[Event]) {
         for event in events.get(self.seen..).unwrap_or_default() {
             match &event.what {
-                What::Granted { .. } | What::Ended { .. } => self.operations += 1,
+                What::Granted { .. } => {
+                    self.operations += 1;
+                    self.leases += 1;
+                }
+                What::Ended { .. } => self.operations += 1,
                 What::FaultBegan { fault, .. } => {
                     self.faults += 1;
                     self.last.clone_from(fault);
@@ -176,8 +199,24 @@ impl Progress {
             }
         }
         self.seen = events.len();
-        let (kind, seconds, of) = (settings.kind, elapsed.as_secs(), settings.time.as_secs());
-        let Self { operations, faults, last, .. } = self;
-        format!("{kind}: {seconds} of {of} s, {operations} operations, {faults} faults, the last one {last}")
+    }
+
+    fn is_over(&self, end: End, elapsed: Duration) -> bool {
+        match end {
+            End::After(time) => elapsed >= time,
+            End::Done { faults, leases } => self.faults >= faults && self.leases >= leases,
+        }
+    }
+
+    fn line(&self, settings: &Settings, elapsed: Duration) -> String {
+        let (kind, seconds) = (settings.kind, elapsed.as_secs());
+        let of = match settings.end {
+            End::After(time) => format!("{} s", time.as_secs()),
+            End::Done { faults, leases } => format!("{faults} faults and {leases} leases"),
+        };
+        let Self { operations, leases, faults, last, .. } = self;
+        format!(
+            "{kind}: {seconds} s, {operations} operations, {leases} leases, {faults} faults, the last one {last}; of {of}"
+        )
     }
 }

@@ -4,25 +4,25 @@
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use leasehold_torture::checker::{Figures, Rule, Verdict, judge};
 use leasehold_torture::history::{self, Event};
 use leasehold_torture::report;
-use leasehold_torture::run::{Settings, run};
+use leasehold_torture::run::{End, Settings, run};
 use leasehold_torture::topologies::Kind;
 use leasehold_torture::worker::Lie;
 
 type Tested = Result<(), Box<dyn Error>>;
 
-/// Three workers in Rust, for a short time. The first one has the bug, and nothing else strikes then.
-fn torture(name: &str, kind: Kind, seconds: u64, lie: Option<Lie>) -> Result<(Vec<Event>, Verdict), Box<dyn Error>> {
+/// Three workers in Rust, for a little work. The first one has the bug, and nothing else strikes then. How long things
+/// take depends on the machine, so it isn't judged.
+fn torture(name: &str, kind: Kind, end: End, lie: Option<Lie>) -> Result<(Vec<Event>, Verdict), Box<dyn Error>> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("torture").join(name);
     fs::create_dir_all(&directory)?;
     let settings = Settings {
         kind,
         seed: 1,
-        time: Duration::from_secs(seconds),
+        end,
         rust: (PathBuf::from(env!("CARGO_BIN_EXE_torture-worker")), 3),
         node: None,
         lie,
@@ -30,16 +30,17 @@ fn torture(name: &str, kind: Kind, seconds: u64, lie: Option<Lie>) -> Result<(Ve
         directory,
     };
     let history = run(&settings, &mut |line| println!("{line}"))?;
-    let verdict = judge(&history);
+    let mut verdict = judge(&history);
+    println!("{name}: {} times something was late or out of turn", verdict.forgive_delays());
     history::write(&settings.directory.join("history.jsonl"), &history)?;
     Ok((history, verdict))
 }
 
 fn keeps_every_promise(kind: Kind) -> Tested {
-    let (history, verdict) = torture(&kind.to_string(), kind, 5, None)?;
+    let (history, verdict) = torture(&kind.to_string(), kind, End::Done { faults: 8, leases: 400 }, None)?;
     print!("{}", report::figures(&verdict.figures, &verdict.documented, verdict.violations.len()));
     assert!(verdict.violations.is_empty(), "{}", report::violations(&history, &verdict));
-    assert!(verdict.figures.leases > 50 && verdict.figures.faults.len() > 2, "{:?}", verdict.figures);
+    assert!(verdict.figures.leases >= 400 && verdict.figures.faults.len() > 2, "{:?}", verdict.figures);
     let Figures { conversions, several, entered_again, queue_grants, .. } = verdict.figures;
     let judged = if kind == Kind::Quorum { queue_grants > 0 } else { conversions.min(several).min(entered_again) > 0 };
     assert!(judged, "{:?}", verdict.figures);
@@ -68,7 +69,7 @@ fn a_quorum_under_faults_keeps_every_promise() -> Tested {
 
 /// The rules that a bug breaks.
 fn breaks(name: &str, lie: Lie) -> Result<Vec<Rule>, Box<dyn Error>> {
-    let (_, verdict) = torture(name, Kind::Single, 4, Some(lie))?;
+    let (_, verdict) = torture(name, Kind::Single, End::Done { faults: 0, leases: 40 }, Some(lie))?;
     let mut rules: Vec<Rule> = verdict.violations.iter().map(|violation| violation.rule).collect();
     rules.sort_unstable();
     rules.dedup();

@@ -1,4 +1,4 @@
-//! The owner of a reentrant lock can take it again while it holds the lock: at once, and with the same fence.
+//! The owner of a reentrant lock can take it again while it holds the lock: with the same fence, and at once.
 
 use super::story::{Call, Lease, Story};
 use super::{Rule, Verdict, ms};
@@ -17,10 +17,10 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
         };
         verdict.figures.entered_again += u64::from(call.granted);
         let again = leases.iter().filter(is_own).find(|lease| call.granted && lease.from == end);
-        if let Some(problem) = problem(story, call, end, held, again.copied()) {
+        if let Some((rule, problem)) = problem(story, call, end, held, again.copied()) {
             let text =
                 format!("{} held `{}`, and call {} of this owner {problem}", held.shown(), call.name, call.number);
-            verdict.violated(Rule::Reentrance, end, call.name, text);
+            verdict.violated(rule, end, call.name, text);
         }
     }
 }
@@ -37,13 +37,13 @@ fn problem(
     end: u64,
     held: &Lease<'_>,
     again: Option<&Lease<'_>>,
-) -> Option<String> {
+) -> Option<(Rule, String)> {
     if call.outcome == Some("busy") {
-        return Some("was refused".to_owned());
+        return Some((Rule::Reentrance, "was refused".to_owned()));
     }
     if let Some(again) = again.filter(|again| again.fence != held.fence) {
-        return Some(format!("returned another fence, {}", again.fence));
+        return Some((Rule::Reentrance, format!("returned another fence, {}", again.fence)));
     }
     let took = end - call.began;
-    (took > AT_ONCE + story.stalled(call.by, call.began, end)).then(|| format!("took {}", ms(took)))
+    (took > AT_ONCE + story.stalled(call.by, call.began, end)).then(|| (Rule::Bounds, format!("took {}", ms(took))))
 }

@@ -590,7 +590,7 @@ fn an_owner_that_is_refused_or_waits_or_gets_another_fence_while_it_holds_the_lo
     assert_eq!(enters(None, 5, 51, 800), []);
     assert_eq!(enters(Some("busy"), 0, 51, 800), [Rule::Reentrance]);
     assert_eq!(enters(None, 6, 51, 800), [Rule::Reentrance]);
-    assert_eq!(enters(None, 5, 350, 800), [Rule::Reentrance]);
+    assert_eq!(enters(None, 5, 350, 800), [Rule::Bounds]);
     assert_eq!(enters(Some("busy"), 0, 51, 50), [], "the owner had given it back");
     assert_eq!(enters(None, 6, 350, 60), [], "the same");
 }

@@ -153,20 +153,26 @@ pub(crate) fn chosen<T>(items: &[T], pick: usize) -> Option<&T> {
     items.get(pick.checked_rem(items.len())?)
 }
 
-/// `CLIENT KILL` for the clients of a server, and not for its replicas, its primary, sentinels and the watchers of its
-/// log.
+/// `CLIENT KILL` for the clients of a server.
 fn kill_clients(server: &Server) -> Result<(), Error> {
+    for id in clients(server)? {
+        // It may have gone meanwhile. The connection that asks kills itself last or never.
+        let _ = server.cli(&["CLIENT", "KILL", "ID", &id]);
+    }
+    Ok(())
+}
+
+/// The ids of a server's connections, with the one that asks. Its replicas, its primary, sentinels and the watchers of
+/// its log don't count.
+fn clients(server: &Server) -> Result<Vec<String>, Error> {
     let list = server.cli(&["CLIENT", "LIST"])?;
-    for line in list.text().unwrap_or_default().lines() {
+    let client = |line: &str| {
         let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         let flags = field("flags").unwrap_or_default();
         let is_client = !flags.contains(['O', 'S', 'M']) && !field("name").unwrap_or_default().contains("sentinel");
-        if let Some(id) = field("id").filter(|_| is_client) {
-            // It may have gone meanwhile. The connection that asks kills itself last or never.
-            let _ = server.cli(&["CLIENT", "KILL", "ID", id]);
-        }
-    }
-    Ok(())
+        field("id").filter(|_| is_client).map(str::to_owned)
+    };
+    Ok(list.text().unwrap_or_default().lines().filter_map(client).collect())
 }
 
 /// Whether the text that the server answers contains this.
@@ -178,8 +184,8 @@ fn says(server: &Server, command: &[&str], text: &str) -> bool {
 fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<(), Error> {
     let start = Instant::now();
     while !holds() {
-        if start.elapsed() > Duration::from_secs(40) {
-            return Err(Error::NotStarted(format!("not within 40 s: {what}")));
+        if start.elapsed() > Duration::from_secs(180) {
+            return Err(Error::NotStarted(format!("not within 180 s: {what}")));
         }
         thread::sleep(Duration::from_millis(10));
     }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use leasehold_servers::{Error, PRIMARY, Sentinel, Server, follow};
 
 use super::single::strike_server;
-use super::{FaultLog, Topology, says, until};
+use super::{FaultLog, Topology, clients, says, until};
 use crate::faults::{Fault, Step};
 use crate::history::now;
 
-/// Clients leave an old primary within this time after a sentinel has named another one.
+/// Clients mostly leave an old primary within this time after a sentinel has named another one.
 const LEFT: Duration = Duration::from_secs(1);
 /// A sentinel waits for twice its failover timeout (3 s) before it fails over again.
 const BETWEEN: Duration = Duration::from_millis(6_500);
@@ -68,12 +68,19 @@ impl Watched {
             _ => {}
         }
         thread::sleep(LEFT);
+        have_left(&self.servers[0])?;
         struck.ended_with_losses();
         self.servers.swap(0, 1);
         self.switched = Instant::now();
         self.noticed = now();
         Ok(())
     }
+}
+
+/// Waits until no client can change anything on an old primary.
+fn have_left(old: &Server) -> Result<(), Error> {
+    let only_this_one = || clients(old).is_ok_and(|ids| ids.len() <= 1);
+    until("the old primary has no clients", || only_this_one() || says(old, &["INFO", "replication"], "role:slave"))
 }
 
 impl Topology for Watched {
@@ -105,6 +112,7 @@ impl Topology for Watched {
     fn notice(&mut self, log: &mut FaultLog) -> Result<(), Error> {
         if self.sentinel.primary()? != self.servers[0].port() {
             thread::sleep(LEFT);
+            have_left(&self.servers[0])?;
             log.happened(self.noticed, &format!("server {}", self.servers[0].port()));
             self.servers.swap(0, 1);
             self.switched = Instant::now();

@@ -91,6 +91,16 @@ impl Target {
         targets
     }
 
+    /// One lock that all workers want, so that a lie has a victim.
+    pub(crate) fn contended(lie: Lie) -> Vec<Self> {
+        let name = match lie {
+            Lie::KeepsWorking => "mutex-a",
+            // The victim still holds it when another worker gets it.
+            Lie::FreesOthers => "mutex-long",
+        };
+        vec![Self { name: name.to_owned(), share: Share::Exclusive }]
+    }
+
     /// Each name of a topology's locks, once.
     pub fn names(kind: Kind) -> Vec<String> {
         let targets = Self::of(kind);
@@ -114,6 +124,6 @@ impl Target {
 pub enum Lie {
     /// The worker ignores a loss: it works on after its lease has ended.
     KeepsWorking,
-    /// It deletes a lock's key without holding the lock, as a release that doesn't compare tokens.
+    /// It deletes the key of a lock that another worker holds, as a release that doesn't compare tokens, and takes it.
     FreesOthers,
 }

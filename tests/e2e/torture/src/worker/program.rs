@@ -80,13 +80,11 @@ impl Worker {
         while !*self.ending.borrow() {
             let target = rng.pick(&self.orders.locks).clone();
             let terms = self.terms(&target, caller % self.owners.len(), &mut rng);
-            match self.take_turn(&target, &terms, rng.once_in(4)).await {
+            let tries = rng.once_in(4) || self.orders.lie == Some(Lie::FreesOthers);
+            match self.take_turn(&target, &terms, tries).await {
                 Ok(()) => {}
                 Err(Error::Closed) => return,
                 Err(_) => sleep(Duration::from_millis(20)).await,
-            }
-            if self.orders.lie == Some(Lie::FreesOthers) {
-                self.free(&target.name).await;
             }
             sleep(Duration::from_millis(rng.range((0, 40)))).await;
         }
@@ -151,6 +149,10 @@ impl Worker {
             Ok(Some(lease)) => Ok(Some((self.granted(call, terms, &lease), lease))),
             Ok(None) => {
                 tell(&What::Ended { call, outcome: "busy".to_owned() });
+                // The next try takes it.
+                if self.orders.lie == Some(Lie::FreesOthers) {
+                    self.free(&target.name).await;
+                }
                 Ok(None)
             }
             Err(error) => Err(ended(call, error)),
