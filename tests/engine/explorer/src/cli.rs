@@ -17,6 +17,7 @@ Options:
   --faults N    at most this many faults in each run: 0 to 3 [1]
   --slow        messages may take up to the response timeout without a fault; else they arrive before time passes
   --states N    stop each scenario after this many states
+  --budget N    stop after this many states, which the scenarios share: the same work on every machine
   --minutes M   stop after this time, which the scenarios share
   --sample N    run on from one of N states without faults, until all calls have ended [16]
   --jobs J      threads [2]
@@ -35,6 +36,7 @@ pub(crate) struct Options {
     pub(crate) faults: u8,
     pub(crate) slow: bool,
     pub(crate) states: u64,
+    pub(crate) budget: u64,
     pub(crate) time: Duration,
     pub(crate) sample: u64,
     pub(crate) jobs: usize,
@@ -56,6 +58,7 @@ impl Options {
             faults: 1,
             slow: false,
             states: u64::MAX,
+            budget: u64::MAX,
             time: Duration::MAX,
             sample: 16,
             jobs: 2,
@@ -71,6 +74,7 @@ impl Options {
                 Long("faults") => options.faults = parser.value()?.parse()?,
                 Long("slow") => options.slow = true,
                 Long("states") => options.states = parser.value()?.parse()?,
+                Long("budget") => options.budget = parser.value()?.parse()?,
                 Long("minutes") => {
                     let minutes: f64 = parser.value()?.parse()?;
                     options.time = Duration::try_from_secs_f64(minutes * 60.0).map_err(|error| error.to_string())?;
@@ -117,6 +121,7 @@ mod tests {
     fn a_command_line_is_read() {
         let options = read("--faults 2 --minutes 0.5 writers three").unwrap();
         assert_eq!((options.faults, options.time, options.scenarios.len()), (2, Duration::from_secs(30), 2));
+        assert_eq!(read("--budget 600").unwrap().budget, 600);
         assert!(read("").unwrap().scenarios.iter().all(|scenario| scenario.clients.len() == 2));
     }
 

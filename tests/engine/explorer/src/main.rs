@@ -60,7 +60,7 @@ fn run(options: &Options) -> Result<(), String> {
         let begin = World::new(scenario, options.faults, patience)?;
         return replay(options, scenario, &begin, steps);
     }
-    let began = Instant::now();
+    let (began, mut explored_so_far) = (Instant::now(), 0);
     if !options.brief {
         println!("{TITLE}");
     }
@@ -68,8 +68,12 @@ fn run(options: &Options) -> Result<(), String> {
         let begin = World::new(scenario, options.faults, patience)?;
         let left = options.time.saturating_sub(began.elapsed());
         let rest = u32::try_from(options.scenarios.len() - done).unwrap_or(1);
-        let limits = Limits { states: options.states, time: left / rest, sample: options.sample, jobs: options.jobs };
+        // What a small scenario leaves is for those after it.
+        let share = options.budget.saturating_sub(explored_so_far) / u64::from(rest);
+        let states = options.states.min(share);
+        let limits = Limits { states, time: left / rest, sample: options.sample, jobs: options.jobs };
         let (explored, found) = search::explore(begin.clone(), limits);
+        explored_so_far += explored.states;
         if !options.brief {
             println!("{}", line(scenario, options.faults, &explored, found.is_some()));
         }
