@@ -65,7 +65,7 @@ const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live"
 
 /// What only `--full` runs.
 const LEFT_OUT: [&str; 9] = [
-    "the tests that measure time, load or shares, on a quiet machine (or: cargo xtask test --timed)",
+    "the tests that measure time, load or shares (or: cargo xtask test --timed)",
     "failovers and moving cluster slots, with every supported version of Redis and Valkey",
     "every interleaving with one fault (or: cargo xtask explore), and those with more faults",
     "new inputs for the fuzz targets, ten minutes for each (or: cargo xtask fuzz); all runs replay the corpus",
@@ -73,7 +73,7 @@ const LEFT_OUT: [&str; 9] = [
     "the npm package in Bun, Deno, workerd and other versions of Node",
     "the component in Node 26",
     "the playground in a browser",
-    "a million seeds, and ten minutes of faults on real servers, in Rust and Node (or: cargo xtask torture)",
+    "ten minutes of faults on real servers, with processes in Rust and Node (or: cargo xtask torture)",
 ];
 
 /// What `.ci/run` runs, but not `cargo xtask test`.
@@ -148,11 +148,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     if scope > Scope::Quick {
         steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::default()), Background::wait));
     }
-    let of_this_run = match scope {
-        Scope::Quick => simulation::OF_A_TEST,
-        Scope::Ci => simulation::OF_A_COMMIT,
-        Scope::Full => simulation::OF_A_RELEASE,
-    };
+    let of_this_run = if scope == Scope::Quick { simulation::OF_A_TEST } else { simulation::OF_A_COMMIT };
     steps.step("simulation", || simulated.map_or_else(|| seeds(of_this_run)?.wait(), Background::wait));
     if scope == Scope::Full {
         steps.step("component in Node 26", component_in_node);
