@@ -1,7 +1,8 @@
 // Optimises generated/leasehold_js_bg.wasm to generated/core.wasm, and writes it as text to generated/base64.js. Does the same for
-// the engine of a quorum, in generated/quorum/, and for the server in memory, in generated/memory/.
+// the engine of a quorum, in generated/quorum/, and for the server in memory, in generated/memory/. With `--quick` it optimises
+// nothing, which is enough for tests.
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -29,17 +30,27 @@ optimise(join(generated, 'quorum'), 'leasehold_js', 'quorum.wasm', QUORUM_LIMIT)
 optimise(join(generated, 'memory'), 'leasehold_js_memory', 'memory.wasm', MEMORY_LIMIT);
 
 function optimise(directory, crate, name, limit) {
+  if (process.argv.includes('--quick')) {
+    copyFileSync(join(directory, `${crate}_bg.wasm`), join(directory, name));
+    write(directory, readFileSync(join(directory, name)));
+    return;
+  }
   execFileSync(process.execPath, [
     wasmOpt, join(directory, `${crate}_bg.wasm`), '--low-memory-unused', '--zero-filled-memory', ...FLAT, '--gufa', '-Oz', '-Oz', '--converge', ...INLINED, '--strip-debug', '--strip-producers', '--strip-target-features',
     ...FEATURES.map((feature) => `--enable-${feature}`), '--output', join(directory, name),
   ], { stdio: 'inherit' });
 
   const wasm = readFileSync(join(directory, name));
-  writeFileSync(join(directory, 'base64.js'), `export const base64 = '${wasm.toString('base64')}';\n`);
-  writeFileSync(join(directory, 'base64.d.ts'), 'export declare const base64: string;\n');
+  write(directory, wasm);
 
   const kb = (bytes) => `${(bytes / 1000).toFixed(1)} KB`;
   const gzipped = gzipSync(wasm, { level: 9 }).length;
   console.log(`${name}: ${kb(wasm.length)}, ${kb(gzipped)} gzipped (at most ${kb(limit)})`);
   if (gzipped > limit) throw new Error(`${name} is too large: the limit is ${limit} bytes, gzipped`);
+}
+
+/** Writes a module as text, for hosts that can't read files. */
+function write(directory, wasm) {
+  writeFileSync(join(directory, 'base64.js'), `export const base64 = '${wasm.toString('base64')}';\n`);
+  writeFileSync(join(directory, 'base64.d.ts'), 'export declare const base64: string;\n');
 }

@@ -1,7 +1,8 @@
 use clap::Args;
 
 use crate::tools::error::Result;
-use crate::tools::{package, quick_package};
+use crate::tools::package::{self, Effort};
+use crate::tools::quick_package;
 
 /// Build the npm package, `target/npm/leasehold-<version>.tgz`, and check it; skips what is up to date
 #[derive(Args)]
@@ -9,6 +10,9 @@ pub(crate) struct Options {
     /// Build only the WebAssembly and its JavaScript, which the sources import. Enough for the unit tests
     #[arg(long)]
     wasm_only: bool,
+    /// Without optimisation and limits of size, as `cargo xtask test` builds it
+    #[arg(long, requires = "wasm_only")]
+    quick: bool,
     /// Build a package that only the demo uses, as fast as possible
     #[arg(long, hide = true, conflicts_with = "wasm_only")]
     for_demo: bool,
@@ -18,7 +22,7 @@ pub(crate) fn make(options: &Options) -> Result {
     if options.for_demo {
         quick_package::make()
     } else if options.wasm_only {
-        package::generate()
+        package::generate(if options.quick { Effort::Quick } else { Effort::Full })
     } else {
         package::check(&package::tarball()?)
     }

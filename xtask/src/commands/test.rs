@@ -10,6 +10,7 @@ use crate::tools::cargo::{cargo, ourselves, root, run, target};
 use crate::tools::error::{Error, Result};
 use crate::tools::log::say;
 use crate::tools::node::{self, npm};
+use crate::tools::package::Effort;
 use crate::tools::steps::{Steps, THREADS};
 use crate::tools::workspace::{Tests, tested};
 use crate::tools::{component, package};
@@ -95,7 +96,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             Background::start("a build of the simulation", tests)
         })
         .ok();
-    let mut package_build = package::wasm_beside()
+    let mut package_build = package::wasm_beside(if scope == Scope::Quick { Effort::Quick } else { Effort::Full })
         .and_then(|build| Background::start("a build of the npm package's WebAssembly", build))
         .ok();
     // All packages at once: one by one, some dependencies would be built twice, with different features.
@@ -182,11 +183,12 @@ fn on_a_server(
     run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", program))
 }
 
-/// Makes the package, and runs the tests beside its sources.
+/// Makes the package, or just what the tests beside its sources need, and runs these tests.
 fn npm_package(scope: Scope) -> Result {
-    let tarball = package::tarball()?;
-    if scope > Scope::Quick {
-        package::check(&tarball)?;
+    if scope == Scope::Quick {
+        package::generate(Effort::Quick)?;
+    } else {
+        package::check(&package::tarball()?)?;
     }
     let mut command = npm(&node::package(), &["test", "--silent"]);
     if scope == Scope::Full {

@@ -11,17 +11,26 @@ use super::node::{self, node, npm};
 use super::stamp::Stamp;
 use super::wasm::{self, TARGET};
 
+/// How much work goes into the WebAssembly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// For users: as small as possible.
+    Full,
+    /// For tests: in a third of the time. A package is never made of it.
+    Quick,
+}
+
 /// Builds the WebAssembly while another command uses the target directory.
-pub(crate) fn wasm_beside() -> Result<Command> {
+pub(crate) fn wasm_beside(effort: Effort) -> Result<Command> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["package", "--wasm-only"]);
+    command.args(["package", "--wasm-only"]).args((effort == Effort::Quick).then_some("--quick"));
     command.env("CARGO_TARGET_DIR", root().join(target()).join("package"));
     Ok(command)
 }
 
 /// Makes the tarball that would be published, and returns its path.
 pub(crate) fn tarball() -> Result<PathBuf> {
-    generate()?;
+    generate(Effort::Full)?;
     let stamp = Stamp::over(place().with_extension("stamp"), &sources(&TARBALL), &["node", "npm"])?;
     if stamp.is_current() && place().is_file() {
         say!("the npm package is up to date: {}", place().display());
@@ -66,31 +75,35 @@ pub(crate) fn check(tarball: &Path) -> Result {
 }
 
 /// Writes the engine, the server in memory, their JavaScript and the scripts' texts to `bindings-js/generated/`.
-pub(crate) fn generate() -> Result {
+pub(crate) fn generate(effort: Effort) -> Result {
     node::check()?;
     let package = node::package();
     node::install(&package)?;
     let generated = package.join("generated");
-    let stamp = Stamp::over(generated.join(".stamp"), &sources(&WASM), &["rustc", "node"])?;
-    if stamp.is_current() {
+    let stamp = |name: &str| Stamp::over(generated.join(name), &sources(&WASM), &["rustc", "node"]);
+    let (full, quick) = (stamp(".stamp")?, stamp(".quick")?);
+    if full.is_current() || effort == Effort::Quick && quick.is_current() {
         say!("the WebAssembly is up to date: {}", generated.join("core.wasm").display());
         return Ok(());
     }
-    stamp.remove();
+    full.remove();
+    quick.remove();
     wasm::add_target()?;
-    bind("leasehold-js", &[], &generated)?;
-    bind("leasehold-js", &["--features", "quorum"], &generated.join("quorum"))?;
-    bind("leasehold-js-memory", &[], &generated.join("memory"))?;
+    bind(effort, "leasehold-js", &[], &generated)?;
+    bind(effort, "leasehold-js", &["--features", "quorum"], &generated.join("quorum"))?;
+    bind(effort, "leasehold-js-memory", &[], &generated.join("memory"))?;
     run(cargo(&BINDGEN).arg(generated.join("scripts.ts")))?;
-    run(&mut node(&package, &["build/wasm.mjs"]))?;
-    stamp.set()
+    let mut optimise = node(&package, &["build/wasm.mjs"]);
+    run(optimise.args((effort == Effort::Quick).then_some("--quick")))?;
+    if effort == Effort::Full { full.set() } else { quick.set() }
 }
 
 /// Builds a crate with these features as WebAssembly, and its JavaScript.
-fn bind(package: &str, features: &[&str], directory: &Path) -> Result {
-    let build = ["build", "--quiet", "--profile", "wasm", "--package", package, "--target", TARGET];
+fn bind(effort: Effort, package: &str, features: &[&str], directory: &Path) -> Result {
+    let profile = if effort == Effort::Full { "wasm" } else { "wasm-quick" };
+    let build = ["build", "--quiet", "--profile", profile, "--package", package, "--target", TARGET];
     run(reproducible(&build).args(features))?;
-    let module = target().join(TARGET).join("wasm").join(format!("{}.wasm", package.replace('-', "_")));
+    let module = target().join(TARGET).join(profile).join(format!("{}.wasm", package.replace('-', "_")));
     run(cargo(&BINDGEN).arg(module).arg(directory))
 }
 
