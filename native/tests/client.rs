@@ -220,3 +220,19 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
     let std::task::Poll::Ready(Err(error)) = connecting.poll(&mut context) else { panic!("no error") };
     assert_eq!(error.code(), "unsupported");
 }
+
+/// A program's helper often has a runtime of its own. When it ends, tokio drops the client's task, even before its first poll.
+#[test]
+fn calls_of_a_manager_whose_runtime_has_ended_fail_at_once() -> Tested {
+    let server = Server::start()?;
+    let runtimes = [tokio::runtime::Builder::new_current_thread(), tokio::runtime::Builder::new_multi_thread()];
+    for mut builder in runtimes {
+        let other = builder.enable_all().build()?;
+        let locks = other.block_on(LockManager::connect(&server.url()))?;
+        drop(other);
+        let outcome = tokio::runtime::Runtime::new()?
+            .block_on(async { tokio::time::timeout(SOON, locks.mutex("door").acquire()).await });
+        assert!(matches!(outcome?, Err(Error::Closed)));
+    }
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::testing::{Server, Stopped};
-use leasehold::{Error, LockManager, LossReason, Owner, ReleaseOutcome};
+use leasehold::{Error, Lease, LockManager, LossReason, Owner, ReleaseOutcome};
 use tokio::time::{Instant, timeout};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -165,4 +165,47 @@ fn a_fault_asked_of_a_stopped_server_is_refused_with_what_to_do() {
 fn a_manager_outside_a_runtime_is_refused() {
     let error = LockManager::in_memory().map(drop).unwrap_err();
     assert!(error.to_string().contains("tokio runtime"), "{error}");
+}
+
+/// Sleeping blocks the whole runtime here, as a suspended process does. The work is woken before the driver.
+#[tokio::test]
+async fn after_a_pause_longer_than_the_ttl_the_work_of_run_is_not_polled_again() {
+    let locks = LockManager::in_memory().unwrap();
+    let went_on = std::cell::Cell::new(false);
+    let lock = locks.mutex("report").ttl(SHORT);
+    let work = async |_: &Lease| {
+        std::thread::sleep(SHORT * 2);
+        woken_at_once().await;
+        went_on.set(true);
+        Ok::<_, Error>(())
+    };
+    let error = lock.run(work).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LossReason::Expired, .. }), "{error}");
+    assert!(!went_on.get());
+}
+
+#[tokio::test]
+async fn after_a_pause_longer_than_the_ttl_lost_resolves_when_it_is_polled() {
+    let locks = LockManager::in_memory().unwrap();
+    let lease = locks.mutex("report").ttl(SHORT).acquire().await.unwrap();
+    let mut lost = std::pin::pin!(lease.lost());
+    std::thread::sleep(SHORT * 2);
+    let polled = std::future::poll_fn(|context| std::task::Poll::Ready(lost.as_mut().poll(context))).await;
+    assert_eq!(polled, std::task::Poll::Ready(LossReason::Expired));
+}
+
+const SHORT: Duration = Duration::from_millis(100);
+
+/// A future that is pending once, and whose task is the next one.
+async fn woken_at_once() {
+    let mut woken = false;
+    std::future::poll_fn(|context| {
+        if woken {
+            return std::task::Poll::Ready(());
+        }
+        woken = true;
+        context.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }

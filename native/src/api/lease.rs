@@ -1,7 +1,8 @@
 //! A lease: a lock that is held for a limited time.
 
 use std::fmt;
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,7 +133,20 @@ impl Lease {
     /// Resolves when the lease ends: with the reason if it was lost, with none if it was released.
     pub(super) fn ended(&self) -> impl Future<Output = Option<LossReason>> + Send + Sync + 'static + use<> {
         let loss = self.client.shared.loss_receiver(self.id);
-        async move { loss?.wait_for(Option::is_some).await.ok().and_then(|reason| *reason) }
+        // Weak, because a task that waits for a loss must not keep the client alive.
+        let (shared, id) = (Arc::downgrade(&self.client.shared), self.id);
+        async move {
+            let mut loss = loss?;
+            let mut waiting = pin!(loss.wait_for(Option::is_some));
+            let found = poll_fn(|context| {
+                // After a pause, this task can run before the driver, which would report that the time is over.
+                if let Some(shared) = shared.upgrade() {
+                    shared.remaining(id);
+                }
+                waiting.as_mut().poll(context).map(|found| found.ok().and_then(|reason| *reason))
+            });
+            found.await
+        }
     }
 
     /// Resolves with an error when the lease is lost or the client is closed.

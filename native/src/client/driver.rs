@@ -27,6 +27,8 @@ pub(super) struct Driver {
     /// Handles the channels. It passes messages to the engine directly.
     subscriber: BoxFuture<'static, ()>,
     channel_requests: UnboundedSender<ChannelRequest>,
+    /// Here, and not in `run`: a runtime that ends drops the task even before its first poll.
+    _stop: StopOnDrop,
 }
 
 /// Why the driver wakes up.
@@ -43,12 +45,12 @@ impl Driver {
         let to_engine = move |event: Input<'_>| engine.handle(event);
         let endpoint = origin.endpoint();
         let subscriber = origin.subscriber(to_engine, response_timeout, requests);
-        Self { shared, link, endpoint, dedicated: HashMap::new(), subscriber, channel_requests }
+        let stop = StopOnDrop(Arc::clone(&shared));
+        Self { shared, link, endpoint, dedicated: HashMap::new(), subscriber, channel_requests, _stop: stop }
     }
 
     /// Runs until the engine is closed.
     pub(super) async fn run(mut self) {
-        let _stop = StopOnDrop(Arc::clone(&self.shared));
         let mut actions = Actions::default();
         let mut completions = Vec::new();
         let mut timer = Timer::new(self.shared.clock.clone());
