@@ -47,13 +47,6 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     Ok(place())
 }
 
-/// The tarball, if it was made from the sources as they are now.
-pub(crate) fn current_tarball() -> Option<PathBuf> {
-    let wasm = Stamp::over(node::package().join("generated/.stamp"), &sources(&WASM), &["rustc", "node"]).ok()?;
-    let tarball = Stamp::over(place().with_extension("stamp"), &sources(&TARBALL), &["node", "npm"]).ok()?;
-    (wasm.is_current() && tarball.is_current() && place().is_file()).then(place)
-}
-
 /// Where the tarball is, once it is made.
 pub(crate) fn place() -> PathBuf {
     target().join("npm").join(format!("leasehold-{}.tgz", env!("CARGO_PKG_VERSION")))
