@@ -43,9 +43,22 @@ pub async fn with_provider<R>(
     provider: impl Provider + 'static,
     work: impl AsyncFnOnce(Locks<'_>) -> R,
 ) -> Result<R> {
+    with_context(lock, provider, WasiCtx::builder().build(), work).await
+}
+
+/// The same, with a context of yours: it decides what the clocks show.
+///
+/// # Errors
+/// If the instance trapped.
+pub async fn with_context<R>(
+    lock: &Component,
+    provider: impl Provider + 'static,
+    wasi: WasiCtx,
+    work: impl AsyncFnOnce(Locks<'_>) -> R,
+) -> Result<R> {
     let mut linker = linker(lock)?;
     connection::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
-    let state = State { provider: Arc::new(provider), table: ResourceTable::new(), wasi: WasiCtx::builder().build() };
+    let state = State { provider: Arc::new(provider), table: ResourceTable::new(), wasi };
     run(lock, &linker, state, work).await
 }
 

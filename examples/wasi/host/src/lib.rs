@@ -14,7 +14,7 @@ pub use bindings::exports::leasehold::lock::locks::{
     ReleaseOutcome, Semaphore, Sentinel, Target, Topology, Vote, VoteAnswer,
 };
 pub use bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};
-pub use instance::{engine, with_network, with_provider};
+pub use instance::{engine, with_context, with_network, with_provider};
 pub use locks::{Lease, Locks, Manager};
 pub use provider::{Answer, Connected, Endpoint, Future, Messages, Provider};
 pub use redis_provider::RedisProvider;

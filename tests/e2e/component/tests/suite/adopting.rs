@@ -5,12 +5,13 @@ use leasehold_servers::Server;
 use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, RedisProvider, ReleaseOutcome};
 
 use crate::common::*;
+use crate::memory::{Memory, on_virtual_time};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
         // Its next renewal finds the adoption, in case the message came before the subscription.
         let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
         let token = ok(lease.token().await);
@@ -41,7 +42,7 @@ async fn what_cant_be_adopted_is_refused() {
         let token = "01234567-89ab-cdef-0123-456789abcdef:7";
         let reader = refused(manager.adopt(read("job"), token, None).await);
         assert!(matches!(reader.kind, ErrorKind::Unsupported), "{reader:?}");
-        let lease = ok(manager.acquire(read("job"), None).await);
+        let lease = ok(manager.acquire(read("job"), long()).await);
         assert!(matches!(refused(lease.token().await).kind, ErrorKind::Unsupported));
     });
     work.await.unwrap();

@@ -9,15 +9,16 @@ use leasehold_wasmtime_host::{
 };
 
 use crate::common::*;
+use crate::memory::{Memory, on_virtual_time};
 
 #[tokio::test]
 async fn the_first_lock() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
-        let manager = ok(locks.open(&server.url(), None).await);
-        let lease = ok(manager.acquire(mutex("job"), None).await);
+        let manager = open(locks, &server).await;
+        let lease = ok(manager.acquire(mutex("job"), long()).await);
         assert!(lease.is_held().await.unwrap());
-        assert!((29_000..=30_000).contains(&lease.remaining_ms().await.unwrap()));
+        assert!((1..=600_000).contains(&lease.remaining_ms().await.unwrap()));
         assert_eq!((lease.name().await.unwrap().as_str(), lease.mode().await.unwrap()), ("job", Mode::Exclusive));
         assert!(ok(lease.verify().await));
 
@@ -27,9 +28,24 @@ async fn the_first_lock() {
         assert_eq!(ok(lease.release().await), ReleaseOutcome::Released, "a second call answers what the first did");
         lease.drop().unwrap();
 
-        let fences = [ok(manager.acquire(mutex("job"), None).await), ok(manager.acquire(mutex("other"), None).await)];
+        let fences =
+            [ok(manager.acquire(mutex("job"), long()).await), ok(manager.acquire(mutex("other"), long()).await)];
         assert!(fences[0].fence().await.unwrap() > lease_fence_floor(&server));
         manager.drop().unwrap();
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_word_a_lease_lasts_30_s_and_a_wait_60_s() {
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let (one, other) = (ok(locks.open(&server.url(), None).await), ok(locks.open(&server.url(), None).await));
+        let lease = ok(one.acquire(mutex("job"), None).await);
+        assert!((29_000..=30_000).contains(&lease.remaining_ms().await.unwrap()));
+        ok(lease.extend(600_000).await);
+        let error = refused(other.acquire(mutex("job"), None).await);
+        assert!((60_000..60_010).contains(&error.waited_ms.unwrap()), "{error:?}");
     });
     work.await.unwrap();
 }
@@ -40,17 +56,18 @@ fn lease_fence_floor(server: &Server) -> u64 {
     time[0].parse::<u64>().unwrap() * 1_000_000 - 60_000_000
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lock_that_is_held_is_busy_for_another_client_and_none_for_a_try() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let lease = ok(one.acquire(mutex("job"), None).await);
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
+        let lease = ok(one.acquire(mutex("job"), long()).await);
         assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
         let error = refused(other.acquire(mutex("job"), wait(2_000)).await);
         assert!(matches!(error.kind, ErrorKind::Busy), "{error:?}");
         assert!(error.retryable && error.lock.as_deref() == Some("job"));
-        assert!(error.waited_ms >= Some(2_000) && error.holder_remaining_ms > Some(20_000), "{error:?}");
+        assert!((2_000..2_010).contains(&error.waited_ms.unwrap()), "{error:?}");
+        assert!((597_900..598_000).contains(&error.holder_remaining_ms.unwrap()), "{error:?}");
         ok(lease.release().await);
         assert!(ok(other.try_acquire(mutex("job"), None).await).is_some());
     });
@@ -76,9 +93,9 @@ async fn a_name_may_have_any_character_and_its_lock_is_handed_over() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let long = "n".repeat(64 << 10);
-        for name in [" ", "a b", "\r\n*1", "\0", "ü🔒", "{a}b", "\"", long.as_str()] {
-            let lease = ok(one.acquire(mutex(name), None).await);
+        let longest = "n".repeat(64 << 10);
+        for name in [" ", "a b", "\r\n*1", "\0", "ü🔒", "{a}b", "\"", longest.as_str()] {
+            let lease = ok(one.acquire(mutex(name), long()).await);
             assert_eq!(lease.name().await.unwrap(), name);
             let releasing = async {
                 while ok(one.inspect(name).await).waiters.is_empty() {
@@ -87,7 +104,7 @@ async fn a_name_may_have_any_character_and_its_lock_is_handed_over() {
                 ok(lease.release().await);
             };
             let (next, ()) =
-                soon("it is handed over", async { tokio::join!(other.acquire(mutex(name), None), releasing) }).await;
+                soon("it is handed over", async { tokio::join!(other.acquire(mutex(name), long()), releasing) }).await;
             ok(ok(next).release().await);
         }
     });
@@ -99,8 +116,8 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let lease = ok(one.acquire(mutex("job"), None).await);
-        let waiting = other.acquire(mutex("job"), None);
+        let lease = ok(one.acquire(mutex("job"), long()).await);
+        let waiting = other.acquire(mutex("job"), long());
         let releasing = async {
             until("somebody waits", || waiters(&server, "job") == 1).await;
             ok(lease.release().await);
@@ -117,7 +134,7 @@ async fn a_lease_that_is_dropped_is_released_in_the_background() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let lease = ok(manager.acquire(mutex("job"), None).await);
+        let lease = ok(manager.acquire(mutex("job"), long()).await);
         assert!(is_there(&server, "job"));
         lease.drop().unwrap();
         until("the lock is free", || !is_there(&server, "job")).await;
@@ -130,7 +147,7 @@ async fn a_manager_that_is_dropped_with_its_last_lease_leaves_nothing_on_the_ser
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let lease = ok(manager.acquire(mutex("job"), None).await);
+        let lease = ok(manager.acquire(mutex("job"), long()).await);
         manager.drop().unwrap();
         assert!(ok(lease.verify().await), "a lease outlives its manager");
         lease.drop().unwrap();
@@ -149,7 +166,7 @@ async fn a_nested_hold_keeps_the_lock_until_the_last_is_given_back() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let outer = ok(manager.acquire(mutex("job"), None).await);
+        let outer = ok(manager.acquire(mutex("job"), long()).await);
         let before = scripts_run(&server);
         let inner = ok(outer.nested().await);
         assert_eq!(inner.fence().await.unwrap(), outer.fence().await.unwrap());
@@ -168,7 +185,7 @@ async fn inspect_tells_who_holds_and_who_waits() {
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
         assert!(ok(one.inspect("job").await).holders.is_empty());
-        let lease = ok(one.acquire(mutex("job"), None).await);
+        let lease = ok(one.acquire(mutex("job"), long()).await);
         let looking = async {
             until("somebody waits", || waiters(&server, "job") == 1).await;
             let seen = ok(one.inspect("job").await);
@@ -181,19 +198,18 @@ async fn inspect_tells_who_holds_and_who_waits() {
             assert_eq!(seen.waiters.len(), 1);
             ok(lease.release().await);
         };
-        let (next, ()) = tokio::join!(other.acquire(mutex("job"), None), looking);
+        let (next, ()) = tokio::join!(other.acquire(mutex("job"), long()), looking);
         ok(next);
     });
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn inspect_and_busy_tell_the_labels_and_the_times() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let named = |label: &str| {
-            Some(ManagerOptions { label: Some(label.to_owned()), ..patient().unwrap_or_else(|| panic!()) })
-        };
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let named =
+            |label: &str| Some(ManagerOptions { label: Some(label.to_owned()), ..quick().unwrap_or_else(|| panic!()) });
         let one = ok(locks.open(&server.url(), named("nightly")).await);
         let other = ok(locks.open(&server.url(), named("by hand")).await);
         let lease = ok(one.acquire(mutex("job"), ttl(3_000)).await);
@@ -201,8 +217,7 @@ async fn inspect_and_busy_tell_the_labels_and_the_times() {
             ok(lease.hold(60_000).await);
         };
         let looking = async {
-            until("the holder has renewed", || server.cli(&["KEYS", "leasehold:client:*"]).unwrap().list().len() == 1)
-                .await;
+            until("the holder has renewed", || server.keys("leasehold:client:") == 1).await;
             let seen = ok(other.inspect("job").await);
             assert_eq!(seen.holders[0].label.as_deref(), Some("nightly"));
             assert!(seen.holders[0].held_ms >= Some(200), "{seen:?}");
@@ -245,7 +260,7 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() {
         }
         assert_eq!(scripts_run(&server), before);
 
-        let lease = ok(manager.acquire(mutex("job"), None).await);
+        let lease = ok(manager.acquire(mutex("job"), long()).await);
         for time in [0, 600_001, u64::MAX] {
             let error = refused(lease.hold(time).await);
             assert!(matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "for-ms"), "{error:?}");
@@ -276,10 +291,10 @@ async fn a_wrong_password_is_auth_and_nobody_at_the_address_unreachable() {
         assert!(matches!(error.kind, ErrorKind::Auth) && !error.retryable, "{error:?}");
         let error = refused(locks.open(&gone.url(), patient()).await);
         assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-        assert!(error.waited_ms < Some(5_000), "what was refused at once was not waited for: {error:?}");
+        assert!(error.waited_ms < Some(60_000), "what was refused at once was not waited for: {error:?}");
         let error = refused(locks.open("no address", quick()).await);
         assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
-        ok(ok(locks.open(&server.url(), patient()).await).acquire(mutex("job"), None).await);
+        ok(ok(locks.open(&server.url(), patient()).await).acquire(mutex("job"), long()).await);
     });
     work.await.unwrap();
 }
@@ -290,7 +305,7 @@ async fn another_kind_of_value_under_the_name_is_wrong_kind_and_is_left_alone() 
     server.cli(&["HSET", "job", "field", "1"]).unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let error = refused(manager.acquire(mutex("job"), None).await);
+        let error = refused(manager.acquire(mutex("job"), long()).await);
         assert!(matches!(error.kind, ErrorKind::WrongKind), "{error:?}");
         assert_eq!(number(&server, &["HLEN", "job"]), 1);
     });
@@ -306,7 +321,7 @@ async fn many_calls_of_one_instance_share_one_engine_and_the_lock_is_handed_over
         let mut last = 0;
         let held = std::cell::RefCell::new(&mut last);
         let cycles = (0..200).map(async |_| {
-            let lease = ok(manager.acquire(mutex("job"), None).await);
+            let lease = ok(manager.acquire(mutex("job"), long()).await);
             let fence = lease.fence().await.unwrap();
             let before = std::mem::replace(&mut **held.borrow_mut(), fence);
             assert!(before < fence, "one at a time, in order: {before} then {fence}");

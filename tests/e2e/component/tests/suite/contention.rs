@@ -32,7 +32,7 @@ async fn no_update_is_lost_between_instances_and_a_native_client_and_fences_rise
                 let connection = tokio::sync::Mutex::new(&mut connection);
                 let callers = (0..4).map(async |_| {
                     for _ in 0..CYCLES / 4 {
-                        let lease = ok(manager.acquire(mutex("job"), None).await);
+                        let lease = ok(manager.acquire(mutex("job"), long()).await);
                         let fence = lease.fence().await.unwrap();
                         add_one(*connection.lock().await, fence);
                         ok(lease.release().await);
@@ -46,15 +46,25 @@ async fn no_update_is_lost_between_instances_and_a_native_client_and_fences_rise
     }
     let (url, mut connection) = (server.url(), server.connect().unwrap());
     fleet.spawn_local(async move {
-        let manager =
-            leasehold::LockManager::builder().claim_window(Duration::from_millis(300)).connect(&url).await.unwrap();
+        let manager = leasehold::LockManager::builder()
+            .claim_window(Duration::from_secs(60))
+            .response_timeout(Duration::from_secs(60))
+            .connect(&url)
+            .await
+            .unwrap();
         for _ in 0..CYCLES {
-            let lease = manager.mutex("job").acquire().await.unwrap();
+            let lease = manager
+                .mutex("job")
+                .ttl(Duration::from_secs(600))
+                .wait(Duration::from_secs(600))
+                .acquire()
+                .await
+                .unwrap();
             add_one(&mut connection, lease.fence().get());
             lease.release().await.unwrap();
         }
     });
-    tokio::time::timeout(Duration::from_secs(60), fleet).await.expect("the fleet is done");
+    soon("the fleet is done", fleet).await;
 
     let total = (INSTANCES + 1) * CYCLES;
     let counter = server.cli(&["GET", "counter"]).unwrap();
@@ -72,16 +82,17 @@ async fn an_instance_and_the_native_client_wait_for_each_other() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let manager = open(locks, &server).await;
-        let native = leasehold::LockManager::connect(&server.url()).await.unwrap();
-        let reader = native.read_write("doc").read().acquire().await.unwrap();
-        let ours = ok(manager.acquire(Target::Read("doc".into()), None).await);
+        let native = leasehold::LockManager::builder();
+        let native = native.response_timeout(Duration::from_secs(60)).connect(&server.url()).await.unwrap();
+        let reader = native.read_write("doc").read().ttl(Duration::from_secs(600)).acquire().await.unwrap();
+        let ours = ok(manager.acquire(Target::Read("doc".into()), long()).await);
         assert!(native.read_write("doc").write().try_acquire().await.unwrap().is_none());
         ok(ours.release().await);
         let leaving = async {
             until("we wait", || waiters(&server, "doc") == 1).await;
             reader.release().await.unwrap();
         };
-        let (writer, ()) = tokio::join!(manager.acquire(write("doc"), None), leaving);
+        let (writer, ()) = tokio::join!(manager.acquire(write("doc"), long()), leaving);
         ok(writer);
         assert!(native.mutex("doc").try_acquire().await.unwrap().is_none());
     });

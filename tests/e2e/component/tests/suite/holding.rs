@@ -1,18 +1,18 @@
 //! A lease is renewed while a call of `hold` runs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold_component_tests::with_component;
-use leasehold_servers::Server;
-use leasehold_wasmtime_host::{AcquireOptions, ErrorKind, HoldEnd, LossReason, RedisProvider, ReleaseOutcome};
+use leasehold_wasmtime_host::{AcquireOptions, ErrorKind, HoldEnd, LossReason, ReleaseOutcome};
+use tokio::time::Instant;
 
 use crate::common::*;
+use crate::memory::{Memory, on_virtual_time};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_nobody_holds_is_not_renewed_and_ends_with_its_ttl() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(400)).await);
         ends_unrenewed(&server, "job").await;
         assert!(!lease.is_held().await.unwrap());
@@ -22,11 +22,11 @@ async fn a_lease_that_nobody_holds_is_not_renewed_and_ends_with_its_ttl() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn hold_keeps_the_lease_again_and_again() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(1_200)).await);
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(3_000) {
@@ -38,12 +38,12 @@ async fn hold_keeps_the_lease_again_and_again() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_grant_by_message_is_brought_to_its_ttl_without_a_hold() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
         // The claim window is 300 ms.
-        let opened = async || ok(locks.open(&server.url(), answering_within(10_000)).await);
+        let opened = async || ok(locks.open(&server.url(), quick()).await);
         let (one, other) = (opened().await, opened().await);
         let lease = ok(one.acquire(mutex("job"), None).await);
         let releasing = async {
@@ -58,11 +58,11 @@ async fn a_grant_by_message_is_brought_to_its_ttl_without_a_hold() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_release_ends_every_hold_of_the_lease() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), None).await);
         let releasing = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -75,11 +75,11 @@ async fn a_release_ends_every_hold_of_the_lease() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hold_is_told_that_the_lease_is_gone_or_taken() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
         for (name, reason) in [("flushed", LossReason::Gone), ("stolen", LossReason::Taken)] {
             let lease = ok(manager.acquire(mutex(name), ttl(3_000)).await);
             let striking = async {
@@ -98,37 +98,34 @@ async fn a_hold_is_told_that_the_lease_is_gone_or_taken() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_ends_by_max_hold_whatever_hold_asks_for() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
         let options = AcquireOptions { ttl_ms: Some(1_000), wait_ms: None, max_hold_ms: Some(2_000) };
         let start = Instant::now();
         let lease = ok(manager.acquire(mutex("job"), Some(options)).await);
         let end = soon("it ends", lease.hold(60_000)).await;
         assert_eq!(ok(end), HoldEnd::Lost(LossReason::MaxHold));
         let time = start.elapsed();
-        assert!((Duration::from_millis(1_980)..Duration::from_secs(4)).contains(&time), "{time:?}");
+        assert!((Duration::from_millis(1_980)..Duration::from_millis(2_010)).contains(&time), "{time:?}");
     });
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn extend_brings_the_time_that_was_asked_for_and_no_renewals() {
-    let server = Server::start().unwrap();
-    let work = with_component(RedisProvider, async |locks| {
-        let manager = open(locks, &server).await;
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(900)).await);
         let start = Instant::now();
         ok(lease.extend(2_000).await);
         let left = Duration::from_millis(lease.remaining_ms().await.unwrap());
-        assert!(
-            left < Duration::from_millis(2_100) && left + start.elapsed() > Duration::from_millis(1_900),
-            "{left:?}"
-        );
+        assert!((1_990..=2_000).contains(&left.as_millis()), "{left:?}");
         ends_unrenewed(&server, "job").await;
-        assert!(start.elapsed() >= Duration::from_millis(2_000), "{:?}", start.elapsed());
+        assert!((2_000..2_010).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
     });
     work.await.unwrap();
 }

@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold_component_tests::with_component;
-use leasehold_servers::Server;
 use leasehold_wasmtime_host::{
-    Answer, Connected, Endpoint, ErrorKind, Failure, Future, HoldEnd, LossReason, Messages, Provider, RedisProvider,
-    Reply, Servers, Value,
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, HoldEnd, LossReason, Messages, Provider, Reply, Servers,
+    Value,
 };
 use tokio::sync::mpsc;
 
 use crate::common::*;
+use crate::memory::{Memory, on_virtual_time};
 
 /// How calls are answered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,13 +47,18 @@ const ALL: [Manners; 12] = [
 ];
 
 /// A correct provider whose answers and messages a test can replace.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Hostile {
+    server: Memory,
     manners: Arc<AtomicU8>,
     messages: Arc<Mutex<Vec<mpsc::Sender<Vec<u8>>>>>,
 }
 
 impl Hostile {
+    fn before(server: &Memory) -> Self {
+        Self { server: server.clone(), manners: Arc::default(), messages: Arc::default() }
+    }
+
     fn set(&self, manners: Manners) {
         let at = ALL.iter().position(|other| *other == manners).unwrap();
         self.manners.store(at as u8, Ordering::SeqCst);
@@ -72,7 +76,7 @@ struct HostileEndpoint {
 
 impl Provider for Hostile {
     fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected> {
-        let (host, opening) = (self.clone(), RedisProvider.open(servers, response_timeout));
+        let (host, opening) = (self.clone(), self.server.provider().open(servers, response_timeout));
         Box::pin(async move { Ok(Arc::new(HostileEndpoint { host, good: opening.await? }) as Arc<dyn Endpoint>) })
     }
 }
@@ -105,11 +109,11 @@ impl Endpoint for HostileEndpoint {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_stays_usable() {
-    let server = Server::start().unwrap();
-    let host = Hostile::default();
-    let work = with_component(host.clone(), async |locks| {
+    let server = Memory::start();
+    let host = Hostile::before(&server);
+    let work = on_virtual_time(host.clone(), async |locks| {
         let manager = ok(locks.open(&server.url(), answering_within(1_500)).await);
         for manners in ALL {
             if manners == Manners::Good {
@@ -145,11 +149,11 @@ async fn whatever_a_call_is_answered_the_component_answers_with_an_error_and_sta
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hold_with_a_provider_that_never_answers_ends_at_the_leases_deadline() {
-    let server = Server::start().unwrap();
-    let host = Hostile::default();
-    let work = with_component(host.clone(), async |locks| {
+    let server = Memory::start();
+    let host = Hostile::before(&server);
+    let work = on_virtual_time(host.clone(), async |locks| {
         let manager = open_quick(locks, &server).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(1_500)).await);
         host.set(Manners::NeverAnswers);
@@ -160,7 +164,7 @@ async fn a_hold_with_a_provider_that_never_answers_ends_at_the_leases_deadline()
                     break;
                 }
                 assert!(was_there, "the server's lease has ended, and the holder is not told");
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                tokio::time::sleep(Duration::from_micros(500)).await;
             }
             assert_eq!(lease.remaining_ms().await.unwrap(), 0);
             assert_eq!(ok(lease.hold(60_000).await), HoldEnd::Lost(LossReason::Expired));
@@ -171,11 +175,11 @@ async fn a_hold_with_a_provider_that_never_answers_ends_at_the_leases_deadline()
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn messages_that_mean_nothing_and_streams_that_end_do_no_harm() {
-    let server = Server::start().unwrap();
-    let host = Hostile::default();
-    let work = with_component(host.clone(), async |locks| {
+    let server = Memory::start();
+    let host = Hostile::before(&server);
+    let work = on_virtual_time(host.clone(), async |locks| {
         let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
         let lease = ok(one.acquire(mutex("job"), None).await);
         let striking = async {
@@ -217,12 +221,12 @@ fn payloads(round: u64) -> Vec<Vec<u8>> {
     payloads
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_flood_of_messages_keeps_nobody_from_working() {
-    let server = Server::start().unwrap();
-    let host = Hostile::default();
-    let work = with_component(host.clone(), async |locks| {
-        let (one, other) = (open(locks, &server).await, open(locks, &server).await);
+    let server = Memory::start();
+    let host = Hostile::before(&server);
+    let work = on_virtual_time(host.clone(), async |locks| {
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
         let lease = ok(one.acquire(mutex("job"), None).await);
         let flooding = async {
             until("a stream is there", || !host.messages.lock().unwrap().is_empty()).await;
@@ -231,7 +235,7 @@ async fn a_flood_of_messages_keeps_nobody_from_working() {
                 for sender in &senders {
                     let _ = sender.try_send(b"wanted somebody".to_vec());
                 }
-                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         let working = async {

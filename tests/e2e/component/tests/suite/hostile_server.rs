@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_component_tests::with_tcp_component;
 use leasehold_servers::Server;
 use leasehold_wasmtime_host::{
-    ErrorKind, Failure, HoldEnd, LossReason, Provider, RedisProvider, Reply, Servers, Value,
+    Error, ErrorKind, Failure, HoldEnd, LossReason, Provider, RedisProvider, Reply, Servers, Value,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
@@ -134,9 +134,9 @@ async fn whatever_a_server_says_the_component_answers_with_an_error_and_stays_us
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = ok(locks.open(&hostile.url(), answering_within(1_000)).await);
+        let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(1_000)).await).await;
         for (what, manners) in ALL {
-            let kept = ok(soon(what, manager.acquire(mutex(&format!("kept {what}")), ttl(1_500))).await);
+            let kept = again(what, async || manager.acquire(mutex(&format!("kept {what}")), ttl(1_500)).await).await;
             hostile.set(manners);
             let error = refused(soon(what, manager.acquire(mutex(what), wait(1_500))).await);
             let expected = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Protocol);
@@ -145,13 +145,13 @@ async fn whatever_a_server_says_the_component_answers_with_an_error_and_stays_us
             refused(soon(what, kept.extend(10_000)).await);
             let _ = soon(what, kept.verify()).await.unwrap();
             let _ = soon(what, kept.release()).await.unwrap();
-            let error = refused(soon(what, locks.open(&hostile.url(), quick())).await);
+            let error = refused(soon(what, locks.open(&hostile.url(), answering_within(500))).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Protocol), "{what}: {error:?}");
 
             hostile.set(Good);
-            let lease = ok(soon(what, manager.acquire(mutex(&format!("after {what}")), None)).await);
-            assert!(ok(lease.verify().await), "{what}");
-            ok(lease.release().await);
+            let lease = again(what, async || manager.acquire(mutex(&format!("after {what}")), long()).await).await;
+            assert!(again(what, async || lease.verify().await).await, "{what}");
+            again(what, async || lease.release().await).await;
         }
     });
     work.await.unwrap();
@@ -163,7 +163,7 @@ async fn what_is_no_server_of_locks_is_told_with_what_it_said() {
     let hostile = Hostile::before(&server).await;
     hostile.set(SaysAndCloses(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
     let work = with_tcp_component(async |locks| {
-        let error = refused(locks.open(&hostile.url(), quick()).await);
+        let error = refused(locks.open(&hostile.url(), patient()).await);
         assert!(error.message.contains("HTTP/1.1 400 Bad Request"), "{error:?}");
     });
     work.await.unwrap();
@@ -174,7 +174,7 @@ async fn a_hold_on_a_server_that_falls_silent_ends_at_the_leases_deadline() {
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        let manager = ok(locks.open(&hostile.url(), patient()).await);
         let lease = ok(manager.acquire(mutex("job"), ttl(600)).await);
         hostile.set(Says(b""));
         assert_eq!(ok(soon("it ends", lease.hold(60_000)).await), HoldEnd::Lost(LossReason::Expired));
@@ -187,21 +187,38 @@ async fn a_reply_that_comes_too_late_is_not_taken_for_anothers() {
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = ok(locks.open(&hostile.url(), answering_within(2_000)).await);
-        server.pause().unwrap();
-        refused(manager.try_acquire(mutex("late"), None).await);
-        server.resume().unwrap();
-        let leases = (0..20).map(async |number| {
-            let name = format!("job-{number}");
-            let lease = ok(manager.acquire(mutex(&name), None).await);
-            assert!(is_there(&server, &name));
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            ok(lease.release().await);
-            assert!(!is_there(&server, &name));
-        });
-        soon("all are done", futures_util::future::join_all(leases)).await;
+        let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(2_000)).await).await;
+        // A busy machine may answer others too late as well. Once, all of them are in time.
+        for round in 0.. {
+            server.pause().unwrap();
+            refused(soon("it is given up", manager.try_acquire(mutex(&format!("late-{round}")), None)).await);
+            server.resume().unwrap();
+            let leases = (0..20).map(async |number| {
+                let name = format!("job-{round}-{number}");
+                let lease = in_time(manager.acquire(mutex(&name), long()).await)?;
+                assert!(is_there(&server, &name));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                in_time(lease.release().await)?;
+                assert!(!is_there(&server, &name));
+                Some(())
+            });
+            let done = soon("all are done", futures_util::future::join_all(leases)).await;
+            if done.iter().all(Option::is_some) {
+                break;
+            }
+            assert!(round < 20, "no round without late answers");
+        }
     });
     work.await.unwrap();
+}
+
+/// What a call returned, unless the server answered too late.
+fn in_time<T>(answer: wasmtime::Result<Result<T, Error>>) -> Option<T> {
+    match answer.unwrap() {
+        Ok(value) => Some(value),
+        Err(error) if matches!(error.kind, ErrorKind::Unreachable) => None,
+        Err(error) => panic!("{error:?}"),
+    }
 }
 
 /// The ids of the connections that are subscribed to something.
@@ -216,8 +233,8 @@ async fn a_subscription_that_only_looks_alive_is_made_again() {
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = ok(locks.open(&hostile.url(), quick()).await);
-        ok(manager.acquire(mutex("job"), None).await);
+        let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(1_000)).await).await;
+        again("it is granted", async || manager.acquire(mutex("job"), long()).await).await;
         for manners in [Says(b""), Repeats(b"+OK\r\n")] {
             until("it is subscribed", || subscribed(&server).len() == 1).await;
             let before = subscribed(&server);
@@ -236,17 +253,17 @@ async fn a_server_that_lets_nobody_in_for_a_while_is_waited_for_and_subscribed_t
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = ok(locks.open(&hostile.url(), quick()).await);
+        let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(1_000)).await).await;
         for (number, words) in FULL.into_iter().enumerate() {
             let name = format!("job {number}");
-            ok(manager.acquire(mutex(&name), None).await);
+            again("it is granted", async || manager.acquire(mutex(&name), long()).await).await;
             until("it is subscribed", || subscribed(&server).len() == 1).await;
             hostile.set(SaysAndCloses(words));
             server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
             server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
             let error = refused(soon("the wait ends", manager.acquire(mutex("other"), wait(700))).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-            let error = refused(locks.open(&hostile.url(), quick()).await);
+            let error = refused(locks.open(&hostile.url(), answering_within(1_000)).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
             hostile.set(Good);
             until("it is subscribed again", || subscribed(&server).len() == 1).await;
@@ -264,15 +281,23 @@ async fn the_example_provider_answers_every_call_in_its_time_though_the_server_i
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let limit = Duration::from_secs(2);
-    let endpoint = RedisProvider.open(Servers::Single(hostile.url()), limit).await.unwrap();
+    let opened = async || loop {
+        match RedisProvider.open(Servers::Single(hostile.url()), limit).await {
+            Ok(endpoint) => return endpoint,
+            Err(Failure::Unavailable(_)) => {}
+            Err(failure) => panic!("{failure:?}"),
+        }
+    };
+    let endpoint = soon("it is open", opened()).await;
     hostile.set(Says(b""));
     let ping = || endpoint.call(vec![b"PING".to_vec()]);
     assert_eq!(ping().await, Err(Failure::TimedOut));
-    let start = Instant::now();
-    for answer in futures_util::future::join_all((0..8).map(|_| ping())).await {
+    // One after the other, they would take longer than a test waits.
+    let many = (SOON.as_secs() / limit.as_secs() * 2) as usize;
+    for answer in soon("all end", futures_util::future::join_all((0..many).map(|_| ping()))).await {
         assert!(matches!(answer, Err(Failure::Unavailable(_))), "{answer:?}");
     }
-    assert!(start.elapsed() < 3 * limit, "{:?}", start.elapsed());
     hostile.set(Good);
-    assert_eq!(ping().await, Ok(Reply::Single(Value::Text(b"PONG".to_vec()))));
+    let answered = async { while ping().await != Ok(Reply::Single(Value::Text(b"PONG".to_vec()))) {} };
+    soon("it answers again", answered).await;
 }

@@ -34,7 +34,7 @@ fn is_taken<T>(answer: wasmtime::Result<Result<T, Error>>) -> bool {
 /// Acquires this many locks at once, one for each name.
 async fn take<'a>(manager: Manager<'a>, calls: usize) -> Vec<Result<Lease<'a>, Error>> {
     // A long wait, because machines that run tests are busy.
-    let options = Some(AcquireOptions { ttl_ms: Some(600_000), wait_ms: Some(120_000), max_hold_ms: None });
+    let options = Some(AcquireOptions { ttl_ms: Some(600_000), wait_ms: Some(600_000), max_hold_ms: None });
     let calls = (0..calls).map(async |number| manager.acquire(mutex(&format!("job-{number}")), options).await.unwrap());
     join_all(calls).await
 }
@@ -56,7 +56,7 @@ async fn too_many_calls(locks: Locks<'_>, server: &Server) {
         lease.drop().unwrap();
     }
     until("all are given back", || number(server, &["EXISTS", "job-0", "job-1", "job-3071"]) == 0).await;
-    ok(ok(manager.acquire(mutex("job-0"), None).await).release().await);
+    ok(ok(manager.acquire(mutex("job-0"), long()).await).release().await);
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn callers_that_wait_do_not_keep_the_holder_from_giving_back() {
         let lease = ok(manager.acquire(mutex("job"), ttl(600_000)).await);
         let held = ok(manager.acquire(mutex("held"), ttl(600_000)).await);
         let waits = join_all((0..CALLS).map(async |_| {
-            let lease = manager.acquire(mutex("job"), wait(60_000)).await.unwrap();
+            let lease = manager.acquire(mutex("job"), ttl(600_000)).await.unwrap();
             lease.map(|lease| lease.drop().unwrap())
         }));
         let meanwhile = async {
@@ -89,7 +89,7 @@ async fn callers_that_wait_do_not_keep_the_holder_from_giving_back() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             for error in [
-                refused(manager.acquire(mutex("other"), None).await),
+                refused(manager.acquire(mutex("other"), long()).await),
                 refused(manager.try_acquire(mutex("other"), None).await),
                 refused(manager.inspect("other").await),
                 refused(held.hold(1_000).await),
@@ -103,7 +103,7 @@ async fn callers_that_wait_do_not_keep_the_holder_from_giving_back() {
         let (waits, ()) = tokio::join!(waits, meanwhile);
         assert_eq!(waits.iter().filter(|wait| wait.as_ref().is_err_and(is_overloaded)).count(), FOR_RELEASES);
         assert_eq!(waits.iter().filter(|wait| wait.is_ok()).count(), CALLS - FOR_RELEASES);
-        let lease = ok(manager.acquire(mutex("job"), None).await);
+        let lease = ok(manager.acquire(mutex("job"), long()).await);
         assert_eq!(ok(lease.hold(50).await), HoldEnd::Held);
     });
     work.await.unwrap();
@@ -122,13 +122,13 @@ async fn leases_that_are_too_many_are_refused_until_some_are_dropped() {
         assert_eq!(nested.len() + 1, LEASES);
         for error in [
             refused(lease.nested().await),
-            refused(manager.acquire(mutex("other"), None).await),
+            refused(manager.acquire(mutex("other"), long()).await),
             refused(manager.try_acquire(mutex("other"), None).await),
         ] {
             assert!(is_overloaded(&error), "{error:?}");
         }
         nested.pop().unwrap().drop().unwrap();
-        ok(manager.acquire(mutex("other"), None).await);
+        ok(manager.acquire(mutex("other"), long()).await);
     });
     work.await.unwrap();
 }
@@ -138,11 +138,11 @@ async fn managers_that_are_too_many_are_refused_until_some_have_ended() {
     let server = Server::start().unwrap();
     let work = with_tcp_component(async |locks| {
         let managers = join_all((0..MANAGERS).map(async |_| open(locks, &server).await)).await;
-        let error = refused(locks.open(&server.url(), None).await);
+        let error = refused(locks.open(&server.url(), patient()).await);
         assert!(is_overloaded(&error), "{error:?}");
         // All managers work at the same time.
         let turns = join_all(managers.iter().enumerate().map(async |(number, manager)| {
-            let lease = ok(manager.acquire(mutex(&format!("job-{number}")), None).await);
+            let lease = ok(manager.acquire(mutex(&format!("job-{number}")), long()).await);
             ok(lease.release().await);
             lease.drop().unwrap();
         }));
@@ -150,7 +150,7 @@ async fn managers_that_are_too_many_are_refused_until_some_have_ended() {
         managers[0].drop().unwrap();
         // The manager ends in the background.
         let again = async {
-            while !is_taken(locks.open(&server.url(), None).await) {
+            while !is_taken(locks.open(&server.url(), patient()).await) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

@@ -1,4 +1,5 @@
-//! The component in wasmtime, against real servers.
+//! The component in wasmtime: against servers in memory where time matters, and against real ones where bytes,
+//! connections and messages do.
 
 mod adopting;
 mod basics;
@@ -12,6 +13,7 @@ mod hostile;
 mod hostile_server;
 mod kinds;
 mod limits;
+mod memory;
 mod quorum;
 mod readers;
 mod several;

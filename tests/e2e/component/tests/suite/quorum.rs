@@ -1,15 +1,17 @@
 //! Locks over several real servers, independent of each other.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_component_tests::{with_component, with_tcp_component};
-use leasehold_servers::{Reply, Server};
+use leasehold_servers::Server;
 use leasehold_wasmtime_host::{
     Error, ErrorKind, HoldEnd, Locks, LossReason, Manager, ManagerOptions, Multi, RedisProvider, ReleaseOutcome,
     Semaphore, Target, Topology, VoteAnswer,
 };
+use tokio::time::Instant;
 
 use crate::common::*;
+use crate::memory::{Memories, Memory, on_virtual_time};
 
 const TTL: u64 = 2_500;
 
@@ -17,26 +19,26 @@ fn three() -> [Server; 3] {
     std::array::from_fn(|_| Server::start().unwrap())
 }
 
-fn urls(servers: &[Server]) -> Vec<String> {
-    servers.iter().map(Server::url).collect()
+fn three_in_memory() -> [Memory; 3] {
+    std::array::from_fn(|_| Memory::start())
 }
 
-/// A node timeout that is long enough for a busy machine.
-fn patient_with_nodes() -> Option<ManagerOptions> {
-    patient().map(|patient| ManagerOptions { node_timeout_ms: Some(500), ..patient })
+fn urls(servers: &[impl Place]) -> Vec<String> {
+    servers.iter().map(Place::url).collect()
 }
 
-async fn open_at<'a>(locks: Locks<'a>, servers: &[Server]) -> Manager<'a> {
-    ok(locks.open_at(Topology::Quorum(urls(servers)), patient_with_nodes()).await)
+/// Of servers in memory.
+async fn open_at<'a>(locks: Locks<'a>, servers: &[Memory]) -> Manager<'a> {
+    ok(locks.open_at(Topology::Quorum(urls(servers)), quick()).await)
 }
 
-async fn not_opened(locks: Locks<'_>, urls: &[String]) -> Error {
-    refused(locks.open_at(Topology::Quorum(urls.to_vec()), patient_with_nodes()).await)
+async fn not_opened(locks: Locks<'_>, urls: &[String], options: Option<ManagerOptions>) -> Error {
+    refused(locks.open_at(Topology::Quorum(urls.to_vec()), options).await)
 }
 
 /// How many of the servers have a lock's key.
-fn holding(servers: &[Server], name: &str) -> usize {
-    servers.iter().filter(|server| is_there(server, name)).count()
+fn holding(servers: &[impl Place], name: &str) -> usize {
+    servers.iter().filter(|server| is_there(*server, name)).count()
 }
 
 fn answers(error: &Error) -> Vec<&VoteAnswer> {
@@ -47,10 +49,10 @@ fn failed(code: &str) -> VoteAnswer {
     VoteAnswer::Failed(code.to_owned())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_majority_holds_the_lock_and_fences_rise() {
-    let servers = three();
-    let work = with_component(RedisProvider, async |locks| {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let (one, other) = (open_at(locks, &servers).await, open_at(locks, &servers).await);
         let lease = ok(one.acquire(mutex("job"), ttl(TTL)).await);
         assert!(holding(&servers, "job") >= 2 && lease.is_held().await.unwrap());
@@ -79,14 +81,43 @@ async fn a_majority_holds_the_lock_and_fences_rise() {
 }
 
 #[tokio::test]
-async fn a_lease_that_nobody_holds_ends_on_every_server() {
-    let servers = three();
+async fn real_servers_grant_renew_hand_over_and_free() {
+    let mut servers = three();
     let work = with_component(RedisProvider, async |locks| {
+        let open = async || ok(locks.open_at(Topology::Quorum(urls(&servers)), patient()).await);
+        let (one, other) = (open().await, open().await);
+        let lease = ok(one.acquire(mutex("job"), long()).await);
+        assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
+        ok(lease.extend(1_200_000).await);
+        assert!(holding(&servers, "job") >= 2 && ok(lease.verify().await));
+        let release = async {
+            until("the other client is in the queue", || waiters(&servers[0], "job") == 1).await;
+            ok(lease.release().await)
+        };
+        let (next, released) = tokio::join!(other.acquire(mutex("job"), long()), release);
+        let next = ok(next);
+        assert!(next.fence().await.unwrap() > lease.fence().await.unwrap() && released == ReleaseOutcome::Released);
+        servers[2].stop();
+        assert_eq!(ok(next.release().await), ReleaseOutcome::Released);
+        let readers = [ok(one.acquire(read("page"), long()).await), ok(other.acquire(read("page"), long()).await)];
+        assert!(ok(other.try_acquire(write("page"), None).await).is_none());
+        for reader in readers {
+            ok(reader.release().await);
+        }
+        until("all are free", || holding(&servers[..2], "job") + holding(&servers[..2], "page") == 0).await;
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_nobody_holds_ends_on_every_server() {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
         let granted = Instant::now();
         until("it is over", || holding(&servers, "job") == 0).await;
-        assert!(granted.elapsed() < Duration::from_millis(2 * TTL), "after {:?}", granted.elapsed());
+        assert!(granted.elapsed() <= Duration::from_millis(TTL), "after {:?}", granted.elapsed());
         assert!(!lease.is_held().await.unwrap());
         let end = ok(soon("the end is told", lease.hold(10_000)).await);
         assert_eq!(end, HoldEnd::Lost(LossReason::Expired));
@@ -94,17 +125,17 @@ async fn a_lease_that_nobody_holds_ends_on_every_server() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dead_minority_is_done_without_and_joins_when_it_is_back() {
-    let mut servers = three();
+    let servers = three_in_memory();
     servers[0].stop();
-    let work = with_component(RedisProvider, async |locks| {
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
         assert_eq!(ok(lease.hold(2 * TTL).await), HoldEnd::Held, "renewed by the other two");
         assert!(ok(lease.verify().await));
         // This server was down when the manager was opened.
-        servers[0].restart().unwrap();
+        servers[0].restart();
         let joining = async {
             until("the lease is there as well", || is_there(&servers[0], "job")).await;
             ok(lease.release().await)
@@ -121,10 +152,10 @@ async fn a_dead_minority_is_done_without_and_joins_when_it_is_back() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dead_majority_ends_the_lease_in_time_and_each_cause_is_told() {
-    let mut servers = three();
-    let work = with_component(RedisProvider, async |locks| {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
         servers[0].stop();
@@ -132,38 +163,37 @@ async fn a_dead_majority_ends_the_lease_in_time_and_each_cause_is_told() {
         let start = Instant::now();
         let end = ok(soon("the loss is told", lease.hold(60_000)).await);
         assert_eq!(end, HoldEnd::Lost(LossReason::Expired));
-        assert!(start.elapsed() < Duration::from_millis(2 * TTL), "after {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_millis(TTL), "after {:?}", start.elapsed());
 
         let error = refused(manager.acquire(mutex("job"), wait(3_000)).await);
         assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
         assert_eq!(answers(&error)[..2], [&failed("unreachable"), &failed("unreachable")], "{error:?}");
-        assert_eq!(error.votes[0].server, servers[0].address().to_string());
+        assert_eq!(error.votes[0].server, servers[0].url().trim_start_matches("redis://"));
         assert!(error.message.contains("2 of 3 unreachable") && !error.votes[0].problem.is_empty(), "{error:?}");
 
-        let error = not_opened(locks, &urls(&servers)).await;
+        let error = not_opened(locks, &urls(&servers), quick()).await;
         assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
         assert_eq!(answers(&error), [&failed("unreachable"), &failed("unreachable"), &VoteAnswer::Agreed], "{error:?}");
-        servers[0].restart().unwrap();
-        servers[1].restart().unwrap();
+        servers[0].restart();
+        servers[1].restart();
         ok(ok(manager.acquire(mutex("job"), None).await).release().await);
     });
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_slow_server_slows_nobody_down() {
-    let servers = three();
-    let work = with_component(RedisProvider, async |locks| {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         ok(ok(manager.acquire(mutex("job"), None).await).release().await);
-        servers[1].cli(&["CLIENT", "PAUSE", "3000"]).unwrap();
+        servers[1].pause();
         let start = Instant::now();
         let lease = ok(manager.acquire(mutex("job"), None).await);
         assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
-        assert!(start.elapsed() < Duration::from_millis(2_000), "took {:?}", start.elapsed());
-        servers[1].cli(&["CLIENT", "UNPAUSE"]).unwrap();
-        until("its part is given back", || servers[1].cli(&["GET", "job"]).is_ok_and(|reply| reply == Reply::Nil))
-            .await;
+        assert!(start.elapsed() < Duration::from_millis(50), "took {:?}", start.elapsed());
+        servers[1].resume();
+        until("its part is given back", || !is_there(&servers[1], "job")).await;
     });
     work.await.unwrap();
 }
@@ -177,17 +207,17 @@ async fn a_server_that_does_not_let_us_in_is_told_from_one_that_is_away() {
         let wrong = format!("redis://:wrong@127.0.0.1:{}/", closed.port());
         let mut given = urls(&servers);
         given[1] = wrong.clone();
-        let error = not_opened(locks, &given).await;
+        let error = not_opened(locks, &given, patient()).await;
         assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
         assert_eq!(answers(&error), [&VoteAnswer::Agreed, &failed("auth"), &failed("unreachable")], "{error:?}");
         assert_eq!(error.votes[1].server, format!("127.0.0.1:{}", closed.port()));
         assert!(!format!("{error:?}").contains("wrong@"), "{error:?}");
         // A retry doesn't help if a majority refuses.
         given[2] = wrong.replace("127.0.0.1", "localhost");
-        let error = not_opened(locks, &given).await;
+        let error = not_opened(locks, &given, patient()).await;
         assert!(matches!(error.kind, ErrorKind::Auth) && !error.retryable, "{error:?}");
         given[2] = "no address".to_owned();
-        let error = not_opened(locks, &given).await;
+        let error = not_opened(locks, &given, patient()).await;
         assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
     });
     work.await.unwrap();
@@ -210,23 +240,23 @@ async fn servers_that_are_too_few_even_in_number_or_the_same_are_refused() {
             other("127.0.0.1", "localhost"),
         ];
         for given in given {
-            let error = not_opened(locks, &given).await;
+            let error = not_opened(locks, &given, patient()).await;
             assert!(
                 matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "servers"),
                 "{given:?}: {error:?}"
             );
         }
-        let wrong = quick().map(|quick| ManagerOptions { node_timeout_ms: Some(1), ..quick });
+        let wrong = patient().map(|patient| ManagerOptions { node_timeout_ms: Some(1), ..patient });
         let error = refused(locks.open_at(Topology::Quorum(urls[..3].to_vec()), wrong).await);
         assert!(matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "node-timeout-ms"), "{error:?}");
     });
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn clients_wait_in_a_queue_on_the_first_server() {
-    let servers = three();
-    let work = with_component(RedisProvider, async |locks| {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let (one, other) = (open_at(locks, &servers).await, open_at(locks, &servers).await);
         let lease = ok(one.acquire(mutex("job"), ttl(TTL)).await);
         let release = async {
@@ -240,10 +270,10 @@ async fn clients_wait_in_a_queue_on_the_first_server() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn several_names_are_one_lease() {
-    let mut servers = three();
-    let work = with_component(RedisProvider, async |locks| {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         // In one slot of a cluster, so one server would take both with one script.
         let names = ["{account}:2", "{account}:1"].map(str::to_owned).to_vec();
@@ -260,10 +290,10 @@ async fn several_names_are_one_lease() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn readers_hold_it_together_and_a_writer_has_its_turn() {
-    let servers = three();
-    let work = with_component(RedisProvider, async |locks| {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let (one, other) = (open_at(locks, &servers).await, open_at(locks, &servers).await);
         let third = open_at(locks, &servers).await;
         let first = ok(one.acquire(read("job"), ttl(TTL)).await);
@@ -284,10 +314,10 @@ async fn readers_hold_it_together_and_a_writer_has_its_turn() {
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn semaphores_reentrant_locks_and_conversions_are_refused() {
-    let servers = three();
-    let work = with_component(RedisProvider, async |locks| {
+    let servers = three_in_memory();
+    let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         let at_once = Multi { names: vec!["a".to_owned(), "b".to_owned()], one_script: true };
         let permits = Semaphore { name: "job".to_owned(), limit: 3, permits: 1 };
@@ -304,16 +334,16 @@ async fn semaphores_reentrant_locks_and_conversions_are_refused() {
 
 #[tokio::test]
 async fn the_component_that_connects_by_itself_connects_to_each_and_leaves_none() {
-    let mut servers = three();
+    let servers = three();
     let work = with_tcp_component(async |locks| {
-        let manager = open_at(locks, &servers).await;
-        let lease = ok(manager.acquire(mutex("job"), ttl(TTL)).await);
-        servers[1].stop();
-        assert_eq!(ok(lease.hold(2 * TTL).await), HoldEnd::Held);
+        let manager = ok(locks.open_at(Topology::Quorum(urls(&servers)), patient()).await);
+        let lease = ok(manager.acquire(mutex("job"), long()).await);
+        assert!(ok(lease.verify().await));
+        until("all have it", || holding(&servers, "job") == 3).await;
         assert_eq!(ok(lease.release().await), ReleaseOutcome::Released);
         lease.drop().unwrap();
         manager.drop().unwrap();
-        for server in [&servers[0], &servers[2]] {
+        for server in &servers {
             until("its connection is closed", || {
                 let list = server.cli(&["CLIENT", "LIST"]).unwrap();
                 list.text().unwrap_or_default().lines().count() == 1
@@ -324,16 +354,15 @@ async fn the_component_that_connects_by_itself_connects_to_each_and_leaves_none(
     work.await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_start() {
-    let mut servers: [Server; 4] = std::array::from_fn(|_| Server::start().unwrap());
-    let mut given = urls(&servers);
+    let mut servers: Vec<Memory> = (0..4).map(|_| Memory::start()).collect();
     // The keys of the first address are not in the other database, so no acquire fails because of them.
-    given.push(format!("{}/1", given[3].trim_end_matches('/').replace("127.0.0.1", "localhost")));
-    servers[3].stop();
-    let work = with_component(RedisProvider, async |locks| {
-        let manager = ok(locks.open_at(Topology::Quorum(given), patient_with_nodes()).await);
-        servers[3].restart().unwrap();
+    servers.push(servers[3].other_database());
+    servers[3..].iter().for_each(Memory::stop);
+    let work = on_virtual_time(Memories(servers.clone()), async |locks| {
+        let manager = open_at(locks, &servers).await;
+        servers[3..].iter().for_each(Memory::restart);
         ok(ok(manager.acquire(mutex("job"), None).await).release().await);
         servers[0].stop();
         // A majority of the five addresses: two other servers, and one vote of this server.

@@ -11,8 +11,8 @@ async fn readers_share_and_exclude_a_writer() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let first = ok(one.acquire(read("doc"), None).await);
-        let second = ok(other.acquire(read("doc"), None).await);
+        let first = ok(one.acquire(read("doc"), long()).await);
+        let second = ok(other.acquire(read("doc"), long()).await);
         assert_eq!(second.mode().await.unwrap(), Mode::Shared);
         assert!(ok(other.try_acquire(write("doc"), None).await).is_none());
         let leaving = async {
@@ -21,7 +21,7 @@ async fn readers_share_and_exclude_a_writer() {
             ok(first.release().await);
             ok(second.release().await);
         };
-        let (writer, ()) = tokio::join!(one.acquire(write("doc"), None), leaving);
+        let (writer, ()) = tokio::join!(one.acquire(write("doc"), long()), leaving);
         let writer = ok(writer);
         assert!(writer.fence().await.unwrap() > first.fence().await.unwrap().max(second.fence().await.unwrap()));
         assert!(ok(other.try_acquire(read("doc"), None).await).is_none());
@@ -34,12 +34,12 @@ async fn a_writer_becomes_a_reader_and_a_sole_reader_a_writer() {
     let server = Server::start().unwrap();
     let work = with_component(RedisProvider, async |locks| {
         let (one, other) = (open(locks, &server).await, open(locks, &server).await);
-        let lease = ok(one.acquire(write("doc"), None).await);
+        let lease = ok(one.acquire(write("doc"), long()).await);
         let written = lease.fence().await.unwrap();
         ok(lease.downgrade().await);
         assert_eq!(lease.mode().await.unwrap(), Mode::Shared);
 
-        let guest = ok(other.acquire(read("doc"), None).await);
+        let guest = ok(other.acquire(read("doc"), long()).await);
         let error = refused(lease.upgrade().await);
         assert!(matches!(error.kind, ErrorKind::Conflict), "{error:?}");
         ok(guest.release().await);

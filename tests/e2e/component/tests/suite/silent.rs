@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold_component_tests::with_component;
-use leasehold_servers::Server;
 use leasehold_wasmtime_host::{
-    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, RedisProvider, Reply,
-    Servers, Topology, Value,
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, Reply, Servers,
+    Topology, Value,
 };
+use tokio::time::Instant;
 
 use crate::common::*;
+use crate::memory::{Memory, on_virtual_time};
 
 /// How the provider answers a subscription.
 #[derive(Clone, Copy, Debug)]
@@ -24,14 +24,13 @@ enum Subscribes {
     AndEnds,
 }
 
-#[derive(Clone, Copy)]
-struct WithoutMessages(Subscribes);
+struct WithoutMessages(Subscribes, Memory);
 
 struct Quiet(Subscribes, Arc<dyn Endpoint>);
 
 impl Provider for WithoutMessages {
     fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected> {
-        let (subscribes, opening) = (self.0, RedisProvider.open(servers, response_timeout));
+        let (subscribes, opening) = (self.0, self.1.provider().open(servers, response_timeout));
         Box::pin(async move { Ok(Arc::new(Quiet(subscribes, opening.await?)) as Arc<dyn Endpoint>) })
     }
 }
@@ -52,11 +51,11 @@ impl Endpoint for Quiet {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_messages_a_waiter_is_granted_all_the_same_and_nobody_asks_too_often() {
     for subscribes in [Subscribes::Never, Subscribes::Unsupported, Subscribes::Refused, Subscribes::AndEnds] {
-        let server = Server::start().unwrap();
-        let work = with_component(WithoutMessages(subscribes), async |locks| {
+        let server = Memory::start();
+        let work = on_virtual_time(WithoutMessages(subscribes, server.clone()), async |locks| {
             let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
             let lease = ok(one.acquire(mutex("job"), None).await);
             let releasing = async {
@@ -99,16 +98,16 @@ impl Endpoint for Never {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn connecting_and_asking_for_the_version_take_one_response_timeout_together() {
-    let work = with_component(OpensSlowly, async |locks| {
+    let work = on_virtual_time(OpensSlowly, async |locks| {
         for topology in [
             Topology::Single("redis://slow".to_owned()),
             Topology::Quorum(["a", "b", "c"].map(|server| format!("redis://{server}")).to_vec()),
         ] {
             let error = refused(soon("it is given up", locks.open_at(topology, answering_within(2_000))).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-            assert!((2_000..3_400).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+            assert!((2_000..2_010).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
         }
     });
     work.await.unwrap();
@@ -122,13 +121,13 @@ impl Provider for NeverOpens {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_never_connects_is_unreachable_in_the_response_timeout() {
-    let work = with_component(NeverOpens, async |locks| {
+    let work = on_virtual_time(NeverOpens, async |locks| {
         for _ in 0..2 {
             let error = refused(soon("it is given up", locks.open("redis://nowhere", quick())).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-            assert!((500..1_500).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+            assert!((500..510).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
         }
     });
     work.await.unwrap();
@@ -159,11 +158,11 @@ impl Endpoint for AnswersNothing {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn waits_end_in_time_though_no_command_is_answered() {
     let provider = AnswersNothing::default();
     let asked = Arc::clone(&provider.0);
-    let work = with_component(provider, async |locks| {
+    let work = on_virtual_time(provider, async |locks| {
         let options = quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10), ..quick });
         let manager = ok(locks.open("redis://silent", options).await);
         // The client repeatedly tries to release abandoned waits. That must not keep later waits from ending.
@@ -177,7 +176,7 @@ async fn waits_end_in_time_though_no_command_is_answered() {
             });
             let last = join_all(waits).await.into_iter().max().unwrap();
             let asked = asked.load(Ordering::Relaxed);
-            assert!(last < Duration::from_secs(5), "the last ended after {last:?}");
+            assert!((100..110).contains(&last.as_millis()), "the last ended after {last:?}");
             let most = 200 + 2 * usize::try_from(last.as_millis()).unwrap();
             assert!((16..most).contains(&asked), "{asked} commands in {last:?}");
         }
