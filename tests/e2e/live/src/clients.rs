@@ -2,8 +2,21 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold::{Builder, Error, LockManager, Wait};
+use leasehold::{Builder, Error, LockManager, QuorumMember, Wait};
 use leasehold_servers::Server;
+
+use crate::waiting::until;
+
+/// A TTL that no test outlasts, not even on a slow machine. A lock that is free was released.
+pub const LONG: Duration = Duration::from_secs(600);
+/// The TTL of a lease whose renewal a test awaits. It comes after a third of it, and the rest is for a slow machine.
+pub const RENEWED: Duration = Duration::from_secs(15);
+/// How long an answer may take, and how long a waiter keeps its place without asking: as long as a client may allow. So a
+/// slow machine makes no client send a command again.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The claim window of a waiter that has to ask, because no message tells it. It asks three times in this time. A slow
+/// machine costs it its place in the queue, and nothing else.
+pub const ASKING: Duration = Duration::from_secs(1);
 
 /// The server for tests that don't disturb each other. Its own watchdog stops it when this process ends.
 ///
@@ -20,13 +33,15 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Options for tests: windows and a TTL that a busy machine can keep.
-pub fn quick() -> Builder {
+/// Options for tests. All times are so long that they end on no machine before a test does. A test sets a shorter one only
+/// to await its end.
+pub fn options() -> Builder {
     LockManager::builder()
-        .ttl(Duration::from_secs(5))
-        .claim_window(Duration::from_secs(3))
-        .response_timeout(Duration::from_secs(1))
-        .wait(Wait::For(Duration::from_secs(20)))
+        .ttl(LONG)
+        .claim_window(PATIENCE)
+        .response_timeout(PATIENCE)
+        .node_timeout(PATIENCE)
+        .wait(Wait::For(LONG))
 }
 
 /// A client with the options for tests.
@@ -34,5 +49,36 @@ pub fn quick() -> Builder {
 /// # Errors
 /// As [`LockManager::connect`].
 pub async fn client(server: &Server) -> Result<LockManager, Error> {
-    quick().connect(&server.url()).await
+    options().connect(&server.url()).await
+}
+
+/// A client that waits only this long for an answer, for tests of servers that are silent or gone. Connecting is tried until
+/// the server has answered in that time, so a test does nothing else with it that has to be answered, except to wait for locks.
+///
+/// # Panics
+/// If the server never answers in time.
+pub async fn hasty(server: &Server, timeout: Duration) -> LockManager {
+    let mut locks = None;
+    until("a connection", async || {
+        locks = options().response_timeout(timeout).connect(&server.url()).await.ok();
+        locks.is_some()
+    })
+    .await;
+    locks.unwrap_or_else(|| unreachable!())
+}
+
+/// A client of a quorum that waits only 500 ms for an answer of a member, for tests of members that are silent or gone.
+/// Connecting is tried until a majority has answered in that time. On a slow machine, later calls may fail, too.
+///
+/// # Panics
+/// If the members never answer in time.
+pub async fn hasty_quorum<M: Into<QuorumMember>, I: IntoIterator<Item = M>>(members: impl Fn() -> I) -> LockManager {
+    let hasty = || options().node_timeout(Duration::from_millis(500)).response_timeout(Duration::from_secs(1));
+    let mut locks = None;
+    until("a connection", async || {
+        locks = hasty().quorum(members()).await.ok();
+        locks.is_some()
+    })
+    .await;
+    locks.unwrap_or_else(|| unreachable!())
 }

@@ -1,4 +1,4 @@
-//! The helpers of the tests against real servers: clients with short times, other processes, clients of other
+//! The helpers of the tests against real servers: clients, other processes, clients of other
 //! libraries, and a resource that checks fences. The tests themselves are in `tests/suite`.
 //!
 //! They run against the server that `leasehold-servers` finds. `LEASEHOLD_SERVER=/path/to/program` chooses another one.
@@ -7,17 +7,19 @@
 mod clients;
 mod foreign;
 mod guarded;
+mod messages;
 mod raw;
 mod toy_server;
 mod waiting;
 mod worker;
 
-pub use clients::{client, quick, shared_server, unique};
+pub use clients::{ASKING, LONG, PATIENCE, RENEWED, client, hasty, hasty_quorum, options, shared_server, unique};
 pub use foreign::Foreign;
 pub use guarded::write_guarded;
+pub use messages::{hands_over_by_message, introduce, labels};
 pub use raw::{FENCE, connections, endless_keys, is_there, keys, number, side, subscribed, text, waiters};
 pub use toy_server::{OldServer, ToyServer};
-pub use waiting::{SOON, begin, soon, until, until_blocking};
+pub use waiting::{SOON, begin, busy, is_busy, renewed, soon, until, until_blocking};
 pub use worker::Worker;
 
 /// The result of a test.

@@ -4,12 +4,44 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, Lock};
 use tokio::task::JoinHandle;
 
-/// The longest time that a test waits for something.
-pub const SOON: Duration = Duration::from_secs(10);
+/// The longest time that a test waits for something. Only a test that fails waits that long.
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// Begins to acquire, in a separate task.
 pub fn begin(lock: Lock) -> JoinHandle<Result<Lease, Error>> {
     tokio::spawn(async move { lock.acquire().await })
+}
+
+/// How a wait for a lock that stays held ends: with this error, after this time. On a slow machine the server may not have
+/// answered by then, which is told too. Then it waits once more.
+///
+/// # Panics
+/// If it gets the lock, or never learns that the lock is held.
+pub async fn busy(lock: Lock, wait: Duration) -> Error {
+    let lock = lock.wait(wait);
+    let ended = async {
+        loop {
+            match lock.acquire().await {
+                Ok(lease) => panic!("it was granted: {lease:?}"),
+                Err(Error::Unreachable { .. }) => {}
+                Err(error) => return error,
+            }
+        }
+    };
+    soon("the end of the wait", ended).await
+}
+
+/// Tries to take a lock that is held. If the servers don't answer in time, it tries again.
+///
+/// # Panics
+/// If it gets the lock, or never learns that the lock is held.
+pub async fn is_busy(lock: &Lock) {
+    until("an answer", async || match lock.try_acquire().await {
+        Ok(None) => true,
+        Err(Error::Unreachable { .. }) => false,
+        other => panic!("{other:?}"),
+    })
+    .await;
 }
 
 /// Waits for something that must happen, at most [`SOON`].
@@ -31,6 +63,24 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
         }
     };
     soon(what, wait).await;
+}
+
+/// Waits until each lease is renewed: the time that it has left rises.
+///
+/// # Panics
+/// If one is not.
+pub async fn renewed(leases: &[Lease]) {
+    let mut least: Vec<Duration> = leases.iter().map(Lease::remaining).collect();
+    let mut done = vec![false; leases.len()];
+    until("a renewal", async || {
+        for ((lease, least), done) in leases.iter().zip(&mut least).zip(&mut done) {
+            let left = lease.remaining();
+            *done |= left > *least + Duration::from_secs(1);
+            *least = left.min(*least);
+        }
+        done.iter().all(|done| *done)
+    })
+    .await;
 }
 
 /// [`until`] for a thread without a runtime.

@@ -2,33 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Builder, Error, LockManager, LossReason, ReleaseOutcome, Wait};
+use leasehold::{Error, LockManager, LossReason, ReleaseOutcome};
+use leasehold_live::{LONG, PATIENCE, RENEWED, Tested, begin, hasty_quorum, options, soon, until, waiters};
 use leasehold_servers::{Reply, Server};
 
-type Tested = Result<(), Box<dyn std::error::Error>>;
-
 const NAME: &str = "invoice:42";
+/// Of a lease whose end a test awaits.
 const TTL: Duration = Duration::from_secs(2);
 
 fn five() -> Result<Vec<Server>, leasehold_servers::Error> {
     (0..5).map(|_| Server::start()).collect()
 }
 
-/// A node timeout that a busy machine can keep.
-fn patient() -> Builder {
-    LockManager::builder().node_timeout(Duration::from_millis(500)).ttl(TTL)
-}
-
 async fn connect(servers: &[Server]) -> Result<LockManager, Error> {
-    patient().quorum(servers.iter().map(Server::url)).await
-}
-
-async fn until(what: &str, condition: impl AsyncFn() -> bool) {
-    let start = Instant::now();
-    while !condition().await {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what} never comes");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    options().quorum(servers.iter().map(Server::url)).await
 }
 
 #[tokio::test]
@@ -37,12 +24,12 @@ async fn two_clients_exclude_each_other_and_fences_rise() -> Tested {
     let (one, two) = (connect(&servers).await?, connect(&servers).await?);
     let first = one.mutex(NAME).acquire().await?;
     assert!(two.mutex(NAME).try_acquire().await?.is_none());
-    let waiting = tokio::spawn(async move { two.mutex(NAME).acquire().await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let waiting = begin(two.mutex(NAME));
+    until("it waits", async || waiters(&servers[0], NAME).is_ok_and(|count| count == 1)).await;
     assert!(!waiting.is_finished() && first.verify().await?);
     let fence = first.fence();
     assert_eq!(first.release().await?, ReleaseOutcome::Released);
-    let second = waiting.await??;
+    let second = soon("the lock", waiting).await??;
     assert!(second.fence() > fence);
     assert_eq!(one.inspect(NAME).await?.holders.len(), 1);
     assert_eq!(second.release().await?, ReleaseOutcome::Released);
@@ -71,7 +58,7 @@ async fn clients_get_it_in_the_order_in_which_they_came() -> Tested {
     }
     held.release().await?;
     for client in 0..CLIENTS {
-        assert_eq!(order.recv().await, Some(client));
+        assert_eq!(soon("the next", order.recv()).await, Some(client));
     }
     Ok(())
 }
@@ -83,8 +70,8 @@ async fn a_dead_minority_is_done_without_at_the_start_and_later() -> Tested {
     let locks = connect(&servers).await?;
     let lease = locks.mutex(NAME).acquire().await?;
     servers[1].stop();
-    tokio::time::sleep(TTL + TTL / 2).await;
-    assert!(lease.is_held() && lease.verify().await?, "renewed by the other three");
+    lease.extend(LONG * 2).await?;
+    assert!(lease.remaining() > LONG && lease.verify().await?, "extended by the other three");
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
     locks.mutex(NAME).acquire().await?.release().await?;
     Ok(())
@@ -94,24 +81,27 @@ async fn a_dead_minority_is_done_without_at_the_start_and_later() -> Tested {
 async fn a_dead_majority_loses_the_lease_in_time_and_is_unreachable_with_each_cause() -> Tested {
     let mut servers = five()?;
     let locks = connect(&servers).await?;
-    let lease = locks.mutex(NAME).acquire().await?;
-    let granted = Instant::now();
+    let lease = locks.mutex(NAME).ttl(TTL).acquire().await?;
     for server in &mut servers[..3] {
         server.stop();
     }
-    assert_eq!(lease.lost().await, LossReason::Expired);
-    assert!(granted.elapsed() < TTL + Duration::from_secs(1), "after {:?}", granted.elapsed());
-    let error = locks.mutex(NAME).wait(Wait::For(Duration::from_secs(3))).acquire().await.err().ok_or("granted")?;
-    assert_eq!(error.code(), "unreachable");
-    let text = error.to_string();
-    assert!(text.contains("3 of 5 ") && text.contains(&servers[0].address().to_string()), "{text}");
+    assert_eq!(soon("the loss", lease.lost()).await, LossReason::Expired);
+    let address = servers[0].address().to_string();
+    // On a slow machine, the wait may be over before all causes are known.
+    until("each cause is told", async || {
+        let error = locks.mutex(NAME).wait(Duration::from_secs(1)).acquire().await.expect_err("three are down");
+        assert_eq!(error.code(), "unreachable");
+        let text = error.to_string();
+        text.contains("3 of 5 ") && text.contains(&address)
+    })
+    .await;
     drop(lease);
     let error = connect(&servers).await.err().ok_or("connected")?;
     assert_eq!(error.code(), "unreachable");
     for server in &mut servers[..3] {
         server.restart()?;
     }
-    locks.mutex(NAME).wait(Wait::For(Duration::from_secs(20))).acquire().await?.release().await?;
+    soon("the lock", locks.mutex(NAME).acquire()).await?.release().await?;
     Ok(())
 }
 
@@ -120,28 +110,34 @@ async fn one_slow_server_slows_nobody_down() -> Tested {
     let servers = five()?;
     let locks = connect(&servers).await?;
     locks.mutex(NAME).acquire().await?.release().await?;
-    servers[2].cli(&["CLIENT", "PAUSE", "3000"])?;
-    let start = Instant::now();
-    locks.mutex(NAME).acquire().await?.release().await?;
-    assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
+    servers[2].pause()?;
+    // Whoever waits for the slow one waits for a node timeout.
+    let taken = async { locks.mutex(NAME).acquire().await?.release().await };
+    tokio::time::timeout(PATIENCE / 2, taken).await??;
+    servers[2].resume()?;
     until("the slow server's part", async || servers[2].cli(&["GET", NAME]).is_ok_and(|reply| reply == Reply::Nil))
         .await;
     Ok(())
 }
 
 #[tokio::test]
-async fn one_that_restarts_empty_changes_nothing_and_is_won_again() -> Tested {
+async fn a_minority_that_restarts_empty_changes_nothing_and_is_won_again() -> Tested {
     let mut servers = five()?;
     let (locks, other) = (connect(&servers).await?, connect(&servers).await?);
-    let lease = locks.mutex(NAME).acquire().await?;
-    for server in &mut servers {
+    let lease = locks.mutex(NAME).ttl(RENEWED).acquire().await?;
+    for server in &mut servers[..2] {
         server.restart()?;
-        assert!(other.mutex(NAME).try_acquire().await?.is_none());
-        let server = &*server;
-        until("the lease on the new server", async || {
+    }
+    assert!(other.mutex(NAME).try_acquire().await?.is_none());
+    for server in &servers[..2] {
+        until("the next renewal wins it again", async || {
             server.cli(&["GET", NAME]).is_ok_and(|reply| reply != Reply::Nil)
         })
         .await;
+    }
+    // These two are needed now.
+    for server in &mut servers[2..4] {
+        server.stop();
     }
     assert!(lease.is_held() && lease.verify().await?);
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
@@ -155,13 +151,13 @@ async fn a_partition_that_heals_lets_the_waiter_in() -> Tested {
     for server in &servers[..3] {
         server.pause()?;
     }
-    let waiting = tokio::spawn(async move { locks.mutex(NAME).acquire().await });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let waiting = begin(locks.mutex(NAME));
+    tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!waiting.is_finished());
     for server in &servers[..3] {
         server.resume()?;
     }
-    let lease = tokio::time::timeout(Duration::from_secs(20), waiting).await???;
+    let lease = soon("the lock", waiting).await??;
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
     Ok(())
 }
@@ -169,19 +165,18 @@ async fn a_partition_that_heals_lets_the_waiter_in() -> Tested {
 #[test]
 fn a_holder_that_dies_is_followed_after_its_ttl() -> Tested {
     let servers = five()?;
-    let dying = tokio::runtime::Runtime::new()?;
+    let (dying, begun) = (tokio::runtime::Runtime::new()?, Instant::now());
     let lease = dying.block_on(async {
         let locks = connect(&servers).await?;
-        locks.mutex(NAME).acquire().await
+        locks.mutex(NAME).ttl(TTL).acquire().await
     })?;
-    let granted = Instant::now();
     // Nothing of it runs any more, not even its release.
     dying.shutdown_background();
     std::mem::forget(lease);
     tokio::runtime::Runtime::new()?.block_on(async {
         let locks = connect(&servers).await?;
-        let next = locks.mutex(NAME).acquire().await?;
-        assert!(granted.elapsed() > TTL / 2 && granted.elapsed() < TTL * 3, "after {:?}", granted.elapsed());
+        let next = soon("the lock", locks.mutex(NAME).acquire()).await?;
+        assert!(begun.elapsed() > TTL / 2, "after {:?}", begun.elapsed());
         next.release().await?;
         Ok(())
     })
@@ -208,7 +203,7 @@ async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_
     // In another database, no key of the first address is in the way.
     urls.push(format!("{}/1", urls[3].trim_end_matches('/').replace("127.0.0.1", "localhost")));
     servers[3].stop();
-    let locks = patient().quorum(urls).await?;
+    let locks = hasty_quorum(|| urls.clone()).await;
     servers[3].restart()?;
     locks.mutex(NAME).acquire().await?.release().await?;
     servers[0].stop();
@@ -216,9 +211,12 @@ async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_
     until("it has a vote", async || matches!(locks.mutex(NAME).try_acquire().await, Ok(Some(_)))).await;
     servers[1].stop();
     for _ in 0..3 {
-        let answer = locks.mutex(NAME).try_acquire().await;
-        let Err(Error::Unreachable { votes, .. }) = answer else { panic!("{answer:?}") };
-        assert!(votes.to_string().contains("2 agreed"), "{votes}");
+        until("both others agree", async || {
+            let answer = locks.mutex(NAME).try_acquire().await;
+            let Err(Error::Unreachable { votes, .. }) = answer else { panic!("{answer:?}") };
+            votes.to_string().contains("2 agreed")
+        })
+        .await;
     }
     Ok(())
 }

@@ -1,26 +1,25 @@
 //! Readers and writers on three real servers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{Error, Lock, LockManager, LossReason, Mode, ReleaseOutcome, Wait};
-use leasehold_live::{Tested, begin, is_there, number, side, soon, text, until, waiters};
+use leasehold::{Error, Lock, LockManager, LossReason, Mode, ReleaseOutcome};
+use leasehold_live::{
+    LONG, Tested, begin, busy, hasty_quorum, is_busy, is_there, number, options, side, soon, text, until, waiters,
+};
 use leasehold_servers::Server;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-const TTL: Duration = Duration::from_secs(2);
 const NAME: &str = "catalogue";
 
 fn three() -> Result<Vec<Server>, leasehold_servers::Error> {
     (0..3).map(|_| Server::start()).collect()
 }
 
-/// The node timeout is one that a busy machine can keep.
 async fn connect(servers: &[Server]) -> Result<LockManager, Error> {
-    let builder = LockManager::builder().node_timeout(Duration::from_millis(500)).ttl(TTL);
-    builder.quorum(servers.iter().map(Server::url)).await
+    options().quorum(servers.iter().map(Server::url)).await
 }
 
 fn reader(locks: &LockManager) -> Lock {
@@ -56,13 +55,14 @@ async fn readers_of_several_clients_hold_it_together_and_exclude_a_writer() -> T
         assert_eq!(lease.mode(), Mode::Shared);
         assert!(lease.fence() > fence && lease.verify().await?);
     }
-    let busy = writer(&locks).wait(Wait::For(Duration::from_secs(1))).acquire().await.err().ok_or("granted")?;
-    assert_eq!(busy.code(), "busy");
+    assert_eq!(busy(writer(&locks), Duration::from_secs(1)).await.code(), "busy");
     let holders = locks.inspect(NAME).await?.holders;
     assert_eq!(holders.len(), 2, "each client is listed once: {holders:?}");
     assert!(holders.iter().all(|holder| holder.mode == Mode::Shared));
-    tokio::time::sleep(TTL + TTL / 2).await;
-    assert!(first.is_held() && second.is_held() && last.is_held(), "all are renewed");
+    for lease in [&first, &second, &last] {
+        lease.extend(LONG * 2).await?;
+        assert!(lease.remaining() > LONG && lease.verify().await?);
+    }
 
     let waiting = begin(writer(&locks));
     until("the writer waits", async || waiters(&servers[0], NAME).is_ok_and(|count| count == 1)).await;
@@ -106,30 +106,30 @@ async fn fifty_readers_of_one_client_are_inside_at_the_same_time() -> Tested {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_follow_each_other_without_a_gap_do_not_keep_a_writer_out() -> Tested {
     let servers = three()?;
-    let stop = Arc::new(AtomicU32::new(0));
+    let stop = Arc::new(AtomicBool::new(false));
     let mut readers = JoinSet::new();
     for place in 0..6 {
         let (locks, stop) = (connect(&servers).await?, Arc::clone(&stop));
         readers.spawn(async move {
             // They begin at different times, so there is always one that reads.
             tokio::time::sleep(Duration::from_millis(place * 7)).await;
-            let mut reads = 0;
-            while stop.load(Ordering::Relaxed) == 0 {
+            loop {
                 let lease = reader(&locks).acquire().await?;
                 tokio::time::sleep(Duration::from_millis(40)).await;
                 lease.release().await?;
-                reads += 1;
+                if stop.load(Ordering::Relaxed) {
+                    return Ok::<_, Error>(());
+                }
             }
-            Ok::<_, Error>(reads)
         });
     }
     let locks = connect(&servers).await?;
     for _ in 0..10 {
-        writer(&locks).wait(Wait::For(Duration::from_secs(5))).acquire().await?.release().await?;
+        soon("a writer's turn", writer(&locks).acquire()).await?.release().await?;
     }
-    stop.store(1, Ordering::Relaxed);
-    while let Some(reads) = readers.join_next().await {
-        assert!(reads?? > 0, "every reader has its turn");
+    stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = soon("every reader has its turn", readers.join_next()).await {
+        ended??;
     }
     Ok(())
 }
@@ -138,19 +138,19 @@ async fn readers_that_follow_each_other_without_a_gap_do_not_keep_a_writer_out()
 async fn readers_and_writers_do_without_the_first_server() -> Tested {
     let mut servers = three()?;
     servers[0].stop();
-    let (locks, other) = (connect(&servers).await?, connect(&servers).await?);
+    let connect = async || hasty_quorum(|| servers.iter().map(Server::url)).await;
+    let (locks, other) = (connect().await, connect().await);
     let (first, second) = (reader(&locks).acquire().await?, reader(&other).acquire().await?);
-    assert!(writer(&other).try_acquire().await?.is_none());
+    is_busy(&writer(&other)).await;
     let waiting = begin(writer(&other));
     let greatest = first.fence().max(second.fence());
-    first.release().await?;
-    second.release().await?;
+    drop((first, second));
     let lease = soon("the writer", waiting).await??;
     assert!(lease.fence() > greatest);
-    assert!(reader(&locks).try_acquire().await?.is_none());
+    is_busy(&reader(&locks)).await;
     let waiting = begin(reader(&locks));
-    lease.release().await?;
-    soon("the reader", waiting).await??.release().await?;
+    drop(lease);
+    drop(soon("the reader", waiting).await??);
     until("all is given back", async || is_free(&servers[1..])).await;
     Ok(())
 }
@@ -158,7 +158,7 @@ async fn readers_and_writers_do_without_the_first_server() -> Tested {
 #[tokio::test]
 async fn a_first_server_that_stops_answering_does_not_stop_the_readers() -> Tested {
     let servers = three()?;
-    let locks = connect(&servers).await?;
+    let locks = hasty_quorum(|| servers.iter().map(Server::url)).await;
     reader(&locks).acquire().await?.release().await?;
     servers[0].pause()?;
     let lease = soon("a reader", reader(&locks).acquire()).await;
@@ -185,6 +185,7 @@ async fn a_reader_that_a_majority_forgets_is_told() -> Tested {
     for server in &servers[1..] {
         text(server, &["SET", NAME, "somebody-else", "PX", "60000"])?;
     }
+    assert!(!lease.verify().await?);
     assert_eq!(soon("the loss", lost).await, LossReason::Taken);
     assert!(!lease.is_held());
     Ok(())
@@ -200,6 +201,9 @@ async fn an_operator_takes_it_from_all_readers() -> Tested {
     }
     let losses = leases.each_ref().map(leasehold::Lease::lost);
     assert_eq!(locks.force_release(NAME).await?, 2);
+    for lease in &leases {
+        assert!(!lease.verify().await?);
+    }
     for lost in losses {
         assert!(matches!(soon("the loss", lost).await, LossReason::Revoked | LossReason::Gone));
     }

@@ -35,6 +35,30 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// The same, but no replica takes the place of a primary by itself, and no server counts as failing for a minute. A slow
+    /// machine changes nothing in it.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn steady(builder: impl Fn() -> Builder) -> Result<Self, Error> {
+        let cluster = Self::start(|| builder().arg("--cluster-replica-no-failover", "yes"))?;
+        for server in &cluster.servers {
+            server.cli(&["CONFIG", "SET", "cluster-node-timeout", "60000"])?;
+        }
+        Ok(cluster)
+    }
+
+    /// In a steady cluster, the replica of this primary may take its place, once it is silent for 1.5 seconds.
+    ///
+    /// # Errors
+    /// If a server can't be asked.
+    pub fn allow_failover(&self, primary: usize) -> Result<(), Error> {
+        for server in &self.servers {
+            server.cli(&["CONFIG", "SET", "cluster-node-timeout", "1500"])?;
+        }
+        self.server(primary + PRIMARIES).cli(&["CONFIG", "SET", "cluster-replica-no-failover", "no"]).map(|_| ())
+    }
+
     fn give_slots(&self) -> Result<(), Error> {
         for (place, server) in self.servers.iter().enumerate() {
             server.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(place + 1).to_string()])?;

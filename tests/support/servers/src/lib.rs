@@ -30,6 +30,6 @@ pub use error::Error;
 pub use install::wasmtime;
 pub use locate::{Version, find, find_version};
 pub use process::Process;
-pub use replication::{PRIMARY, Sentinel, follow, promote};
+pub use replication::{PRIMARY, Sentinel, follow, promote, stay_primary};
 pub use resp::{Connection, Reply};
 pub use server::{Builder, Server};

@@ -19,6 +19,14 @@ pub fn follow(server: &Server, primary: &Server) -> Result<(), Error> {
     until("the primary knows it", || says(primary, &["INFO", "replication"], &online))
 }
 
+/// From now on, nobody makes this primary a replica. After a failover, a sentinel would do so within seconds.
+///
+/// # Errors
+/// If the server can't be asked.
+pub fn stay_primary(server: &Server) -> Result<(), Error> {
+    server.cli(&["ACL", "SETUSER", "default", "-replicaof", "-slaveof"]).map(|_| ())
+}
+
 /// Makes a replica a primary, without Sentinel.
 ///
 /// # Errors
@@ -65,6 +73,25 @@ impl Sentinel {
         let reply = self.server.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY])?;
         let port = reply.list().get(1).and_then(Reply::text).and_then(|port| port.parse().ok());
         port.ok_or_else(|| Error::Refused(format!("no primary: {reply:?}")))
+    }
+
+    /// From now on, a primary that is silent for less than ten minutes is not considered down. So a slow machine costs no
+    /// failover, and [`fail_over`](Self::fail_over) has as much time as it needs.
+    ///
+    /// # Errors
+    /// If the sentinel can't be asked.
+    pub fn be_patient(&self) -> Result<(), Error> {
+        let set = |option: &str| self.server.cli(&["SENTINEL", "SET", PRIMARY, option, "600000"]);
+        set("down-after-milliseconds")?;
+        set("failover-timeout").map(|_| ())
+    }
+
+    /// From now on, a primary that is silent for 1.5 seconds is considered down, as at the beginning.
+    ///
+    /// # Errors
+    /// If the sentinel can't be asked.
+    pub fn be_impatient(&self) -> Result<(), Error> {
+        self.server.cli(&["SENTINEL", "SET", PRIMARY, "down-after-milliseconds", "1500"]).map(|_| ())
     }
 
     /// Makes the sentinel promote a replica, as for maintenance, and waits until that is done.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use crate::Error;
 
 /// Several servers on a busy machine may need this long to agree.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits until `holds` returns true. An error counts as false.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use leasehold::{Builder, Lease, LockManager, Mode, ReleaseOutcome, Wait};
-use leasehold_live::{FENCE, Tested, begin, endless_keys, quick, side, soon, until, waiters};
+use leasehold::{Lease, LockManager, Mode, ReleaseOutcome};
+use leasehold_live::{ASKING, FENCE, LONG, Tested, begin, endless_keys, options, side, soon, until, waiters};
 use leasehold_servers::Server;
 use tokio::task::JoinHandle;
 
@@ -28,16 +28,16 @@ pub(super) fn user(server: &Server, name: &str, rules: &[String]) -> Result<Stri
     Ok(format!("redis://{name}:{PASSWORD}@127.0.0.1:{}/", server.port()))
 }
 
-/// Waiters are granted by message or not in time.
-pub(super) fn by_message() -> Builder {
-    quick().claim_window(Duration::from_secs(30)).wait(Wait::For(Duration::from_millis(1500)))
-}
+/// Long before a waiter asks, it is granted by message or its wait ends. Only for users that lack a right: they fail in any
+/// case.
+pub(super) const BRIEF: Duration = Duration::from_millis(1_500);
 
 type Done = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// Uses every branch of every script, as far as the user may.
-async fn exercise(server: &Server, url: &str, name: &str) -> Done {
-    use_every_branch(server, [by_message().connect(url).await?, by_message().connect(url).await?], name).await
+async fn exercise(server: &Server, url: &str, name: &str, wait: Duration) -> Done {
+    let connect = || options().wait(wait).connect(url);
+    use_every_branch(server, [connect().await?, connect().await?], name).await
 }
 
 pub(super) async fn use_every_branch(server: &Server, clients: [LockManager; 2], name: &str) -> Done {
@@ -50,7 +50,7 @@ pub(super) async fn use_every_branch(server: &Server, clients: [LockManager; 2],
     let waiting = begin(theirs.read());
     joined(server, name, &waiting).await;
     check(lease.verify().await?, "it is ours")?;
-    lease.extend(Duration::from_secs(20)).await?;
+    lease.extend(LONG * 2).await?;
     let seen = first.inspect(name).await?;
     check(seen.holders.len() == 1 && seen.waiters.len() == 1, "one holds and one waits")?;
     check(listens(server, &seen.waiters[0].token)?, "the waiter is subscribed")?;
@@ -60,7 +60,7 @@ pub(super) async fn use_every_branch(server: &Server, clients: [LockManager; 2],
     joined(server, name, &waiting).await;
     check(first.inspect(name).await?.holders.len() == 2, "two read")?;
     check(reader.verify().await?, "it is theirs")?;
-    reader.extend(Duration::from_secs(20)).await?;
+    reader.extend(LONG * 2).await?;
     check(reader.release().await? == ReleaseOutcome::Released, "the reader's release")?;
     check(lease.release().await? == ReleaseOutcome::Released, "the other reader's release")?;
     let lease = soon("the writer's lease", waiting).await??;
@@ -104,8 +104,8 @@ fn check(holds: bool, what: &str) -> Done {
 async fn a_user_with_exactly_the_documented_rights_can_do_everything() -> Tested {
     let server = Server::start()?;
     let url = user(&server, "leasehold", &documented())?;
-    exercise(&server, &url, "lock:door").await?;
-    exercise(&server, &url, "lock:{door}").await
+    exercise(&server, &url, "lock:door", LONG).await?;
+    exercise(&server, &url, "lock:{door}", LONG).await
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn tenants_with_names_of_their_own_share_only_the_counter() -> Tested {
         user(&server, name, &others.chain(keys).collect::<Vec<_>>())
     };
     let (billing, shipping) =
-        (quick().connect(&tenant("billing")?).await?, quick().connect(&tenant("shipping")?).await?);
+        (options().connect(&tenant("billing")?).await?, options().connect(&tenant("shipping")?).await?);
     let (one, other) = (billing.read_write("billing:door"), shipping.semaphore("shipping:door", 2));
     let first = one.read().acquire().await?;
     let second = other.acquire().await?;
@@ -141,7 +141,7 @@ async fn each_documented_right_is_needed() -> Tested {
         let url = user(&server, &format!("without-{place}"), &rest)?;
         // Removes the scripts that another user has loaded.
         server.cli(&["SCRIPT", "FLUSH"])?;
-        assert!(exercise(&server, &url, &format!("lock:{place}")).await.is_err(), "{right} is not needed");
+        assert!(exercise(&server, &url, &format!("lock:{place}"), BRIEF).await.is_err(), "{right} is not needed");
     }
     Ok(())
 }
@@ -151,7 +151,8 @@ async fn without_the_right_to_the_channels_everything_works_by_asking() -> Teste
     let server = Server::start()?;
     let rules: Vec<String> = documented().into_iter().filter(|rule| !rule.starts_with('&')).collect();
     let url = user(&server, "deaf", &rules)?;
-    let (first, second) = (quick().connect(&url).await?, quick().connect(&url).await?);
+    let asking = || options().claim_window(ASKING).connect(&url);
+    let (first, second) = (asking().await?, asking().await?);
     for _ in 0..5 {
         let lease = first.read_write("lock:door").write().acquire().await?;
         let waiting = begin(second.read_write("lock:door").write());
@@ -168,7 +169,7 @@ async fn without_the_right_to_the_channels_everything_works_by_asking() -> Teste
 async fn a_name_outside_of_the_users_rights_is_refused_as_such() -> Tested {
     let server = Server::start()?;
     let url = user(&server, "leasehold", &documented())?;
-    let locks = quick().connect(&url).await?;
+    let locks = options().connect(&url).await?;
     for error in [
         locks.mutex("elsewhere").acquire().await.unwrap_err(),
         locks.mutex("elsewhere").try_acquire().await.unwrap_err(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{Builder, Error, Lock, Wait};
-use leasehold_live::{Tested, client, quick, shared_server, unique};
+use leasehold_live::{Tested, client, options, shared_server, unique};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -68,11 +68,11 @@ async fn times_out_of_bounds_are_refused() -> Tested {
 #[tokio::test]
 async fn a_clients_options_out_of_bounds_are_refused_before_anything_is_sent() -> Tested {
     let bad: Vec<(&str, Builder)> = vec![
-        ("claim_window", quick().claim_window(Duration::from_millis(99))),
-        ("claim_window", quick().claim_window(Duration::MAX)),
-        ("response_timeout", quick().response_timeout(Duration::ZERO)),
-        ("response_timeout", quick().response_timeout(DAY)),
-        ("local_handoffs", quick().local_handoffs(1024)),
+        ("claim_window", options().claim_window(Duration::from_millis(99))),
+        ("claim_window", options().claim_window(Duration::MAX)),
+        ("response_timeout", options().response_timeout(Duration::ZERO)),
+        ("response_timeout", options().response_timeout(DAY)),
+        ("local_handoffs", options().local_handoffs(1024)),
     ];
     for (field, builder) in bad {
         // Nobody listens on this port, which would be a different error.
@@ -85,17 +85,17 @@ async fn a_clients_options_out_of_bounds_are_refused_before_anything_is_sent() -
 async fn a_prefix_that_leaves_no_name_is_refused_with_the_name() -> Tested {
     let server = shared_server();
     for prefix in ["leasehold:", "open{"] {
-        let locks = quick().prefix(prefix).connect(&server.url()).await?;
+        let locks = options().prefix(prefix).connect(&server.url()).await?;
         assert_field(&locks.mutex("door").acquire().await.unwrap_err(), "name");
     }
-    let long = quick().prefix("p".repeat(64 * 1024)).connect(&server.url()).await?;
+    let long = options().prefix("p".repeat(64 * 1024)).connect(&server.url()).await?;
     assert_field(&long.mutex("door").acquire().await.unwrap_err(), "name");
     Ok(())
 }
 
 #[tokio::test]
 async fn the_defaults_of_a_client_are_checked_when_they_are_used() -> Tested {
-    let locks = quick().ttl(Duration::ZERO).connect(&shared_server().url()).await?;
+    let locks = options().ttl(Duration::ZERO).connect(&shared_server().url()).await?;
     assert_field(&locks.mutex(unique("door")).acquire().await.unwrap_err(), "ttl");
     Ok(())
 }

@@ -3,38 +3,32 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::blocking::{Builder, Lease, LockManager};
 use leasehold::{Error, LossReason, Mode, Owner, ReleaseOutcome};
-use leasehold_live::{SOON, Tested, connections, is_there, shared_server, unique, until_blocking, waiters};
+use leasehold_live::{
+    LONG, PATIENCE, RENEWED, SOON, Tested, connections, is_there, shared_server, unique, until_blocking, waiters,
+};
 use leasehold_servers::Server;
 
-fn quick() -> Builder {
-    LockManager::builder()
-        .ttl(Duration::from_secs(5))
-        .claim_window(Duration::from_secs(3))
-        .response_timeout(Duration::from_secs(1))
-        .wait(Duration::from_secs(20))
+/// As the [`options`](leasehold_live::options) of the other tests.
+fn options() -> Builder {
+    LockManager::builder().ttl(LONG).claim_window(PATIENCE).response_timeout(PATIENCE).wait(LONG)
 }
 
-/// A TTL that no test outlasts: a lock that is free was released.
-const LONG: Duration = Duration::from_secs(60);
-
 fn client(server: &Server) -> Result<LockManager, Error> {
-    quick().connect(&server.url())
+    options().connect(&server.url())
 }
 
 #[test]
-fn a_lease_is_renewed_while_its_thread_computes() -> Tested {
+fn a_lease_is_renewed_while_its_thread_does_something_else() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let locks = client(server)?;
-    let lease = locks.mutex(&name).ttl(Duration::from_secs(1)).acquire()?;
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(2500) {
-        std::hint::spin_loop();
-    }
-    assert!(lease.is_held() && lease.remaining() > Duration::ZERO);
+    let lease = locks.mutex(&name).ttl(RENEWED).acquire()?;
+    let before = lease.remaining();
+    until_blocking("the first renewal is due", || lease.remaining() < before * 3 / 4);
+    until_blocking("it is renewed", || lease.remaining() > before * 4 / 5);
     assert!(lease.verify()?);
     assert_eq!(lease.release()?, ReleaseOutcome::Released);
     assert!(!is_there(server, &name)?);
@@ -42,23 +36,17 @@ fn a_lease_is_renewed_while_its_thread_computes() -> Tested {
 }
 
 #[test]
-fn a_waiting_thread_is_granted_by_message() -> Tested {
+fn a_waiting_thread_is_granted_when_the_holder_releases() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
-    // No heartbeat can find the grant in time here.
-    let patient = || quick().claim_window(Duration::from_secs(30)).connect(&server.url());
-    let (first, second) = (patient()?, patient()?);
+    let (first, second) = (client(server)?, client(server)?);
     let lease = first.mutex(&name).acquire()?;
     assert!(second.mutex(&name).try_acquire()?.is_none());
     let before = lease.fence();
     thread::scope(|threads| -> Tested {
-        let waiting = threads.spawn(|| {
-            let start = Instant::now();
-            second.mutex(&name).acquire().map(|lease| (lease, start.elapsed()))
-        });
+        let waiting = threads.spawn(|| second.mutex(&name).acquire());
         until_blocking("it waits", || waiters(server, &name).is_ok_and(|count| count == 1));
         lease.release()?;
-        let (lease, waited) = waiting.join().expect("no panic")?;
-        assert!(lease.fence() > before && waited < Duration::from_secs(8), "{waited:?}");
+        assert!(waiting.join().expect("no panic")?.fence() > before);
         Ok(())
     })
 }
@@ -70,8 +58,8 @@ fn every_kind_and_every_call_works() -> Tested {
     let lock = locks.mutex(&name).label("nightly");
     assert_eq!(lock.names().collect::<Vec<_>>(), [&name]);
     let lease = lock.acquire()?;
-    lease.extend(Duration::from_secs(9))?;
-    assert!(lease.remaining() > Duration::from_secs(6), "{:?}", lease.remaining());
+    lease.extend(LONG * 2)?;
+    assert!(lease.remaining() > LONG, "{:?}", lease.remaining());
     let nested = lease.nested()?;
     assert_eq!((lease.hold_count(), lease.name(), lease.fences().len()), (2, name.as_str(), 1));
     assert_eq!(locks.inspect(&name)?.holders.len(), 1);
@@ -119,8 +107,9 @@ fn a_loss_is_told_by_the_wait_by_the_callback_and_at_the_end_of_run() -> Tested 
             let _ = told.send(reason);
         });
         assert_eq!(lease.wait_lost(Duration::from_millis(1))?, None);
-        // Nothing has waited yet, so the client hears no message. Its next renewal finds out.
+        // Nothing has waited yet, so the client hears no message. It has to ask.
         locks.force_release(&name)?;
+        assert!(!lease.verify()?);
         assert_eq!(lease.wait_lost(SOON)?, Some(LossReason::Gone));
         assert!(!lease.is_held());
         // The callback of a lease that is lost already is called at once.
@@ -155,6 +144,7 @@ fn a_callback_that_panics_or_blocks_does_not_stop_the_renewals() -> Tested {
     });
     lost.on_lost(|_| panic!("the callback's own panic"));
     locks.force_release(lost.name())?;
+    assert!(!lost.verify()?);
     let answer = answers.recv_timeout(SOON)?;
     assert!(matches!(&answer, Err(Error::Unsupported { .. })), "{answer:?}");
     assert!(kept.verify()?);
@@ -176,7 +166,7 @@ fn a_panic_in_the_work_releases_the_lock() -> Tested {
 fn the_last_handle_releases_the_leases_and_ends_the_thread() -> Tested {
     let server = Server::start()?;
     let locks = client(&server)?;
-    let held = |name| locks.mutex(name).ttl(LONG).acquire();
+    let held = |name| locks.mutex(name).acquire();
     let (first, second) = (held("first")?, held("second")?);
     drop(first);
     until_blocking("a dropped lease is released", || is_there(&server, "first").is_ok_and(|there| !there));
@@ -206,9 +196,9 @@ fn close_ends_the_waits_of_other_threads() -> Tested {
 
 #[test]
 fn a_server_that_is_not_there_is_an_error() {
-    let error = quick().connect("redis://127.0.0.1:1/").unwrap_err();
+    let error = options().connect("redis://127.0.0.1:1/").unwrap_err();
     assert_eq!(error.code(), "unreachable", "{error}");
-    assert_eq!(quick().ttl(Duration::ZERO).connect("nonsense").unwrap_err().code(), "invalid-option");
+    assert_eq!(options().ttl(Duration::ZERO).connect("nonsense").unwrap_err().code(), "invalid-option");
 }
 
 /// Every call that blocks is refused in a task, and none panics. Everything else works there.
@@ -239,7 +229,7 @@ fn inside_a_tokio_task_blocking_calls_fail_and_in_spawn_blocking_they_work() -> 
     }];
     for builder in builders {
         let locks = client(server)?;
-        let held = |name| locks.mutex(unique(name)).ttl(LONG).acquire();
+        let held = |name| locks.mutex(unique(name)).acquire();
         let (kept, doomed, spawned, unwanted) = (held("a")?, held("b")?, held("c")?, held("d")?);
         let names = [&kept, &doomed, &spawned, &unwanted].map(|lease| lease.name().to_owned());
         let runtime = builder().enable_all().build()?;

@@ -1,9 +1,9 @@
 //! Connections are cut, scripts are forgotten.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{LockManager, Mode};
-use leasehold_live::{Tested, begin, client, connections, quick, soon, subscribed, until, waiters};
+use leasehold::Mode;
+use leasehold_live::{
+    LONG, Tested, begin, client, connections, hands_over_by_message, soon, subscribed, until, waiters,
+};
 use leasehold_servers::Server;
 
 fn cut(server: &Server, kind: &str) -> Tested {
@@ -15,14 +15,14 @@ fn cut(server: &Server, kind: &str) -> Tested {
 async fn holders_survive_the_cutting_of_their_command_connection() -> Tested {
     let server = Server::start()?;
     let locks = client(&server).await?;
-    let held = locks.mutex("held").ttl(Duration::from_millis(1_200)).acquire().await?;
-    let start = Instant::now();
-    // Two TTLs long, so that renewals had to pass.
-    while start.elapsed() < Duration::from_millis(2_400) {
+    let held = locks.mutex("held").acquire().await?;
+    for _ in 0..20 {
+        cut(&server, "normal")?;
+        held.extend(LONG * 2).await?;
         cut(&server, "normal")?;
         let lease = locks.mutex("door").acquire().await?;
         cut(&server, "normal")?;
-        lease.extend(Duration::from_secs(10)).await?;
+        lease.extend(LONG * 2).await?;
         cut(&server, "normal")?;
         lease.downgrade().await?;
         cut(&server, "normal")?;
@@ -34,15 +34,10 @@ async fn holders_survive_the_cutting_of_their_command_connection() -> Tested {
     Ok(())
 }
 
-/// A client with a claim window of 30 s, so that only a message or a new subscription can bring the lock in time.
-async fn patient(server: &Server) -> Result<LockManager, leasehold::Error> {
-    quick().claim_window(Duration::from_secs(30)).connect(&server.url()).await
-}
-
 #[tokio::test]
 async fn a_waiter_survives_the_cutting_of_its_command_connection() -> Tested {
     let server = Server::start()?;
-    let (holder, waiter) = (client(&server).await?, patient(&server).await?);
+    let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let lease = holder.mutex("door").acquire().await?;
     let waiting = begin(waiter.mutex("door"));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
@@ -55,7 +50,7 @@ async fn a_waiter_survives_the_cutting_of_its_command_connection() -> Tested {
 #[tokio::test]
 async fn a_cut_subscription_is_made_again_and_messages_come_through_it() -> Tested {
     let server = Server::start()?;
-    let (holder, waiter) = (client(&server).await?, patient(&server).await?);
+    let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let lease = holder.mutex("door").acquire().await?;
     let waiting = begin(waiter.mutex("door"));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
@@ -67,13 +62,13 @@ async fn a_cut_subscription_is_made_again_and_messages_come_through_it() -> Test
     assert_eq!(waiters(&server, "door")?, 1);
     lease.release().await?;
     soon("the grant", waiting).await??.release().await?;
-    Ok(())
+    hands_over_by_message(&holder, &waiter, &[&server], "door").await
 }
 
 #[tokio::test]
 async fn a_grant_that_is_published_while_the_subscription_is_cut_is_not_lost() -> Tested {
     let server = Server::start()?;
-    let (holder, waiter) = (client(&server).await?, patient(&server).await?);
+    let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let lease = holder.mutex("door").acquire().await?;
     let waiting = begin(waiter.mutex("door"));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
@@ -111,13 +106,13 @@ async fn forgotten_scripts_are_sent_again() -> Tested {
     let forget = || server.cli(&["SCRIPT", "FLUSH"]);
     for _ in 0..3 {
         forget()?;
-        let lease = first.mutex("door").ttl(Duration::from_secs(3)).acquire().await?;
+        let lease = first.mutex("door").acquire().await?;
         let waiting = begin(second.read_write("door").read());
         until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
         forget()?;
         assert!(lease.verify().await?);
         forget()?;
-        lease.extend(Duration::from_secs(4)).await?;
+        lease.extend(LONG * 2).await?;
         forget()?;
         assert_eq!(first.inspect("door").await?.waiters.len(), 1);
         forget()?;
@@ -129,10 +124,5 @@ async fn forgotten_scripts_are_sent_again() -> Tested {
         forget()?;
         beside.release().await?;
     }
-    let held = first.mutex("held").ttl(Duration::from_millis(1_200)).acquire().await?;
-    forget()?;
-    let start = Instant::now();
-    until("two TTLs, renewed", async || start.elapsed() > Duration::from_millis(2_400)).await;
-    assert!(held.is_held() && held.verify().await?);
     Ok(())
 }

@@ -1,21 +1,19 @@
 //! The server loses its data, or somebody deletes the key.
 
-use std::time::Duration;
-
 use leasehold::{LossReason, ReleaseOutcome};
-use leasehold_live::{Tested, begin, client, shared_server, soon, subscribed, unique, until, waiters};
+use leasehold_live::{
+    ASKING, Tested, begin, client, introduce, options, shared_server, soon, subscribed, unique, until, waiters,
+};
 use leasehold_servers::Server;
-
-/// Short enough that the next renewal comes soon, and long enough that a busy machine sends it in time.
-const TTL: Duration = Duration::from_millis(900);
 
 #[tokio::test]
 async fn a_holder_is_told_after_flushall_and_fences_still_rise() -> Tested {
     let server = Server::start()?;
     let locks = client(&server).await?;
-    let (door, page) = (locks.mutex("door").ttl(TTL), locks.read_write("page").read().ttl(TTL));
+    let (door, page) = (locks.mutex("door"), locks.read_write("page").read());
     let (held, read) = (door.acquire().await?, page.acquire().await?);
     server.cli(&["FLUSHALL"])?;
+    assert!(!held.verify().await? && !read.verify().await?);
     assert_eq!(soon("the loss", held.lost()).await, LossReason::Gone);
     assert_eq!(soon("the loss", read.lost()).await, LossReason::Gone);
     let (next, next_read) = (door.acquire().await?, page.acquire().await?);
@@ -43,12 +41,14 @@ async fn fences_rise_from_one_flushall_to_the_next() -> Tested {
 #[tokio::test]
 async fn a_waiter_gets_the_lock_after_flushall_and_the_holder_is_told() -> Tested {
     let server = Server::start()?;
-    let (first, second) = (client(&server).await?, client(&server).await?);
-    let lease = first.mutex("door").ttl(TTL).acquire().await?;
+    let first = client(&server).await?;
+    let second = options().claim_window(ASKING).connect(&server.url()).await?;
+    let lease = first.mutex("door").acquire().await?;
     let waiting = begin(second.mutex("door"));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
     server.cli(&["FLUSHALL"])?;
     let next = soon("the lock", waiting).await??;
+    assert!(!lease.verify().await?);
     let reason = soon("the loss", lease.lost()).await;
     assert!(matches!(reason, LossReason::Gone | LossReason::Taken), "{reason}");
     assert!(next.fence() > lease.fence());
@@ -61,19 +61,18 @@ async fn a_waiter_gets_the_lock_after_flushall_and_the_holder_is_told() -> Teste
 async fn a_restart_without_data_is_told_to_the_holder_and_survived_by_the_waiter() -> Tested {
     let mut server = Server::start()?;
     let (first, second) = (client(&server).await?, client(&server).await?);
-    let alone = first.mutex("window").ttl(Duration::from_secs(3)).acquire().await?;
-    let lease = first.mutex("door").ttl(TTL).acquire().await?;
+    introduce(&first, &server).await?;
+    let alone = first.mutex("window").acquire().await?;
+    let lease = first.mutex("door").acquire().await?;
     let waiting = begin(second.mutex("door"));
     until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
     server.restart()?;
     let next = soon("the lock", waiting).await??;
+    assert!(!lease.verify().await? && !alone.verify().await?);
     soon("the loss", lease.lost()).await;
     assert_eq!(soon("the loss", alone.lost()).await, LossReason::Gone);
     assert!(next.fence() > lease.fence());
-    until("who waited and who renewed are subscribed again", async || {
-        subscribed(&server).is_ok_and(|count| count == 2)
-    })
-    .await;
+    until("both are subscribed again", async || subscribed(&server).is_ok_and(|count| count == 2)).await;
     next.release().await?;
     Ok(())
 }
@@ -82,12 +81,15 @@ async fn a_restart_without_data_is_told_to_the_holder_and_survived_by_the_waiter
 async fn a_deleted_key_is_told_as_gone_and_an_overwritten_one_as_taken() -> Tested {
     let (server, gone, taken, other) = (shared_server(), unique("gone"), unique("taken"), unique("other"));
     let locks = client(server).await?;
-    let leases = [&gone, &taken, &other].map(|name| locks.mutex(name).ttl(TTL));
-    let [first, second, third] = [leases[0].acquire().await?, leases[1].acquire().await?, leases[2].acquire().await?];
+    let acquire = async |name: &str| locks.mutex(name).acquire().await;
+    let [first, second, third] = [acquire(&gone).await?, acquire(&taken).await?, acquire(&other).await?];
     server.cli(&["DEL", &gone])?;
     server.cli(&["SET", &taken, "somebody", "PX", "60000"])?;
     server.cli(&["DEL", &other])?;
     server.cli(&["RPUSH", &other, "somebody's list"])?;
+    for lease in [&first, &second, &third] {
+        assert!(!lease.verify().await?);
+    }
     assert_eq!(soon("the loss", first.lost()).await, LossReason::Gone);
     assert_eq!(soon("the loss", second.lost()).await, LossReason::Taken);
     assert_eq!(soon("the loss", third.lost()).await, LossReason::Taken);

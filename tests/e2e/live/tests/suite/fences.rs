@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold::Wait;
-use leasehold_live::{FENCE, Tested, client, keys, quick, soon, text};
+use leasehold_live::{FENCE, LONG, Tested, busy, client, keys, soon, text};
 use leasehold_servers::Server;
 use tokio::task::JoinSet;
 
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 async fn after_a_thousand_names_were_locked_and_released_the_counter_is_the_only_key() -> Tested {
     let server = Server::start()?;
     // No lease is renewed meanwhile. With its first renewal, a client writes the key that tells who it is.
-    let locks = quick().ttl(Duration::from_secs(60)).connect(&server.url()).await?;
+    let locks = client(&server).await?;
     let mut leases = Vec::new();
     for name in 0..1_000 {
         leases.push(match name % 4 {
@@ -61,8 +61,8 @@ async fn a_counter_of_another_type_is_told_with_its_key_and_the_remedy_and_left_
     let server = Server::start()?;
     let locks = client(&server).await?;
     let held = locks.read_write("page").read().acquire().await?;
-    let waited = client(&server).await?.mutex("page").wait(Duration::from_millis(500)).acquire().await;
-    assert_eq!(waited.unwrap_err().code(), "busy");
+    let waited = busy(client(&server).await?.mutex("page"), Duration::from_millis(500)).await;
+    assert_eq!(waited.code(), "busy");
     server.cli(&["DEL", FENCE])?;
     server.cli(&["RPUSH", FENCE, "apple"])?;
     for error in [
@@ -92,7 +92,7 @@ async fn a_lock_that_is_held_is_renewed_and_released_beside_a_counter_of_another
     let lease = client(&server).await?.mutex("door").acquire().await?;
     server.cli(&["SET", FENCE, "v3:1"])?;
     assert!(lease.verify().await?);
-    lease.extend(Duration::from_secs(20)).await?;
+    lease.extend(LONG * 2).await?;
     lease.release().await?;
     assert_eq!(keys(&server)?, [FENCE]);
     Ok(())

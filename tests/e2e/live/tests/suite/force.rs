@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use leasehold::{LossReason, Owner, ReleaseOutcome};
-use leasehold_live::{Tested, begin, client, quick, shared_server, soon, subscribed, unique, until, waiters};
+use leasehold_live::{
+    Tested, begin, client, hasty, introduce, shared_server, soon, subscribed, unique, until, waiters,
+};
 use leasehold_servers::Server;
 
 #[tokio::test]
 async fn the_holders_are_told_and_the_next_in_line_is_granted() -> Tested {
     let server = Server::start()?;
     let (holder, waiter, operator) = (client(&server).await?, client(&server).await?, client(&server).await?);
-    let lease = holder.mutex("door").ttl(Duration::from_secs(3)).acquire().await?;
-    until("it has renewed, and listens", async || subscribed(&server).is_ok_and(|count| count == 1)).await;
+    introduce(&holder, &server).await?;
+    let lease = holder.mutex("door").acquire().await?;
+    until("it listens", async || subscribed(&server).is_ok_and(|count| count == 1)).await;
     let waiting = begin(waiter.mutex("door"));
     until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
     assert_eq!(operator.force_release("door").await?, 1);
@@ -62,19 +65,16 @@ async fn what_is_no_lock_is_left_alone() -> Tested {
 #[tokio::test]
 async fn one_call_takes_it_from_one_holder_even_if_the_answer_is_late() -> Tested {
     let server = Server::start()?;
-    let (holder, operator) = (client(&server).await?, client(&server).await?);
-    let waiter = quick().claim_window(Duration::from_secs(30)).connect(&server.url()).await?;
+    let (holder, waiter) = (client(&server).await?, client(&server).await?);
+    let operator = hasty(&server, Duration::from_millis(500)).await;
     let lease = holder.mutex("door").acquire().await?;
     let waiting = begin(waiter.mutex("door"));
     until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
     // Loads the script.
-    operator.force_release("window").await?;
+    holder.force_release("window").await?;
     server.pause()?;
-    let answer = tokio::spawn(async move { operator.force_release("door").await });
-    // Longer than the operator waits for one answer, and shorter than the whole call.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let answer = soon("an end", operator.force_release("door")).await;
     server.resume()?;
-    let answer = answer.await?;
     assert!(matches!(&answer, Err(error) if error.code() == "unreachable"), "it may have been done: {answer:?}");
     let next = soon("the lock", waiting).await??;
     assert!(next.fence() > lease.fence());

@@ -18,7 +18,6 @@ mod labels;
 mod leaks;
 mod leases;
 mod lingering;
-mod load;
 mod losses;
 mod memory;
 mod metrics;

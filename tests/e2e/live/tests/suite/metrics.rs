@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ::metrics::{LocalRecorderGuard, Unit, set_default_local_recorder};
 use leasehold::{LossReason, Owner, Wait};
-use leasehold_live::{Tested, begin, client, connections, quick, shared_server, soon, unique, until, waiters};
+use leasehold_live::{
+    LONG, RENEWED, Tested, begin, busy, client, connections, options, shared_server, soon, unique, until, waiters,
+};
 use leasehold_servers::Server;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
@@ -97,8 +99,8 @@ async fn an_acquire_and_a_release_are_counted_and_timed() -> Tested {
     assert_eq!(seen.series("leasehold_acquires_total"), [(acquires("granted", "exclusive", false), 2.0)]);
     assert_eq!(seen.number("leasehold_held"), 0.0);
     let (waited, held) = (seen.times(GRANTED), seen.times("leasehold_hold_seconds code=released"));
-    assert!(waited.len() == 2 && waited.iter().all(|time| *time > 0.0 && *time < 10.0), "{waited:?}");
-    assert!(held.len() == 1 && held[0] >= hold.as_secs_f64() && held[0] < 10.0, "{held:?}");
+    assert!(waited.len() == 2 && waited.iter().all(|time| *time > 0.0), "{waited:?}");
+    assert!(held.len() == 1 && held[0] >= hold.as_secs_f64(), "{held:?}");
     assert_eq!(seen.times("leasehold_hold_seconds code=dropped").len(), 1);
     assert_eq!(seen.series("leasehold_reconnects_total"), []);
     assert_eq!(seen.series("leasehold_losses_total"), []);
@@ -114,8 +116,8 @@ async fn acquires_without_a_lease_are_counted_by_their_code() -> Tested {
 
     assert!(other.mutex(&name).try_acquire().await?.is_none());
     assert_eq!(seen.number(&acquires("busy", "exclusive", false)), 1.0);
-    let wait = Duration::from_secs(1);
-    other.mutex(&name).wait(wait).acquire().await.expect_err("the lock is held");
+    let wait = Duration::from_millis(500);
+    assert_eq!(busy(other.mutex(&name), wait).await.code(), "busy");
     assert_eq!(seen.number(&acquires("busy", "exclusive", false)), 2.0);
     let waited = seen.times("leasehold_wait_seconds code=busy mode=exclusive");
     assert!(waited.len() == 2 && waited[1] >= wait.as_secs_f64(), "{waited:?}");
@@ -131,7 +133,7 @@ async fn acquires_without_a_lease_are_counted_by_their_code() -> Tested {
     other.mutex("").acquire().await.expect_err("no name");
     assert_eq!(seen.number(&acquires("invalid-option", "exclusive", false)), 1.0);
     let connection = leasehold::redis::Client::open(shared_server().url())?.get_multiplexed_async_connection().await?;
-    let polls = quick().from_connection(connection).await?;
+    let polls = options().from_connection(connection).await?;
     let replicated = polls.mutex(&name).wait_for_replicas(1, wait);
     replicated.acquire().await.expect_err("its own connection is needed");
     assert_eq!(seen.number(&acquires("unsupported", "exclusive", false)), 1.0);
@@ -207,7 +209,7 @@ async fn renewals_and_extends_of_every_kind_are_counted_and_checks_are_not() -> 
     let reentrant = locks.reentrant(unique("metrics"), &Owner::new());
     for (lock, renewals) in [pages.write(), pages.read(), permits.permits(2), reentrant].into_iter().zip(1..) {
         let lease = lock.renew(false).acquire().await?;
-        lease.extend(Duration::from_secs(20)).await?;
+        lease.extend(LONG * 2).await?;
         assert!(lease.verify().await?);
         assert_eq!(seen.number("leasehold_renewals_total"), f64::from(renewals), "{lease:?}");
         lease.release().await?;
@@ -221,17 +223,17 @@ async fn renewals_that_travel_together_are_counted_one_by_one() -> Tested {
     let (recorder, name) = (DebuggingRecorder::new(), unique("metrics"));
     let seen = Seen::by(&recorder);
     let locks = client(shared_server()).await?;
-    let lock = |number| locks.mutex(format!("{name}:{number}")).ttl(Duration::from_millis(900));
+    let lock = |number| locks.mutex(format!("{name}:{number}")).ttl(RENEWED);
+    // So the server knows the script.
+    locks.mutex(unique("metrics")).acquire().await?.extend(LONG * 2).await?;
     let begun: Vec<_> = (0..LEASES).map(|number| begin(lock(number))).collect();
     let mut leases = Vec::new();
     for lease in begun {
         leases.push(soon("the lease", lease).await??);
     }
     let numbers = || (seen.number("leasehold_renewals_total"), seen.number("leasehold_commands_total"));
-    // At first, the server may not know the script.
-    until("all are renewed", async || numbers().0 >= f64::from(LEASES)).await;
     let before = numbers();
-    until("all are renewed twice more", async || numbers().0 >= before.0 + f64::from(2 * LEASES)).await;
+    until("all are renewed", async || numbers().0 >= before.0 + f64::from(LEASES)).await;
     let (renewals, commands) = (numbers().0 - before.0, numbers().1 - before.1);
     assert!(commands >= 1.0 && commands * 2.0 <= renewals, "{renewals} renewals by {commands} commands");
     assert!(leases.iter().all(leasehold::Lease::is_held));
@@ -242,7 +244,7 @@ async fn renewals_that_travel_together_are_counted_one_by_one() -> Tested {
 async fn a_connection_that_is_made_again_is_counted() -> Tested {
     let (recorder, server) = (DebuggingRecorder::new(), Server::start()?);
     let seen = Seen::by(&recorder);
-    let locks = quick().connect(&server.url()).await?;
+    let locks = options().connect(&server.url()).await?;
     let lease = locks.mutex("door").acquire().await?;
     assert_eq!(seen.number("leasehold_reconnects_total"), 0.0);
     for times in [1.0, 2.0] {
@@ -260,7 +262,7 @@ async fn the_first_connection_to_a_server_that_was_down_is_no_reconnect() -> Tes
     let seen = Seen::by(&recorder);
     let urls = servers.each_ref().map(Server::url);
     servers[2].stop();
-    let locks = quick().node_timeout(Duration::from_secs(1)).quorum(urls).await?;
+    let locks = options().quorum(urls).await?;
     locks.mutex("door").acquire().await?.release().await?;
     servers[2].restart()?;
     until("the third one is connected", async || {
@@ -298,9 +300,9 @@ async fn the_manual_lists_every_metric_with_its_labels_and_its_unit_and_no_label
     let (recorder, name) = (DebuggingRecorder::new(), unique("metrics"));
     let seen = Seen::by(&recorder);
     let server = Server::start()?;
-    let locks = quick().connect(&server.url()).await?;
+    let locks = options().connect(&server.url()).await?;
     let lease = locks.mutex(&name).acquire().await?;
-    lease.extend(Duration::from_secs(20)).await?;
+    lease.extend(LONG * 2).await?;
     server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;
     server.cli(&["DEL", &name])?;
     assert!(!lease.verify().await?);

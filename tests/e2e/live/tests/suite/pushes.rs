@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use leasehold::{Error, Lease, LockManager};
-use leasehold_live::{SOON, Tested, begin, is_there, quick, shared_server, soon, subscribed, unique, until, waiters};
+use leasehold_live::{
+    ASKING, Tested, begin, client, hands_over_by_message, is_there, options, shared_server, soon, subscribed, unique,
+    until, waiters,
+};
 use leasehold_servers::Server;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-
-/// No heartbeat can find a grant in time with this, and no TTL ends.
-const WINDOW: Duration = Duration::from_secs(60);
 
 fn resp3(server: &Server) -> redis::RedisResult<Client> {
     Client::open(format!("{}?protocol=resp3", server.url()))
@@ -33,20 +33,6 @@ async fn reconnecting(
     Ok((ConnectionManager::new_with_config(resp3(server)?, config).await?, pushes))
 }
 
-fn patient() -> leasehold::Builder {
-    quick().claim_window(WINDOW).ttl(WINDOW).wait(SOON)
-}
-
-/// How often the server has run each script, and how often it was subscribed to.
-fn calls(server: &Server) -> Result<[u64; 3], leasehold_servers::Error> {
-    let stats = server.cli(&["INFO", "commandstats"])?;
-    let stats = stats.text().unwrap_or_default();
-    Ok(["evalsha", "eval", "subscribe"].map(|command| {
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-        line.and_then(|line| line.split(',').next()).and_then(|calls| calls.parse().ok()).unwrap_or(0)
-    }))
-}
-
 /// Begins to acquire, and returns once the waiter is in the server's queue.
 async fn waiting(locks: &LockManager, server: &Server, name: &str) -> JoinHandle<Result<Lease, Error>> {
     let waiting = begin(locks.mutex(name));
@@ -54,60 +40,27 @@ async fn waiting(locks: &LockManager, server: &Server, name: &str) -> JoinHandle
     waiting
 }
 
-/// The two managers pass the lock, each time with one script call: the release. The waiter sends nothing.
-async fn hands_over_in_one_call(first: &LockManager, second: &LockManager, server: &Server) -> Tested {
-    let name = unique("door");
-    // The first waits make the subscriptions and write the labels.
-    let lease = first.mutex(&name).acquire().await?;
-    let waiter = waiting(second, server, &name).await;
-    lease.release().await?;
-    let lease = soon("the first hand-over", waiter).await??;
-    let waiter = waiting(first, server, &name).await;
-    lease.release().await?;
-    let mut lease = soon("the second hand-over", waiter).await??;
-    // A client sends a command again if a busy machine delays the answer. So this tries until two hand-overs took one call;
-    // a waiter that asks would need more for each.
-    let hand_overs = async {
-        let mut in_one_call = 0;
-        for next in [second, first].into_iter().cycle() {
-            let waiter = waiting(next, server, &name).await;
-            let before = calls(server)?;
-            lease.release().await?;
-            lease = waiter.await??;
-            let after = calls(server)?;
-            assert!(lease.verify().await?);
-            in_one_call += u8::from(after == [before[0] + 1, before[1], before[2]]);
-            if in_one_call == 2 {
-                break;
-            }
-        }
-        lease.release().await?;
-        Ok(())
-    };
-    soon("two hand-overs that take one call each", hand_overs).await
-}
-
 #[tokio::test]
 async fn waiters_on_a_brought_connection_are_granted_by_push_in_one_round_trip() -> Tested {
     let server = Server::start()?;
     let ((one, to_one), (two, to_two)) = (multiplexed(&server).await?, multiplexed(&server).await?);
-    let first = patient().from_connection_with_push(one, to_one).await?;
-    let second = patient().from_connection_with_push(two, to_two).await?;
-    hands_over_in_one_call(&first, &second, &server).await?;
+    let first = options().from_connection_with_push(one, to_one).await?;
+    let second = options().from_connection_with_push(two, to_two).await?;
+    hands_over_by_message(&first, &second, &[&server], "door").await?;
 
     let ((one, to_one), (two, to_two)) = (reconnecting(&server, false).await?, reconnecting(&server, true).await?);
-    let first = patient().from_connection_with_push(one, to_one).await?;
-    let second = patient().from_connection_with_push(two, to_two).await?;
-    hands_over_in_one_call(&first, &second, &server).await
+    let first = options().from_connection_with_push(one, to_one).await?;
+    let second = options().from_connection_with_push(two, to_two).await?;
+    hands_over_by_message(&first, &second, &[&server], "door").await
 }
 
 #[tokio::test]
 async fn a_waiter_gets_its_lock_after_the_connection_was_killed_and_waits_by_message_again() -> Tested {
     for resubscribes in [false, true] {
         let server = Server::start()?;
-        let holder = patient().connect(&server.url()).await?;
+        let holder = options().connect(&server.url()).await?;
         let (mut connection, pushes) = reconnecting(&server, resubscribes).await?;
-        let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
+        let locks = options().from_connection_with_push(connection.clone(), pushes).await?;
         let lease = holder.mutex("door").acquire().await?;
         let waiter = waiting(&locks, &server, "door").await;
         let id: u64 = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
@@ -141,8 +94,8 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
     let mut connection = resp3(&server)?.get_multiplexed_async_connection_with_config(&config).await?;
     connection.subscribe("news").await?;
     // Without a label, nothing delays the manager's end.
-    let locks = patient().label("").from_connection_with_push(connection.clone(), pushes).await?;
-    let holder = patient().connect(&server.url()).await?;
+    let locks = options().label("").from_connection_with_push(connection.clone(), pushes).await?;
+    let holder = options().connect(&server.url()).await?;
     let lease = holder.mutex("door").acquire().await?;
     let waiter = waiting(&locks, &server, "door").await;
     server.cli(&["PUBLISH", "news", "rain"])?;
@@ -177,8 +130,8 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
 async fn a_caller_that_leaves_all_channels_does_not_strand_a_waiter() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let (mut connection, pushes) = multiplexed(server).await?;
-    let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
-    let holder = patient().connect(&server.url()).await?;
+    let locks = options().from_connection_with_push(connection.clone(), pushes).await?;
+    let holder = options().connect(&server.url()).await?;
     let lease = holder.mutex(&name).acquire().await?;
     let waiter = waiting(&locks, server, &name).await;
     connection.subscribe(&["news", "weather"]).await?;
@@ -207,24 +160,45 @@ async fn a_user_who_may_not_unsubscribe_waits_by_message_again_and_again() -> Te
     let (sender, pushes) = unbounded_channel();
     let config = AsyncConnectionConfig::new().set_push_sender(sender);
     let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
-    let locks = patient().from_connection_with_push(connection, pushes).await?;
-    hands_over_in_one_call(&patient().connect(&server.url()).await?, &locks, &server).await
+    let locks = options().from_connection_with_push(connection, pushes).await?;
+    hands_over_by_message(&client(&server).await?, &locks, &[&server], "door").await
+}
+
+/// A client whose connection brings it no messages. It waits for them for this time before it polls. In the same time, the
+/// server must answer at the beginning, so this may fail on a slow machine.
+async fn deaf(
+    server: &Server,
+    what: &str,
+) -> Result<(LockManager, MultiplexedConnection, impl Sized), Box<dyn std::error::Error + Send + Sync>> {
+    let (resp3, its_own) = multiplexed(server).await?;
+    let (other, of_another) = multiplexed(server).await?;
+    let (sender, nothing) = unbounded_channel();
+    let (connection, pushes) = match what {
+        "RESP2" => (Client::open(server.url())?.get_multiplexed_async_connection().await?, nothing),
+        "wrong" => (resp3, of_another),
+        _ => {
+            drop(sender);
+            (resp3, nothing)
+        }
+    };
+    let builder = options().response_timeout(Duration::from_millis(500)).claim_window(ASKING);
+    let locks = builder.from_connection_with_push(connection.clone(), pushes).await?;
+    Ok((locks, connection, (its_own, other)))
 }
 
 #[tokio::test]
 async fn without_resp3_or_with_the_wrong_receiver_waiters_poll() -> Tested {
     let server = shared_server();
-    let resp2 = Client::open(server.url())?.get_multiplexed_async_connection().await?;
-    let (resp3, _its_own) = multiplexed(server).await?;
-    let (_sender, another) = multiplexed(server).await?;
-    let (_, closed) = unbounded_channel();
-    let (broken, _its_own) = multiplexed(server).await?;
-    for (what, connection, pushes) in
-        [("RESP2", resp2, unbounded_channel().1), ("wrong", resp3, another), ("closed", broken, closed)]
-    {
+    for what in ["RESP2", "wrong", "closed"] {
         let name = unique("door");
-        let locks = patient().from_connection_with_push(connection.clone(), pushes).await?;
-        let holder = patient().connect(&server.url()).await?;
+        let mut connected = None;
+        until("a connection", async || {
+            connected = deaf(server, what).await.ok();
+            connected.is_some()
+        })
+        .await;
+        let (locks, connection, _others) = connected.ok_or("connected")?;
+        let holder = options().connect(&server.url()).await?;
         let lease = holder.mutex(&name).acquire().await?;
         let waiter = waiting(&locks, server, &name).await;
         lease.release().await?;

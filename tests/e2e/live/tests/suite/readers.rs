@@ -1,6 +1,6 @@
 //! Readers and writers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::Mode;
 use leasehold_live::{Tested, begin, client, shared_server, soon, unique, until, waiters};
@@ -71,10 +71,8 @@ async fn an_upgrade_beside_another_reader_is_a_conflict_at_once() -> Tested {
     for same_client in [true, false] {
         let locks = if same_client { &first } else { &second };
         let other = locks.read_write(&name).read().acquire().await?;
-        let start = Instant::now();
-        let error = lease.upgrade().await.unwrap_err();
+        let error = soon("an answer", lease.upgrade()).await.unwrap_err();
         assert_eq!((error.code(), error.name()), ("conflict", Some(name.as_str())));
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
         assert!(lease.mode() == Mode::Shared && lease.verify().await? && other.verify().await?);
         other.release().await?;
     }
@@ -91,19 +89,18 @@ async fn a_stream_of_readers_starves_no_writer() -> Tested {
     let (server, name) = (shared_server(), unique("page"));
     let writers = client(server).await?;
     let mut readers = JoinSet::new();
-    // More than enough that there is always a reader.
+    // There is always a reader, until the test ends.
     for _ in 0..3 {
         let locks = client(server).await?;
         for _ in 0..3 {
             let lock = locks.read_write(&name).read();
             readers.spawn(async move {
-                let mut count = 0_u32;
-                while count < 10_000 {
+                loop {
                     let lease = lock.acquire().await?;
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     lease.release().await?;
-                    count += 1;
                 }
+                #[expect(unreachable_code, reason = "it says which errors end the loop")]
                 Ok::<(), leasehold::Error>(())
             });
         }

@@ -1,12 +1,10 @@
 //! Several names as one lease.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Error, LossReason, ReleaseOutcome, Wait};
-use leasehold_live::{Tested, Worker, client, is_there, shared_server, soon, text, unique, until, waiters};
+use leasehold_live::{LONG, Tested, Worker, client, is_there, shared_server, soon, text, unique, until, waiters};
 use tokio::task::JoinSet;
-
-const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_pairs_in_opposite_orders_never_deadlock() -> Tested {
@@ -28,8 +26,7 @@ async fn a_thousand_pairs_in_opposite_orders_never_deadlock() -> Tested {
         }
         Tested::Ok(())
     };
-    tokio::time::timeout(LONG, done).await.expect("nobody waits in a circle")?;
-    Ok(())
+    tokio::time::timeout(LONG, done).await.expect("nobody waits in a circle")
 }
 
 #[tokio::test]
@@ -45,8 +42,8 @@ async fn names_of_one_slot_are_taken_at_once_and_given_back_as_one() -> Tested {
     assert!(other.multi([&names[1], "elsewhere"]).try_acquire().await?.is_none());
     until("who does not get all keeps none", async || is_there(server, "elsewhere").is_ok_and(|there| !there)).await;
     let nested = lease.nested()?;
-    lease.extend(LONG).await?;
-    assert!(lease.verify().await? && lease.remaining() > LONG / 2);
+    lease.extend(LONG * 2).await?;
+    assert!(lease.verify().await? && lease.remaining() > LONG);
     assert_eq!(lease.release().await?, ReleaseOutcome::StillHeld);
     let before = nested.fences().find(|(name, _)| *name == names[1]).expect("it is one of the names").1;
     assert_eq!(nested.release().await?, ReleaseOutcome::Released);
@@ -104,10 +101,8 @@ async fn a_crash_gives_all_back_after_the_ttl() -> Tested {
     let mut holder = Worker::start(env!("CARGO_BIN_EXE_live-worker"), server, ["several", &base], [ttl, ttl])?;
     assert_eq!(holder.report().await, "held both");
     holder.process().kill();
-    let killed = Instant::now();
-    let both = locks.multi([format!("{base}:b"), format!("{base}:a")]).acquire().await?;
-    assert!(killed.elapsed() < ttl * 4, "{:?}", killed.elapsed());
-    both.release().await?;
+    let both = locks.multi([format!("{base}:b"), format!("{base}:a")]);
+    soon("both", both.acquire()).await?.release().await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold::Wait;
-use leasehold_live::{Tested, client, quick, shared_server, unique};
+use leasehold_live::{Tested, busy, client, options, shared_server, unique};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Instrument as _, Subscriber};
@@ -94,15 +94,17 @@ async fn the_span_of_an_acquire_tells_how_it_ended_and_how_long_it_waited() -> T
     let lease = locks.mutex(&name).acquire().await?;
     let other = client(shared_server()).await?;
     assert!(other.mutex(&name).try_acquire().await?.is_none());
-    let wait = Duration::from_secs(1);
-    other.mutex(&name).wait(wait).acquire().await.expect_err("the lock is held");
+    let wait = Duration::from_millis(500);
+    assert_eq!(busy(other.mutex(&name), wait).await.code(), "busy");
     let waiting = other.mutex(&name).wait(Wait::Forever);
     tokio::select! {
         _ = waiting.acquire() => panic!("the lock is held"),
         () = tokio::time::sleep(Duration::from_millis(30)) => {}
     }
 
-    let ended = spans.named("leasehold.acquire");
+    let mut ended = spans.named("leasehold.acquire");
+    // On a slow machine, a wait may end before the server answers. Then there was one more.
+    ended.retain(|fields| fields["leasehold.code"] != "unreachable");
     let codes: Vec<&str> = ended.iter().map(|fields| &*fields["leasehold.code"]).collect();
     assert_eq!(codes, ["granted", "busy", "busy", "cancelled"]);
     assert_eq!(ended[0]["leasehold.fence"], lease.fence().to_string());
@@ -128,6 +130,7 @@ async fn the_span_of_a_lease_tells_how_long_it_was_held_and_how_it_ended() -> Te
     drop(locks.mutex(&name).acquire().await?);
     let lease = locks.mutex(&name).acquire().await?;
     locks.force_release(&name).await?;
+    assert!(!lease.verify().await?);
     lease.lost().await;
     lease.release().await?;
 
@@ -146,7 +149,7 @@ async fn the_span_of_a_lease_tells_how_long_it_was_held_and_how_it_ended() -> Te
 async fn several_names_are_one_span_with_the_greatest_fence() -> Tested {
     let (spans, name) = (Spans::default(), unique("spans"));
     let _listening = tracing::dispatcher::set_default(&spans.dispatch());
-    let locks = quick().connect(&shared_server().url()).await?;
+    let locks = options().connect(&shared_server().url()).await?;
     let lease = locks.multi([format!("{{{name}}}1"), format!("{{{name}}}2")]).acquire().await?;
     let ended = spans.named("leasehold.acquire");
     assert_eq!((ended.len(), &ended[0]["leasehold.fence"]), (1, &lease.fence().to_string()));

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use leasehold::{Builder, Error, LockManager, LossReason, Owner, QuorumMember, ReleaseOutcome};
-use leasehold_live::{Tested, begin, quick, shared_server, soon, unique, until, waiters};
+use leasehold_live::{LONG, Tested, begin, options, shared_server, soon, unique, until, waiters};
 use leasehold_servers::{Connection, Server};
 use tokio::task::JoinSet;
 
-use super::acl::{PASSWORD, by_message, use_every_branch, user};
+use super::acl::{BRIEF, PASSWORD, use_every_branch, user};
 
 /// The rights from lua/README.md, word by word, for names that begin with `lock:`.
 fn documented() -> Vec<String> {
@@ -27,7 +27,7 @@ fn refusing() -> Result<(Server, String), leasehold_servers::Error> {
 }
 
 fn scriptless() -> Builder {
-    quick().without_scripts()
+    options().without_scripts()
 }
 
 /// Uses every command that a client without scripts sends.
@@ -35,8 +35,9 @@ async fn use_everything(
     server: &Server,
     url: &str,
     name: &str,
+    wait: Duration,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let patient = || by_message().without_scripts().connect(url);
+    let patient = || scriptless().wait(wait).connect(url);
     let (first, second) = (patient().await?, patient().await?);
     use_every_branch(server, [first.clone(), second.clone()], name).await?;
     // Of two waiters, one is granted and the other stays.
@@ -59,14 +60,14 @@ async fn use_everything(
 #[tokio::test]
 async fn the_documented_rights_are_enough_and_none_of_them_is_too_much() -> Tested {
     let (server, url) = refusing()?;
-    use_everything(&server, &url, "lock:door").await?;
+    use_everything(&server, &url, "lock:door", LONG).await?;
     let rights: Vec<String> = documented().into_iter().filter(|rule| rule.starts_with(['+', '~', '&'])).collect();
     assert!(rights.len() > 15 && !rights.iter().any(|right| right.contains("eval")), "{rights:?}");
     // Clients in other languages unsubscribe. This one closes its connection.
     for (place, right) in rights.iter().filter(|right| *right != "+unsubscribe").enumerate() {
         let rest: Vec<String> = documented().into_iter().filter(|rule| rule != right).collect();
         let url = user(&server, &format!("without-{place}"), &rest)?;
-        let used = use_everything(&server, &url, &format!("lock:{place}")).await;
+        let used = use_everything(&server, &url, &format!("lock:{place}"), BRIEF).await;
         assert!(used.is_err(), "{right} is not needed");
     }
     Ok(())
@@ -101,9 +102,9 @@ async fn every_kind_of_lock_works() -> Tested {
     assert_eq!(first.force_release("lock:job").await?, 1);
     assert!(matches!(soon("the loss", adopted.lost()).await, LossReason::Revoked | LossReason::Gone));
 
-    let lease = first.mutex("lock:short").ttl(Duration::from_millis(1_500)).acquire().await?;
-    until("it is renewed", async || lease.remaining() < Duration::from_millis(1_100)).await;
-    until("it is renewed", async || lease.remaining() > Duration::from_millis(1_200)).await;
+    let lease = first.mutex("lock:long").acquire().await?;
+    lease.extend(LONG * 2).await?;
+    assert!(lease.remaining() > LONG);
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
     Ok(())
 }
@@ -121,7 +122,7 @@ async fn clients_with_and_without_scripts_share_the_locks() -> Tested {
     let (server, name, count) = (shared_server(), unique("shared"), unique("count"));
     let mut tasks = JoinSet::new();
     for client in 0..4 {
-        let builder = if client % 2 == 0 { scriptless() } else { quick() };
+        let builder = if client % 2 == 0 { scriptless() } else { options() };
         let locks = builder.connect(&server.url()).await?;
         for _ in 0..4 {
             let (lock, count) = (locks.mutex(&name), count.clone());
@@ -173,7 +174,7 @@ async fn many_locks_at_once_are_taken_although_all_share_the_fence() -> Tested {
 #[tokio::test]
 async fn without_the_option_the_error_tells_which_right_is_missing() -> Tested {
     let (_server, url) = refusing()?;
-    let error = quick().connect(&url).await?.mutex("lock:door").acquire().await.unwrap_err();
+    let error = options().connect(&url).await?.mutex("lock:door").acquire().await.unwrap_err();
     assert_eq!(error.code(), "auth");
     assert!(error.to_string().contains("evalsha"), "{error}");
     Ok(())
@@ -200,7 +201,7 @@ async fn a_quorum_works_too() -> Tested {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let mut clients = Vec::<LockManager>::new();
     for _ in 0..2 {
-        clients.push(scriptless().node_timeout(Duration::from_millis(500)).quorum(urls.clone()).await?);
+        clients.push(scriptless().quorum(urls.clone()).await?);
     }
     let lease = clients[0].mutex("door").acquire().await?;
     assert!(clients[1].mutex("door").try_acquire().await?.is_none());

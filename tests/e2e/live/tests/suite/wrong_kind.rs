@@ -1,9 +1,7 @@
 //! A name that holds another kind of lock, or something else, is reported as such and left as it is.
 
-use std::time::Duration;
-
 use leasehold::{Error, Lease, LockManager, Owner};
-use leasehold_live::{Tested, begin, client, quick, shared_server, soon, unique, until, waiters};
+use leasehold_live::{ASKING, LONG, Tested, begin, client, options, shared_server, soon, unique, until, waiters};
 
 async fn take(locks: &LockManager, kind: &str, name: &str) -> Result<Lease, Error> {
     match kind {
@@ -73,7 +71,7 @@ async fn what_is_no_lock_is_never_overwritten() -> Tested {
 async fn a_name_that_waiters_of_another_kind_are_to_get_is_theirs() -> Tested {
     let server = shared_server();
     let (holder, other) = (client(server).await?, client(server).await?);
-    let waiter = quick().claim_window(Duration::from_secs(3)).connect(&server.url()).await?;
+    let waiter = options().claim_window(ASKING).connect(&server.url()).await?;
     for (theirs, ours) in
         [("semaphore", "mutex"), ("semaphore", "readers"), ("semaphore", "force"), ("mutex", "semaphore")]
     {
@@ -96,7 +94,7 @@ async fn a_name_that_waiters_of_another_kind_are_to_get_is_theirs() -> Tested {
         assert!(!granted, "{ours} passed those who wait for a {theirs}");
         let next = soon("the lock", waiting).await??;
         assert!(next.verify().await?, "a {theirs} was granted as a {ours}");
-        next.extend(Duration::from_secs(9)).await?;
+        next.extend(LONG * 2).await?;
         assert!(matches!(take(&other, ours, &name).await, Err(Error::WrongKind { .. })) || ours == "force");
         next.release().await?;
         drop(lease);

@@ -2,32 +2,30 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold::{Error, LockManager, LossReason, Wait};
-use leasehold_live::{SOON, Tested, begin, quick, soon, until};
+use leasehold::{Error, LockManager, LossReason};
+use leasehold_live::{ASKING, LONG, PATIENCE, RENEWED, Tested, begin, options, renewed, soon, until};
 use leasehold_servers::{Cluster, Server};
 
 async fn client(cluster: &Cluster) -> Result<LockManager, Error> {
-    quick().wait(Wait::For(Duration::from_secs(60))).cluster(cluster.urls()).await
+    options().cluster(cluster.urls()).await
 }
 
 #[tokio::test]
-#[ignore = "a slot on its way for many renewals takes seconds"]
+#[ignore = "a slot on its way for a renewal takes seconds"]
 async fn a_lease_is_renewed_while_its_slot_moves_and_the_next_in_line_gets_it_afterwards() -> Tested {
-    let cluster = Cluster::start(Server::builder)?;
+    let cluster = Cluster::steady(Server::builder)?;
     let (first, second) = (client(&cluster).await?, client(&cluster).await?);
-    let ttl = Duration::from_millis(1500);
-    let lease = first.mutex("a").ttl(ttl).acquire().await?;
+    let lease = first.mutex("a").ttl(RENEWED).acquire().await?;
     let waiting = begin(second.mutex("a"));
     until("it waits", async || first.inspect("a").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     let to = (cluster.owner("a")? + 1) % 3;
     let moving = cluster.begin_move("a", to)?;
-    // The lock's own key is on the new server for longer than its TTL, while some of its side keys are still on the old
-    // one.
+    // The lock's own key is on the new server, while some of its side keys are still on the old one.
     moving.key("a")?;
-    let halfway = Instant::now();
-    until("several renewals", async || halfway.elapsed() > ttl * 3).await;
+    renewed(std::slice::from_ref(&lease)).await;
+    lease.extend(LONG).await?;
     assert!(lease.is_held());
     moving.finish()?;
     assert!(lease.verify().await?);
@@ -45,14 +43,16 @@ async fn a_lease_is_renewed_while_its_slot_moves_and_the_next_in_line_gets_it_af
 async fn no_update_is_lost_and_nobody_is_left_waiting_while_slots_move() -> Tested {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     const ROUNDS: u64 = 60;
-    let cluster = Cluster::start(Server::builder)?;
+    // Long for a slow machine, and short for a release that was not confirmed.
+    const TTL: Duration = Duration::from_secs(30);
+    let cluster = Cluster::steady(Server::builder)?;
     let counters: [Arc<Counter>; 3] = Default::default();
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let locks = client(&cluster).await?;
         for (name, counter) in NAMES.iter().zip(&counters) {
             for _ in 0..2 {
-                let (lock, counter) = (locks.mutex(*name), Arc::clone(counter));
+                let (lock, counter) = (locks.mutex(*name).ttl(TTL), Arc::clone(counter));
                 tasks.push(tokio::spawn(async move {
                     let mut done = 0;
                     while done < ROUNDS {
@@ -113,27 +113,26 @@ impl Counter {
 #[ignore = "a failover takes seconds"]
 async fn a_killed_primary_costs_its_locks_at_most_and_its_replica_goes_on() -> Tested {
     // By default, all servers stop while one slot has no server.
-    let mut cluster = Cluster::start(|| Server::builder().arg("--cluster-require-full-coverage", "no"))?;
+    let mut cluster = Cluster::steady(|| Server::builder().arg("--cluster-require-full-coverage", "no"))?;
     let locks = client(&cluster).await?;
     let (name, other) = ("a", "b");
     let owner = cluster.owner(name)?;
     assert_ne!(owner, cluster.owner(other)?);
-    let (short, safe) = (locks.mutex(name).ttl(Duration::from_secs(1)), locks.mutex(other).ttl(Duration::from_secs(1)));
-    let (lease, elsewhere) = (short.acquire().await?, safe.acquire().await?);
-    let waiting = begin(client(&cluster).await?.mutex(name));
+    let (lock, safe) = (locks.mutex(name), locks.mutex(other));
+    let (lease, elsewhere) = (lock.clone().ttl(RENEWED).acquire().await?, safe.acquire().await?);
+    let waiting = begin(options().claim_window(ASKING).cluster(cluster.urls()).await?.mutex(name));
     until("it waits", async || locks.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
-    let killed = Instant::now();
+    cluster.allow_failover(owner)?;
     cluster.server_mut(owner).stop();
     let reason = soon("the loss", lease.lost()).await;
     assert_eq!(reason, LossReason::Expired);
-    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
-    let next = tokio::time::timeout(SOON * 3, waiting).await???;
+    let next = soon("the lock", waiting).await??;
     assert!(next.fence() > lease.fence() && next.verify().await?);
     assert_eq!(cluster.owner(name)?, owner + 3, "its replica has its slots");
     assert!(elsewhere.is_held() && elsewhere.verify().await?, "the other servers were not concerned");
     next.release().await?;
     for _ in 0..20 {
-        let lease = soon("the lock", short.acquire()).await?;
+        let lease = soon("the lock", lock.acquire()).await?;
         lease.release().await?;
     }
     Ok(())
@@ -142,9 +141,9 @@ async fn a_killed_primary_costs_its_locks_at_most_and_its_replica_goes_on() -> T
 #[tokio::test]
 #[ignore = "a failover takes seconds"]
 async fn a_lease_that_the_replica_has_goes_on_after_a_failover() -> Tested {
-    let cluster = Cluster::start(Server::builder)?;
+    let cluster = Cluster::steady(Server::builder)?;
     let locks = client(&cluster).await?;
-    let lease = locks.mutex("a").wait_for_replicas(1, Duration::from_secs(2)).acquire().await?;
+    let lease = locks.mutex("a").wait_for_replicas(1, PATIENCE).acquire().await?;
     let waiting = begin(client(&cluster).await?.mutex("a"));
     until("it waits", async || locks.inspect("a").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     let owner = cluster.owner("a")?;
@@ -159,25 +158,23 @@ async fn a_lease_that_the_replica_has_goes_on_after_a_failover() -> Tested {
 #[tokio::test]
 #[ignore = "a cluster takes seconds to start"]
 async fn a_silent_server_holds_up_nobody_elses_locks() -> Tested {
-    let cluster = Cluster::start(Server::builder)?;
+    let cluster = Cluster::steady(Server::builder)?;
     let locks = client(&cluster).await?;
     let name = "a";
     locks.mutex(name).acquire().await?.release().await?;
     let silent = cluster.server(cluster.owner(name)?);
     silent.pause()?;
-    let stuck = begin(locks.mutex(name).wait(Wait::For(Duration::from_secs(2))));
-    let start = Instant::now();
-    let mut others = 0;
-    while !stuck.is_finished() {
-        let round = Instant::now();
-        for other in ["b", "c"] {
+    let stuck = begin(locks.mutex(name));
+    let others = async {
+        for other in ["b", "c"].into_iter().cycle().take(40) {
             locks.mutex(other).acquire().await?.release().await?;
         }
-        assert!(round.elapsed() < Duration::from_millis(1_200), "{:?}", round.elapsed());
-        others += 1;
-    }
-    assert_eq!(stuck.await?.unwrap_err().code(), "unreachable");
-    assert!(others > 10, "{others} rounds in {:?}", start.elapsed());
+        Tested::Ok(())
+    };
+    // The server may be silent for as long as that.
+    tokio::time::timeout(PATIENCE / 2, others).await??;
+    assert!(!stuck.is_finished());
     silent.resume()?;
+    soon("the lock", stuck).await??.release().await?;
     Ok(())
 }

@@ -1,8 +1,6 @@
 //! What a failover can still lose, and what is safe anyway.
 
-use std::time::Duration;
-
-use leasehold_live::{SOON, Tested, quick, soon, until, write_guarded};
+use leasehold_live::{PATIENCE, Tested, options, soon, until, write_guarded};
 use leasehold_servers::{PRIMARY, Sentinel, Server, follow};
 
 #[tokio::test]
@@ -11,7 +9,8 @@ async fn two_holders_after_a_failover_that_lost_the_lock_and_the_resource_refuse
     let (mut primary, replica, resource) = (Server::start()?, Server::start()?, Server::start()?);
     follow(&replica, &primary)?;
     let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
-    let client = async || quick().ttl(Duration::from_secs(60)).sentinel(PRIMARY, [sentinel.server().url()]).await;
+    sentinel.be_patient()?;
+    let client = async || options().sentinel(PRIMARY, [sentinel.server().url()]).await;
     let (first, second) = (client().await?, client().await?);
     let mut resource = resource.connect()?;
 
@@ -21,10 +20,11 @@ async fn two_holders_after_a_failover_that_lost_the_lock_and_the_resource_refuse
     let old = first.mutex("door").acquire().await?;
     assert!(write_guarded(&mut resource, "page", old.fence().get(), "by the first holder")?);
     primary.stop();
+    sentinel.be_impatient()?;
     replica.resume()?;
     until("the replica is the primary", async || sentinel.primary().is_ok_and(|port| port == replica.port())).await;
 
-    let new = tokio::time::timeout(SOON * 2, second.mutex("door").acquire()).await??;
+    let new = soon("the lock", second.mutex("door").acquire()).await?;
     assert!(old.is_held() && new.is_held(), "the lock is held twice, and the first holder can't know it yet");
     assert!(new.fence() > old.fence());
     assert!(write_guarded(&mut resource, "page", new.fence().get(), "by the second holder")?);
@@ -41,10 +41,12 @@ async fn a_lease_that_waited_for_replicas_is_not_granted_again_after_a_failover(
     let (mut primary, replica) = (Server::start()?, Server::start()?);
     follow(&replica, &primary)?;
     let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
-    let client = async || quick().ttl(Duration::from_secs(60)).sentinel(PRIMARY, [sentinel.server().url()]).await;
+    sentinel.be_patient()?;
+    let client = async || options().sentinel(PRIMARY, [sentinel.server().url()]).await;
     let (first, second) = (client().await?, client().await?);
-    let lease = first.mutex("door").wait_for_replicas(1, Duration::from_secs(5)).acquire().await?;
+    let lease = first.mutex("door").wait_for_replicas(1, PATIENCE).acquire().await?;
     primary.stop();
+    sentinel.be_impatient()?;
     until("the replica is the primary", async || sentinel.primary().is_ok_and(|port| port == replica.port())).await;
     let mut refused = None;
     until("an answer", async || {

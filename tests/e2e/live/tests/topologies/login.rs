@@ -1,9 +1,7 @@
 //! Passwords, users and databases with more than one server.
 
-use std::time::Duration;
-
 use leasehold::{Error, LockManager};
-use leasehold_live::{Tested, begin, is_there, quick, soon, until};
+use leasehold_live::{PATIENCE, Tested, begin, is_there, options, soon, until};
 use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow};
 
 const PASSWORD: &str = "secret";
@@ -45,9 +43,9 @@ fn code(outcome: Result<LockManager, Error>) -> &'static str {
 #[ignore = "a cluster takes seconds to start"]
 async fn a_cluster_takes_a_user_with_the_documented_rights_and_no_wrong_password() -> Tested {
     let rules = documented("a cluster");
-    let cluster = Cluster::start(|| Server::builder().acl("app", &rules))?;
+    let cluster = Cluster::steady(|| Server::builder().acl("app", &rules))?;
     let locks = async || {
-        let builder = quick().prefix("lock:").claim_window(Duration::from_secs(30));
+        let builder = options().prefix("lock:");
         builder.username("app").password(PASSWORD).cluster(cluster.urls()).await
     };
     let (first, second) = (locks().await?, locks().await?);
@@ -62,7 +60,7 @@ async fn a_cluster_takes_a_user_with_the_documented_rights_and_no_wrong_password
     moving.finish()?;
     lease.release().await?;
     works(&first, &second, "a").await?;
-    assert_eq!(code(quick().username("app").password("wrong").cluster(cluster.urls()).await), "auth");
+    assert_eq!(code(options().username("app").password("wrong").cluster(cluster.urls()).await), "auth");
     Ok(())
 }
 
@@ -81,7 +79,7 @@ async fn sentinel_and_the_primary_have_logins_of_their_own() -> Tested {
     let port = sentinel.server().port();
     let url = format!("redis://watcher:{PASSWORD}@127.0.0.1:{port}/");
     let locks = async || {
-        let builder = quick().prefix("lock:").database(0).username("app").password(PASSWORD);
+        let builder = options().prefix("lock:").database(0).username("app").password(PASSWORD);
         builder.sentinel(PRIMARY, [url.as_str()]).await
     };
     let (first, second) = (locks().await?, locks().await?);
@@ -93,10 +91,10 @@ async fn sentinel_and_the_primary_have_logins_of_their_own() -> Tested {
         lease.is_ok() && there
     })
     .await;
-    assert_eq!(code(quick().password("wrong").sentinel(PRIMARY, [url.as_str()]).await), "auth");
-    assert_eq!(code(quick().sentinel(PRIMARY, [url]).await), "auth", "the sentinel's own is not the primary's");
+    assert_eq!(code(options().password("wrong").sentinel(PRIMARY, [url.as_str()]).await), "auth");
+    assert_eq!(code(options().sentinel(PRIMARY, [url]).await), "auth", "the sentinel's own is not the primary's");
     let without = format!("redis://127.0.0.1:{port}/");
-    assert_eq!(code(quick().password("for-the-primary").sentinel(PRIMARY, [without]).await), "auth");
+    assert_eq!(code(options().password("for-the-primary").sentinel(PRIMARY, [without]).await), "auth");
     Ok(())
 }
 
@@ -107,8 +105,8 @@ async fn replicas_are_waited_for_with_the_documented_rights_and_without_them_the
     let replica = Server::start()?;
     follow(&replica, &server)?;
     let lock = async |user: &str| {
-        let locks = quick().prefix("lock:").username(user).password(PASSWORD).connect(&server.url()).await?;
-        Ok::<_, Error>(locks.mutex("door").wait_for_replicas(1, Duration::from_secs(5)))
+        let locks = options().prefix("lock:").username(user).password(PASSWORD).connect(&server.url()).await?;
+        Ok::<_, Error>(locks.mutex("door").wait_for_replicas(1, PATIENCE))
     };
     lock("with").await?.acquire().await?.release().await?;
     let error = lock("without").await?.acquire().await.unwrap_err();
@@ -122,14 +120,14 @@ async fn replicas_are_waited_for_with_the_documented_rights_and_without_them_the
 async fn what_the_builder_says_goes_before_the_url() -> Tested {
     let server = Server::builder().password(PASSWORD).start()?;
     let url = format!("redis://:wrong@127.0.0.1:{}/1", server.port());
-    let locks = quick().password(PASSWORD).database(3).connect(&url).await?;
+    let locks = options().password(PASSWORD).database(3).connect(&url).await?;
     let lease = locks.mutex("door").acquire().await?;
     let mut third = server.connect()?;
     third.call(&["SELECT", "3"])?;
     assert!(third.call(&["GET", "door"])?.text().is_some());
     lease.release().await?;
-    let error = quick().database(99).connect(&server.url()).await.unwrap_err();
+    let error = options().database(99).connect(&server.url()).await.unwrap_err();
     assert_eq!(error.code(), "server", "{error:?}");
-    assert!(!format!("{:?}", quick().password(PASSWORD)).contains(PASSWORD), "it is told nowhere");
+    assert!(!format!("{:?}", options().password(PASSWORD)).contains(PASSWORD), "it is told nowhere");
     Ok(())
 }

@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use leasehold::{Builder, Error, LossReason, QuorumMember, ReleaseOutcome, Wait};
-use leasehold_live::{Tested, begin, connections, is_there, keys, quick, soon, subscribed, until};
-use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow, promote};
+use leasehold::{Error, LossReason, QuorumMember, ReleaseOutcome};
+use leasehold_live::{
+    ASKING, LONG, Tested, begin, busy, connections, hasty_quorum, is_busy, is_there, keys, options, soon, subscribed,
+    until,
+};
+use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow, promote, stay_primary};
 
 const NAME: &str = "door";
-
-/// A node timeout that a busy machine can keep.
-fn patient() -> Builder {
-    quick().node_timeout(Duration::from_millis(500))
-}
 
 /// A primary, its replica and a sentinel.
 struct Watched {
@@ -30,6 +28,7 @@ impl Watched {
         let (primary, replica) = (builder().start()?, builder().start()?);
         follow(&replica, &primary)?;
         let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
+        sentinel.be_patient()?;
         Ok(Self { primary, replica, sentinel })
     }
 
@@ -47,6 +46,7 @@ impl Watched {
     /// The primary is down, and the replica takes its place without what it did not receive.
     async fn fail_over(&mut self) -> Tested {
         self.primary.stop();
+        self.sentinel.be_impatient()?;
         self.replica.resume()?;
         let promoted = self.replica.port();
         until("the replica is the primary", async || self.sentinel.primary().is_ok_and(|port| port == promoted)).await;
@@ -65,22 +65,21 @@ fn is_in(cluster: &Cluster, name: &str) -> bool {
 
 #[tokio::test]
 async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Tested {
-    let (cluster, watched, server) = (Cluster::start(Server::builder)?, Watched::start()?, Server::start()?);
+    let (cluster, watched, server) = (Cluster::steady(Server::builder)?, Watched::start()?, Server::start()?);
     let members = || [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
-    // No heartbeat can find a grant in time.
-    let client = async || patient().claim_window(Duration::from_secs(30)).quorum(members()).await;
+    let client = async || options().quorum(members()).await;
     let (one, two) = (client().await?, client().await?);
     for name in ["a", "b", "c", "{e}:1"] {
         let lease = one.mutex(name).acquire().await?;
-        let busy = two.mutex(name).wait(Wait::For(Duration::from_secs(1))).acquire().await;
-        assert!(matches!(busy, Err(Error::Busy { .. })), "{busy:?}");
+        let error = busy(two.mutex(name), Duration::from_millis(500)).await;
+        assert!(matches!(error, Error::Busy { .. }), "{error:?}");
         let waiting = begin(two.mutex(name));
         until("it waits", async || one.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
         let fence = lease.fence();
         assert!(lease.verify().await?);
-        lease.extend(Duration::from_secs(8)).await?;
+        lease.extend(LONG * 2).await?;
         assert_eq!(lease.release().await?, ReleaseOutcome::Released);
-        let next = soon("the lock, by a message of the cluster", waiting).await??;
+        let next = soon("the lock", waiting).await??;
         assert!(next.fence() > fence);
         until("all members have it", async || {
             is_in(&cluster, name)
@@ -101,7 +100,7 @@ async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Te
 async fn a_close_ends_the_connections_to_all_members() -> Tested {
     const USER: &str = "quorum";
     let builder = || Server::builder().acl(USER, "on ~* &* +@all >secret");
-    let (cluster, watched, server) = (Cluster::start(builder)?, Watched::start_with(builder)?, builder().start()?);
+    let (cluster, watched, server) = (Cluster::steady(builder)?, Watched::start_with(builder)?, builder().start()?);
     let all: Vec<&Server> =
         (0..6).map(|at| cluster.server(at)).chain([&watched.primary, &watched.replica, &server]).collect();
     // The servers have connections among themselves, so only this user's count.
@@ -116,7 +115,7 @@ async fn a_close_ends_the_connections_to_all_members() -> Tested {
         let members = [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
         members.map(|member| member.username(USER).password("secret"))
     };
-    let (one, two) = (patient().quorum(members()).await?, patient().quorum(members()).await?);
+    let (one, two) = (options().quorum(members()).await?, options().quorum(members()).await?);
     let lease = one.mutex(NAME).acquire().await?;
     let waiting = begin(two.mutex(NAME));
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
@@ -135,8 +134,8 @@ async fn a_close_ends_the_connections_to_all_members() -> Tested {
 async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_won_again() -> Tested {
     let (mut watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
     let members = |watched: &Watched| [watched.member(), servers[0].url().into(), servers[1].url().into()];
-    let one = patient().ttl(Duration::from_secs(3)).quorum(members(&watched)).await?;
-    let two = patient().quorum(members(&watched)).await?;
+    let connect = async || hasty_quorum(|| members(&watched)).await;
+    let (one, two) = (connect().await, connect().await);
     watched.cut()?;
     let lease = one.mutex(NAME).acquire().await?;
     until("all have it", async || {
@@ -147,8 +146,9 @@ async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_wo
     watched.fail_over().await?;
     assert!(!is_there(&watched.replica, NAME)?, "the new primary never had it");
     for _ in 0..5 {
-        assert!(two.mutex(NAME).try_acquire().await?.is_none(), "two of three members are enough");
+        is_busy(&two.mutex(NAME)).await; // Two of three members are enough.
     }
+    until("it is extended", async || lease.extend(LONG * 2).await.is_ok()).await;
     until("the holder has it there again", async || is_there(&watched.replica, NAME).is_ok_and(|there| there)).await;
     assert!(lease.is_held() && lease.verify().await?);
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
@@ -158,11 +158,11 @@ async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_wo
 #[tokio::test]
 #[ignore = "a failover takes seconds"]
 async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_again() -> Tested {
-    let (mut cluster, servers) = (Cluster::start(Server::builder)?, [Server::start()?, Server::start()?]);
+    let (mut cluster, servers) = (Cluster::steady(Server::builder)?, [Server::start()?, Server::start()?]);
     let members =
         |cluster: &Cluster| [QuorumMember::cluster(cluster.urls()), servers[0].url().into(), servers[1].url().into()];
-    let one = patient().ttl(Duration::from_secs(3)).quorum(members(&cluster)).await?;
-    let two = patient().quorum(members(&cluster)).await?;
+    let connect = async || hasty_quorum(|| members(&cluster)).await;
+    let (one, two) = (connect().await, connect().await);
     let owner = cluster.owner(NAME)?;
     // From now on, the replica receives nothing.
     cluster.server(owner + 3).pause()?;
@@ -174,20 +174,22 @@ async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_a
     })
     .await;
     // The queue is on the cluster.
-    let waiting = begin(patient().quorum(members(&cluster)).await?.mutex(NAME));
+    let waiting = begin(options().claim_window(ASKING).quorum(members(&cluster)).await?.mutex(NAME));
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    cluster.allow_failover(owner)?;
     cluster.server_mut(owner).stop();
     cluster.server(owner + 3).resume()?;
     let promoted = cluster.server(owner + 3);
     until("the replica has the slots", async || {
         let role = promoted.cli(&["ROLE"]);
-        assert!(two.mutex(NAME).try_acquire().await.is_ok_and(|lease| lease.is_none()), "two of three are enough");
+        is_busy(&two.mutex(NAME)).await; // Two of three are enough.
         role.is_ok_and(|role| role.list().first().is_some_and(|role| role.text() == Some("master")))
     })
     .await;
+    until("it is extended", async || lease.extend(LONG * 2).await.is_ok()).await;
     until("the holder has it there again", async || is_there(promoted, NAME).is_ok_and(|there| there)).await;
-    assert!(two.mutex(NAME).try_acquire().await?.is_none());
-    assert!(lease.is_held() && lease.verify().await?);
+    is_busy(&two.mutex(NAME)).await;
+    until("a majority confirms it", async || lease.verify().await.is_ok_and(|held| held)).await;
     let fence = lease.fence();
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
     let next = soon("the lock, from the new queue", waiting).await??;
@@ -200,12 +202,13 @@ async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_a
 async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes() -> Tested {
     let (watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
     let members = || [watched.member(), servers[0].url().into(), servers[1].url().into()];
-    let client = async || patient().claim_window(Duration::from_secs(30)).quorum(members()).await;
+    let client = async || options().quorum(members()).await;
     let (one, two) = (client().await?, client().await?);
     let lease = one.mutex(NAME).acquire().await?;
     // The queue is on the group.
     let waiting = begin(two.mutex(NAME));
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
+    stay_primary(&watched.primary)?;
     watched.sentinel.fail_over()?;
     until("both are on the new primary", async || {
         for locks in [&one, &two] {
@@ -233,8 +236,8 @@ async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes
 async fn a_bare_majority_that_fails_over_can_have_two_holders_and_the_fence_tells_them_apart() -> Tested {
     let (mut watched, mut third, server) = (Watched::start()?, Server::start()?, Server::start()?);
     let members = |watched: &Watched, third: &Server| [watched.member(), server.url().into(), third.url().into()];
-    let one = patient().ttl(Duration::from_secs(20)).quorum(members(&watched, &third)).await?;
-    let two = patient().quorum(members(&watched, &third)).await?;
+    let connect = async || hasty_quorum(|| members(&watched, &third)).await;
+    let (one, two) = (connect().await, connect().await);
     third.stop();
     watched.cut()?;
     let old = one.mutex(NAME).acquire().await?;
@@ -256,32 +259,30 @@ async fn a_group_with_two_primaries_votes_for_two_holders_until_the_old_one_need
     let (watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
     // Each side of the partition has a sentinel, a server and one of the group's two servers.
     let there = || QuorumMember::from("redis://127.0.0.1:1/");
-    let builder = || patient().ttl(Duration::from_secs(1));
-    let one = builder().quorum([watched.member(), servers[0].url().into(), there()]).await?;
+    let one = hasty_quorum(|| [watched.member(), servers[0].url().into(), there()]).await;
     watched.sentinel.server().pause()?;
     promote(&watched.replica)?;
     let sentinel = Sentinel::start(Server::builder(), &watched.replica, 0, "")?;
-    let two = builder().quorum([group(&sentinel), there(), servers[1].url().into()]).await?;
+    let two = hasty_quorum(|| [group(&sentinel), there(), servers[1].url().into()]).await;
 
     let (old, new) = (one.mutex(NAME).acquire().await?, two.mutex(NAME).acquire().await?);
     assert!(new.fence() > old.fence());
     for lease in [&old, &new] {
-        until("a renewal is due", async || lease.remaining() < Duration::from_millis(700)).await;
-        until("it is renewed", async || lease.remaining() > Duration::from_millis(750)).await;
-        assert!(lease.verify().await?, "neither can know");
+        until("it is extended", async || lease.extend(LONG * 2).await.is_ok()).await;
+        until("neither can know", async || lease.verify().await.is_ok_and(|held| held)).await;
     }
     watched.primary.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"])?;
-    soon("the loss", old.lost()).await;
-    assert!(new.is_held() && new.verify().await?);
+    assert!(soon("an answer", old.extend(LONG * 3)).await.is_err(), "it ends with its TTL");
+    until("a majority confirms it", async || new.verify().await.is_ok_and(|held| held)).await;
     Ok(())
 }
 
 #[tokio::test]
 #[ignore = "a cluster takes seconds to start"]
 async fn a_slot_that_moves_delays_nobody_while_the_other_members_agree() -> Tested {
-    let (cluster, servers) = (Cluster::start(Server::builder)?, [Server::start()?, Server::start()?]);
+    let (cluster, servers) = (Cluster::steady(Server::builder)?, [Server::start()?, Server::start()?]);
     let members = || [QuorumMember::cluster(cluster.urls()), servers[0].url().into(), servers[1].url().into()];
-    let locks = patient().quorum(members()).await?;
+    let locks = options().quorum(members()).await?;
     locks.mutex(NAME).acquire().await?.release().await?;
     let to = (cluster.owner(NAME)? + 1) % 3;
     let moving = cluster.begin_move(NAME, to)?;
@@ -301,17 +302,17 @@ async fn a_slot_that_moves_delays_nobody_while_the_other_members_agree() -> Test
 #[tokio::test]
 #[ignore = "a cluster takes seconds to start"]
 async fn a_cluster_that_is_needed_votes_after_its_slot_has_moved() -> Tested {
-    let (cluster, server, mut third) = (Cluster::start(Server::builder)?, Server::start()?, Server::start()?);
+    let (cluster, server, mut third) = (Cluster::steady(Server::builder)?, Server::start()?, Server::start()?);
     let members = || [QuorumMember::cluster(cluster.urls()), server.url().into(), third.url().into()];
-    let (one, two) = (patient().quorum(members()).await?, patient().quorum(members()).await?);
+    let (one, two) = (hasty_quorum(members).await, hasty_quorum(members).await);
     for locks in [&one, &two] {
-        locks.mutex(NAME).acquire().await?.release().await?;
+        drop(locks.mutex(NAME).acquire().await?);
     }
     third.stop();
     // Without the cluster there is no majority. Its old server answers `ASK`, and the new one `TRYAGAIN`.
     let to = (cluster.owner(NAME)? + 1) % 3;
     let moving = cluster.begin_move(NAME, to)?;
-    let refused = one.mutex(NAME).wait(Wait::For(Duration::from_millis(700))).acquire().await.err().ok_or("granted")?;
+    let refused = one.mutex(NAME).wait(Duration::from_millis(700)).acquire().await.err().ok_or("granted")?;
     assert!(matches!(refused, Error::Unreachable { .. }) && refused.is_retryable(), "{refused:?}");
     let waiting = begin(one.mutex(NAME));
     moving.finish()?;
@@ -327,7 +328,7 @@ async fn a_cluster_that_is_needed_votes_after_its_slot_has_moved() -> Tested {
 #[tokio::test]
 #[ignore = "a cluster takes seconds to start"]
 async fn members_that_are_down_at_the_start_join_when_they_are_back() -> Tested {
-    let (cluster, watched, mut server) = (Cluster::start(Server::builder)?, Watched::start()?, Server::start()?);
+    let (cluster, watched, mut server) = (Cluster::steady(Server::builder)?, Watched::start()?, Server::start()?);
     let members = |server: &Server| [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
     let pause = |pause: bool| -> Tested {
         for at in 0..6 {
@@ -336,9 +337,10 @@ async fn members_that_are_down_at_the_start_join_when_they_are_back() -> Tested 
         Ok(())
     };
     pause(true)?;
-    let locks = patient().quorum(members(&server)).await?;
+    // Some members answer nothing. Only a node timeout ends the questions to them.
+    let locks = hasty_quorum(|| members(&server)).await;
     let lease = locks.mutex(NAME).acquire().await?;
-    assert!(lease.verify().await?);
+    until("a majority has it", async || lease.verify().await.is_ok_and(|held| held)).await;
     pause(false)?;
     server.stop();
     until("the cluster and the group are a majority", async || lease.verify().await.is_ok_and(|held| held)).await;
@@ -346,20 +348,24 @@ async fn members_that_are_down_at_the_start_join_when_they_are_back() -> Tested 
 
     // Two of three members are down.
     pause(true)?;
-    let error = patient().quorum(members(&server)).await.err().ok_or("connected")?;
-    let text = error.to_string();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
-    assert!(text.contains("(cluster 127.0.0.1:") && text.contains("1 agreed"), "{text}");
+    until("the error counts the members", async || {
+        let hasty = options().node_timeout(Duration::from_millis(500)).response_timeout(Duration::from_secs(1));
+        let error = hasty.quorum(members(&server)).await.expect_err("two are down");
+        assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+        let text = error.to_string();
+        text.contains("(cluster 127.0.0.1:") && text.contains("1 agreed")
+    })
+    .await;
     pause(false)?;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_cluster_or_a_group_that_is_listed_twice_is_refused() -> Tested {
-    let (cluster, watched, server) = (Cluster::start(Server::builder)?, Watched::start()?, Server::start()?);
+    let (cluster, watched, server) = (Cluster::steady(Server::builder)?, Watched::start()?, Server::start()?);
     let (urls, third) = (cluster.urls(), || QuorumMember::from(server.url()));
     let refused = async |members: [QuorumMember; 3], text: &str| {
-        let error = patient().quorum(members).await.err();
+        let error = options().quorum(members).await.err();
         let message = error.as_ref().map(ToString::to_string).unwrap_or_default();
         assert!(matches!(error, Some(Error::InvalidOption { field: "servers", .. })), "{error:?}");
         assert!(message.contains(text), "{message}");
@@ -378,11 +384,11 @@ async fn a_cluster_or_a_group_that_is_listed_twice_is_refused() -> Tested {
 #[tokio::test]
 #[ignore = "a cluster takes seconds to start"]
 async fn a_cluster_that_may_evict_locks_is_refused_if_asked_for() -> Tested {
-    let cluster = Cluster::start(|| Server::builder().arg("--maxmemory-policy", "allkeys-lru"))?;
+    let cluster = Cluster::steady(|| Server::builder().arg("--maxmemory-policy", "allkeys-lru"))?;
     let servers = [Server::start()?, Server::start()?];
     let members = || [QuorumMember::cluster(cluster.urls()), servers[0].url().into(), servers[1].url().into()];
-    let error = patient().check_eviction(true).quorum(members()).await.err();
+    let error = options().check_eviction(true).quorum(members()).await.err();
     assert!(matches!(error, Some(Error::Unsupported { .. })), "{error:?}");
-    patient().quorum(members()).await?.mutex(NAME).acquire().await?.release().await?;
+    options().quorum(members()).await?.mutex(NAME).acquire().await?.release().await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockManager, LossReason, Owner};
-use leasehold_live::{Tested, begin, client, is_there, quick, soon, until, waiters};
+use leasehold_live::{LONG, PATIENCE, Tested, begin, client, is_there, options, soon, until, waiters};
 use leasehold_servers::{Server, follow};
 
 const MOMENT: Duration = Duration::from_millis(300);
@@ -21,7 +21,7 @@ async fn a_lease_that_is_given_out_is_on_the_replica() -> Tested {
             2 => locks.reentrant(&name, &Owner::new()),
             _ => locks.semaphore(&name, 5).permits(2),
         };
-        let lease = lock.wait_for_replicas(1, Duration::from_secs(5)).acquire().await?;
+        let lease = lock.wait_for_replicas(1, PATIENCE).acquire().await?;
         assert!(is_there(&replica, &name)?, "round {round}");
         assert!(lease.verify().await?);
         lease.release().await?;
@@ -34,7 +34,7 @@ async fn a_hand_over_waits_for_replicas_too_inside_a_client_and_between_clients(
     let (primary, replica) = (Server::start()?, Server::start()?);
     follow(&replica, &primary)?;
     let (locks, others) = (client(&primary).await?, client(&primary).await?);
-    let sure = |locks: &leasehold::LockManager| locks.mutex("door").wait_for_replicas(1, Duration::from_secs(5));
+    let sure = |locks: &leasehold::LockManager| locks.mutex("door").wait_for_replicas(1, PATIENCE);
     let lease = locks.mutex("door").acquire().await?;
     let (here, there) = (begin(sure(&locks)), begin(sure(&others)));
     until("the other client waits", async || waiters(&primary, "door").is_ok_and(|count| count == 1)).await;
@@ -60,23 +60,28 @@ async fn too_few_replicas_give_the_lease_back_and_say_how_many_there_were() -> T
     let (primary, replica) = (Server::start()?, Server::start()?);
     let locks = client(&primary).await?;
     let refused = async |min: u32, confirmed_by: u32, within: Duration| {
-        let start = Instant::now();
-        let error = locks.mutex("door").wait_for_replicas(min, within).acquire().await.unwrap_err();
-        assert!(error.is_retryable() && error.code() == "not-replicated", "{error:?}");
-        let Error::NotReplicated { name, confirmed, wanted, .. } = &error else { panic!("{error:?}") };
-        assert_eq!((name.as_str(), *confirmed, *wanted), ("door", confirmed_by, min));
-        assert!(start.elapsed() >= within && start.elapsed() < within + MOMENT * 3, "{:?}", start.elapsed());
+        until("so many replicas confirm it", async || {
+            let start = Instant::now();
+            let error = locks.mutex("door").wait_for_replicas(min, within).acquire().await.unwrap_err();
+            assert!(error.is_retryable() && error.code() == "not-replicated", "{error:?}");
+            let Error::NotReplicated { name, confirmed, wanted, .. } = &error else { panic!("{error:?}") };
+            assert_eq!((name.as_str(), *wanted), ("door", min));
+            assert!(start.elapsed() >= within, "{:?}", start.elapsed());
+            // On a slow machine, a replica may not answer within this time.
+            assert!(*confirmed <= confirmed_by, "{error:?}");
+            *confirmed == confirmed_by
+        })
+        .await;
         let free = locks.mutex("door").try_acquire().await;
         assert!(free.is_ok_and(|lease| lease.is_some()), "it was given back");
     };
     refused(1, 0, MOMENT).await;
     follow(&replica, &primary)?;
-    // In the meantime, the replica that is there must answer.
-    refused(2, 1, Duration::from_secs(2)).await;
+    refused(2, 1, MOMENT * 2).await;
     replica.pause()?;
     refused(1, 0, MOMENT).await;
     replica.resume()?;
-    let lock = locks.mutex("door").wait_for_replicas(1, Duration::from_secs(5));
+    let lock = locks.mutex("door").wait_for_replicas(1, PATIENCE);
     soon("the lock", lock.acquire()).await?.release().await?;
     Ok(())
 }
@@ -85,14 +90,17 @@ async fn too_few_replicas_give_the_lease_back_and_say_how_many_there_were() -> T
 async fn waiting_for_replicas_delays_no_other_lock_of_the_client() -> Tested {
     let primary = Server::start()?;
     let locks = client(&primary).await?;
-    let slow = begin(locks.mutex("slow").wait_for_replicas(1, Duration::from_secs(5)));
+    let slow = begin(locks.mutex("slow").wait_for_replicas(1, PATIENCE));
     until("it waits for replicas", async || is_there(&primary, "slow").is_ok_and(|there| there)).await;
-    let start = Instant::now();
-    for _ in 0..10 {
-        locks.mutex("quick").acquire().await?.release().await?;
-    }
-    assert!(start.elapsed() < Duration::from_secs(4) && !slow.is_finished(), "{:?}", start.elapsed());
-    assert_eq!(soon("an end", slow).await?.unwrap_err().code(), "not-replicated");
+    let others = async {
+        for _ in 0..10 {
+            locks.mutex("quick").acquire().await?.release().await?;
+        }
+        Tested::Ok(())
+    };
+    tokio::time::timeout(PATIENCE / 2, others).await??;
+    assert!(!slow.is_finished());
+    slow.abort();
     Ok(())
 }
 
@@ -100,7 +108,7 @@ async fn waiting_for_replicas_delays_no_other_lock_of_the_client() -> Tested {
 async fn whoever_gives_up_while_replicas_are_waited_for_leaves_nothing_behind() -> Tested {
     let primary = Server::start()?;
     let locks = client(&primary).await?;
-    let lock = locks.mutex("door").wait_for_replicas(1, Duration::from_secs(30));
+    let lock = locks.mutex("door").wait_for_replicas(1, PATIENCE);
     let given_up = tokio::time::timeout(MOMENT, lock.acquire()).await;
     assert!(given_up.is_err());
     until("it is free", async || is_there(&primary, "door").is_ok_and(|there| !there)).await;
@@ -116,7 +124,7 @@ async fn what_can_not_be_waited_for_is_refused_at_once() -> Tested {
         assert!(matches!(error, Error::InvalidOption { field: "wait_for_replicas", .. }), "{error:?}");
     }
     let connection = redis_client(&primary)?.get_multiplexed_async_connection().await?;
-    let error = quick().from_connection(connection).await?.mutex("door").wait_for_replicas(1, MOMENT).acquire().await;
+    let error = options().from_connection(connection).await?.mutex("door").wait_for_replicas(1, MOMENT).acquire().await;
     assert_eq!(error.unwrap_err().code(), "unsupported");
     assert!(!is_there(&primary, "door")?);
     Ok(())
@@ -127,36 +135,19 @@ fn redis_client(server: &Server) -> leasehold::redis::RedisResult<leasehold::red
 }
 
 #[tokio::test]
-async fn a_lease_that_ends_while_the_replicas_are_waited_for_is_lost_and_not_given_out() -> Tested {
-    let (primary, replica) = (Server::start()?, Server::start()?);
-    follow(&replica, &primary)?;
-    let locks = client(&primary).await?;
-    replica.pause()?;
-    let brief = locks.mutex("door").ttl(MOMENT).renew(false).wait_for_replicas(1, Duration::from_secs(9));
-    let waiting = begin(brief);
-    until("it is held", async || is_there(&primary, "door").is_ok_and(|there| there)).await;
-    until("its time is over", async || is_there(&primary, "door").is_ok_and(|there| !there)).await;
-    replica.resume()?;
-    let answer = soon("an end", waiting).await?;
-    assert!(matches!(answer, Err(Error::Lost { reason: LossReason::Expired, .. })), "{answer:?}");
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_lease_that_is_taken_away_or_closed_while_replicas_are_waited_for_is_told_at_once() -> Tested {
     let (primary, replica) = (Server::start()?, Server::start()?);
     follow(&replica, &primary)?;
     let locks = client(&primary).await?;
     replica.pause()?;
-    // The longest possible timeout. A caller that waited for its end would not be notified at once.
-    let door = locks.mutex("door").ttl(MOMENT).renew(false).wait_for_replicas(1, Duration::from_secs(60));
-    let waiting = begin(door.clone());
-    let answer = soon("the loss", waiting).await?;
+    // The longest possible timeout. A caller that waited for its end would not be notified in half of it.
+    let door = locks.mutex("door").ttl(MOMENT).renew(false).wait_for_replicas(1, PATIENCE);
+    let answer = tokio::time::timeout(PATIENCE / 2, door.acquire()).await?;
     assert!(matches!(answer, Err(Error::Lost { reason: LossReason::Expired, .. })), "{answer:?}");
 
-    let waiting = begin(door.ttl(Duration::from_secs(60)));
+    let waiting = begin(door.ttl(LONG));
     until("it is held", async || is_there(&primary, "door").is_ok_and(|there| there)).await;
-    soon("the end", locks.close()).await;
+    tokio::time::timeout(PATIENCE / 2, locks.close()).await?;
     let answer = soon("the close", waiting).await?;
     assert!(matches!(answer, Err(Error::Closed)), "{answer:?}");
     assert!(!is_there(&primary, "door")?, "close gave it back");

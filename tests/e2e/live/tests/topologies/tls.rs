@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::LockManager;
 use leasehold::redis::{Client, ConnectionInfo, RedisResult, TlsCertificates};
-use leasehold_live::{Tested, begin, quick, soon, until};
+use leasehold_live::{PATIENCE, Tested, begin, hands_over_by_message, options, soon, until};
 use leasehold_servers::{Certificate, Cluster, Error, Server};
 
 /// A server with TLS. `None` if it was built without TLS.
@@ -38,10 +38,7 @@ async fn a_waiter_is_granted_by_message_over_tls() -> Tested {
     let Some((certificate, server)) = start()? else { return Ok(()) };
     let client = async || {
         let client = Client::open(trusting(&certificate, &server)?)?;
-        // No heartbeat can find a grant in time.
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(
-            quick().claim_window(Duration::from_secs(30)).from_client(client).await?,
-        )
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(options().from_client(client).await?)
     };
     let (first, second) = (client().await?, client().await?);
     let lease = first.mutex("door").acquire().await?;
@@ -49,6 +46,7 @@ async fn a_waiter_is_granted_by_message_over_tls() -> Tested {
     until("it waits", async || first.inspect("door").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;
+    hands_over_by_message(&first, &second, &[&server], "gate").await?;
     let error = first.mutex("door").wait_for_replicas(1, Duration::from_millis(50)).acquire().await.unwrap_err();
     assert_eq!(error.code(), "not-replicated", "over TLS as well: {error:?}");
     Ok(())
@@ -60,12 +58,12 @@ async fn a_cluster_and_what_it_names_are_reached_over_tls() -> Tested {
     let Some((certificate, server)) = start()? else { return Ok(()) };
     drop(server);
     let cluster =
-        Cluster::start(|| Server::builder().password("secret").arg("--masterauth", "secret").tls(&certificate))?;
-    let locks = quick().cluster([trusting(&certificate, cluster.server(0))?]).await?;
+        Cluster::steady(|| Server::builder().password("secret").arg("--masterauth", "secret").tls(&certificate))?;
+    let locks = options().cluster([trusting(&certificate, cluster.server(0))?]).await?;
     for name in ["a", "b", "c"] {
-        let lock = locks.mutex(name).wait_for_replicas(1, Duration::from_secs(5));
+        let lock = locks.mutex(name).wait_for_replicas(1, PATIENCE);
         let lease = lock.acquire().await?;
-        let waiting = begin(quick().cluster([trusting(&certificate, cluster.server(4))?]).await?.mutex(name));
+        let waiting = begin(options().cluster([trusting(&certificate, cluster.server(4))?]).await?.mutex(name));
         until("it waits", async || locks.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
         lease.release().await?;
         soon("the lock", waiting).await??.release().await?;

@@ -1,0 +1,117 @@
+//! How soon clients leave an old primary after a failover.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold::{LockManager, Wait};
+use leasehold_live::{Tested, is_there, soon};
+use leasehold_servers::{Connection, PRIMARY, Sentinel, Server, follow, stay_primary};
+use tokio::task::JoinHandle;
+
+struct Watched {
+    primary: Server,
+    replica: Server,
+    sentinel: Sentinel,
+}
+
+fn start() -> Result<Watched, leasehold_servers::Error> {
+    let (primary, replica) = (Server::start()?, Server::start()?);
+    follow(&replica, &primary)?;
+    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
+    stay_primary(&primary)?;
+    Ok(Watched { primary, replica, sentinel })
+}
+
+impl Watched {
+    async fn client(&self) -> Result<LockManager, leasehold::Error> {
+        let builder = LockManager::builder().response_timeout(Duration::from_secs(1));
+        builder.wait(Wait::For(Duration::from_secs(20))).sentinel(PRIMARY, [self.sentinel.server().url()]).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_second_after_an_orderly_failover_the_old_primary_grants_nothing() -> Tested {
+    let watched = Arc::new(start()?);
+    let fleet = Fleet::start(&watched).await?;
+    let mut switch = Switch::listen(&watched)?;
+    watched.sentinel.fail_over()?;
+    switch.happened()?;
+    assert_eq!(watched.primary.cli(&["SET", "still", "writable"])?.text(), Some("OK"));
+    fleet.leaves_the_old_primary().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_second_after_a_forced_failover_the_old_primary_that_wakes_up_grants_nothing() -> Tested {
+    let watched = Arc::new(start()?);
+    let fleet = Fleet::start(&watched).await?;
+    let mut switch = Switch::listen(&watched)?;
+    watched.primary.pause()?;
+    switch.happened()?;
+    watched.primary.resume()?;
+    fleet.leaves_the_old_primary().await
+}
+
+/// The moment in which a sentinel announces another primary.
+struct Switch(Connection);
+
+impl Switch {
+    fn listen(watched: &Watched) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let mut connection = watched.sentinel.server().connect()?;
+        connection.call(&["SUBSCRIBE", "+switch-master"])?;
+        Ok(Self(connection))
+    }
+
+    fn happened(&mut self) -> Tested {
+        self.0.receive()?;
+        Ok(())
+    }
+}
+
+/// When a lock was granted, and whether the new primary has it.
+type Granted = (Instant, bool);
+
+/// Clients that take one lock after the other.
+struct Fleet {
+    end: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<Vec<Granted>>>,
+}
+
+impl Fleet {
+    async fn start(watched: &Arc<Watched>) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let (end, mut clients) = (Arc::new(AtomicBool::new(false)), Vec::new());
+        for client in 0..4 {
+            let locks = watched.client().await?;
+            let (watched, end) = (Arc::clone(watched), Arc::clone(&end));
+            clients.push(tokio::spawn(async move {
+                let mut grants = Vec::new();
+                while !end.load(Ordering::Relaxed) {
+                    let name = format!("door-{client}-{}", grants.len());
+                    let Ok(lease) = locks.mutex(&name).acquire().await else { continue };
+                    let at = Instant::now();
+                    grants.push((at, is_there(&watched.replica, &name).is_ok_and(|there| there)));
+                    let _ = lease.release().await;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                grants
+            }));
+        }
+        Ok(Self { end, clients })
+    }
+
+    /// From one second after the switch, for as long as a sentinel lets an old primary go on.
+    async fn leaves_the_old_primary(self) -> Tested {
+        let switched = Instant::now();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        self.end.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            let grants = soon("the client's end", client).await?;
+            let late: Vec<_> = grants.iter().filter(|(at, _)| *at > switched + Duration::from_secs(1)).collect();
+            assert!(late.len() > 20, "only {} grants since the failover", late.len());
+            let old = late.iter().filter(|(_, there)| !there).count();
+            assert_eq!(old, 0, "of {} grants since the failover the old primary gave {old}", late.len());
+        }
+        Ok(())
+    }
+}
