@@ -166,13 +166,17 @@ fn draw_mark(svg: &mut String, span: &Span, mark: &Mark, bottom: u64) {
             line(svg);
             text(svg, x + 5, y - 3, "mark", "paused while it holds the lock");
         }
-        What::Joined => text(svg, x.saturating_sub(2), y - 3, "soft", "joins"),
-        What::Resumed => text(svg, x + 5, y - 3, "mark", "resumed"),
+        What::Joined => {
+            let end = x - 6;
+            let _ = writeln!(svg, "<text class=\"soft\" x=\"{end}\" y=\"{}\" text-anchor=\"end\">joins</text>", y + 14);
+        }
+        // What the resource says follows at once, and the text about that tells both.
+        What::Resumed => {}
         What::Refused { fence } => {
-            text(svg, x + 5, y + BAR + 12, "good", &format!("late write with fence {fence} refused"))
+            text(svg, x + 5, y + BAR + 12, "good", &format!("resumed: late write with fence {fence} refused"))
         }
         What::Slipped { fence } => {
-            text(svg, x + 5, y + BAR + 12, "mark", &format!("late write with fence {fence} ACCEPTED"))
+            text(svg, x + 5, y + BAR + 12, "mark", &format!("resumed: late write with fence {fence} ACCEPTED"))
         }
     }
 }
@@ -200,6 +204,25 @@ mod tests {
     }
 
     #[test]
+    fn the_labels_of_the_grid_do_not_touch_each_other() {
+        for seconds in 1..1000 {
+            let span = Span { from: 0, until: seconds * 1_000_000 };
+            let distance = span.x(step(seconds) as u64 * 1_000_000) - span.x(0);
+            assert!(distance >= 45 || step(seconds) as u64 > seconds, "{seconds} s: {distance}");
+        }
+    }
+
+    #[test]
+    fn a_late_worker_and_a_missing_one_are_told() {
+        let mut report = Report::new([Language::Rust, Language::Node].into_iter());
+        report.complete(5);
+        report.add(0, 10, &crate::event::Event::Ready { server: String::new() }).unwrap();
+        report.stopping(vec![(Language::Node, "no time".to_owned())]);
+        let svg = draw(&report);
+        assert!(svg.contains(">joins<") && svg.contains("not here: "), "{svg}");
+    }
+
+    #[test]
     fn the_kill_the_pause_and_the_refused_write_are_told() {
         let mut report = Report::new([Language::Rust, Language::Node].into_iter());
         for what in [What::Killed, What::Paused, What::Resumed, What::Refused { fence: 7 }] {
@@ -207,7 +230,7 @@ mod tests {
         }
         let svg = draw(&report);
         for text in
-            ["killed while", "paused while", "resumed", "late write with fence 7 refused", "prefers-color-scheme: dark"]
+            ["killed while", "paused while", "resumed: late write with fence 7 refused", "prefers-color-scheme: dark"]
         {
             assert!(svg.contains(text), "{text} is not in {svg}");
         }

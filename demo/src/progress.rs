@@ -91,8 +91,7 @@ impl Work {
 
     /// What it does, for how long, and its last line.
     pub(crate) fn line(&self) -> String {
-        let step: String = self.lines.last().map_or("", |line| line.trim()).chars().take(WIDTH).collect();
-        self.result_line(&step)
+        self.result_line(&short(self.lines.last().map_or("", String::as_str)))
     }
 
     fn result(&self, succeeded: bool) -> String {
@@ -102,6 +101,13 @@ impl Work {
     fn result_line(&self, text: &str) -> String {
         format!("{:<36} {:>4} s  {text}", self.what, self.began.elapsed().as_secs()).trim_end().to_owned()
     }
+}
+
+/// What a line says, in few words. Cargo adds where a crate of ours is: `Compiling leasehold v0.1.0 (/home/..)`.
+fn short(line: &str) -> String {
+    let line = line.trim();
+    let what = line.strip_suffix(')').and_then(|line| line.split_once(" (/")).map_or(line, |(what, _)| what);
+    what.chars().take(WIDTH).collect()
 }
 
 /// Sends each line of a child's output.
@@ -146,8 +152,20 @@ impl Shown {
 
 #[cfg(test)]
 mod tests {
-    use super::{Build, watched};
+    use super::{Build, Work, short, watched};
     use std::process::Command;
+
+    #[test]
+    fn the_line_says_what_runs_now() {
+        assert_eq!(short("   Compiling leasehold v0.1.0 (/home/me/leasehold/native)"), "Compiling leasehold v0.1.0");
+        assert_eq!(short("   Compiling syn v3.0.9"), "Compiling syn v3.0.9");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'info: downloading' >&2; echo '   Compiling it v1.0.0' >&2; sleep 3600"]);
+        let mut work = Work::start("building it", &mut command).unwrap();
+        while !work.line().ends_with("Compiling it v1.0.0") {
+            assert!(work.poll(std::time::Duration::from_millis(10)).is_none());
+        }
+    }
 
     #[test]
     fn a_failure_tells_what_was_done_and_how_it_ended() {

@@ -262,8 +262,10 @@ impl<'a> Stage<'a> {
         for arrival in self.arrivals.iter_mut().filter(|arrival| arrival.language == language) {
             if arrival.connected() {
                 self.joined = Some(Instant::now());
-                let all = names((0..JUDGE).filter(|number| self.place.language(*number) == language));
-                self.screen.note(format!("{all} in {}: here now", language.name()));
+                let numbers: Vec<usize> =
+                    (0..JUDGE).filter(|number| self.place.language(*number) == language).collect();
+                let joins = if numbers.len() == 1 { "joins" } else { "join" };
+                self.screen.note(format!("{} ({}) {joins}", names(numbers.into_iter()), language.name()));
             }
         }
     }

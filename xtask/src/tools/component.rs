@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::cargo::{cargo, root, run, target};
 use super::error::{Error, Result};
+use super::log::say;
 use super::node::{self, node};
 use super::stamp::Stamp;
 use super::wasm::{self, TARGET};
@@ -103,7 +104,7 @@ pub(crate) fn host_target() -> PathBuf {
 fn component(package: &str, name: &str, passes: &[&str]) -> Result<PathBuf> {
     wasm::add_target()?;
     // The names that a component exports can only be linked for WebAssembly. So `cdylib` is set here, not in the manifest.
-    let build = ["rustc", "--quiet", "--profile", "component", "--package", package, "--target", TARGET];
+    let build = ["rustc", "--profile", "component", "--package", package, "--target", TARGET];
     run(cargo(&build).args(["--lib", "--crate-type", "cdylib"]))?;
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
     fs::create_dir_all(place(""))?;
@@ -113,6 +114,7 @@ fn component(package: &str, name: &str, passes: &[&str]) -> Result<PathBuf> {
     let stamp = Stamp::over(place(name).with_extension("stamp"), &sources, &["node"])?;
     if !stamp.is_current() || !component.exists() {
         stamp.remove();
+        say!("optimising {name}");
         optimise(&sources[0], passes, &module)?;
         run(componentize("encode").arg(module).arg(&component))?;
         stamp.set()?;

@@ -39,6 +39,9 @@ pub(crate) fn make() -> Result {
     // npm mostly waits for the network, and cargo for the processor.
     let mut packages = npm(&place(), &INSTALL).spawn()?;
     let built = build();
+    if packages.try_wait()?.is_none() {
+        say!("npm is installing ioredis and esbuild");
+    }
     let installed = packages.wait()?;
     let (engine, scripts) = built?;
     if !installed.success() {
