@@ -84,7 +84,7 @@ pub(crate) fn draw(report: &Report) -> String {
         };
         let own: Vec<Turn> = turns.iter().filter(|(by, _)| *by == number).map(|(_, turn)| *turn).collect();
         if worker.state == State::Missing {
-            text(&mut svg, LEFT + 8, y + 14, "soft", "not here: its program was not built in time");
+            text(&mut svg, LEFT + 8, y + 14, "soft", "not here: its program was not ready");
         }
         for (from, until) in bars(&own, &span) {
             let _ = writeln!(

@@ -363,7 +363,7 @@ impl Report {
         }
         for (language, reason) in &self.missing {
             let numbers = self.workers.iter().enumerate().filter(|(_, worker)| worker.language == *language);
-            println!("\n  Without {} ({}): {reason}.", names(numbers.map(|(number, _)| number)), language.name());
+            println!("\n  Without {} ({}): {reason}", names(numbers.map(|(number, _)| number)), language.name());
             println!("  `cargo xtask demo --{}` waits for them.", language.name().to_lowercase());
         }
     }

@@ -78,12 +78,9 @@ impl Screen {
 
     fn say(&mut self, report: &Report) {
         let grants: Vec<String> = report.workers.iter().map(|worker| worker.turns.to_string()).collect();
-        println!(
-            "{:>5.1} s  grants {}  {}",
-            self.began.elapsed().as_secs_f64(),
-            grants.join(" "),
-            self.building.join("; ")
-        );
+        let building = self.building.join("; ");
+        let building: Vec<&str> = building.split_whitespace().collect();
+        println!("{:>5.1} s  grants {}  {}", self.began.elapsed().as_secs_f64(), grants.join(" "), building.join(" "));
     }
 
     fn redraw(&mut self, report: &Report) {
