@@ -16,7 +16,12 @@ use serde_json::Value;
 
 pub(crate) type Tested = Result<(), Box<dyn std::error::Error>>;
 
-/// Longer than anything here takes, on a slow machine.
+/// How long an answer of a server may take on a slow machine, as an argument of the program.
+pub(crate) const PATIENCE: [&str; 2] = ["--timeout", "60s"];
+/// For `exec`: longer than any lease here lasts on a slow machine.
+pub(crate) const WAIT: &str = "300s";
+
+/// Longer than anything here takes, on a slow machine. Only a test that fails waits that long.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The program, with a server.
@@ -32,7 +37,8 @@ pub(crate) fn at(url: &str, arguments: &[&str]) -> Command {
     for variable in ["REDIS_USERNAME", "REDIS_PASSWORD", "LEASEHOLD_PREFIX"] {
         command.env_remove(variable);
     }
-    command.env("REDIS_URL", url).args(arguments);
+    let own = arguments.contains(&PATIENCE[0]);
+    command.env("REDIS_URL", url).args((!own).then_some(PATIENCE).into_iter().flatten()).args(arguments);
     command
 }
 
@@ -45,6 +51,19 @@ pub(crate) fn run(server: &Server, arguments: &[&str]) -> Result<Output, Box<dyn
 pub(crate) fn start(server: &Server, arguments: &[&str]) -> Result<Process, Box<dyn std::error::Error>> {
     let mut command = leasehold(server, arguments);
     Ok(Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?)
+}
+
+/// Starts `exec` for a lock that it has to wait for first, and then gets. So it hears messages, and its label is told.
+pub(crate) fn start_listening(
+    server: &Server,
+    name: &str,
+    arguments: &[&str],
+) -> Result<Process, Box<dyn std::error::Error>> {
+    server.cli(&["SET", name, "somebody", "PX", "600000"])?;
+    let process = start(server, arguments)?;
+    until("it waits", || waiters(server, name) == 1);
+    assert_eq!(exit(&run(server, &["force-release", "--yes", name])?).0, Some(0));
+    Ok(process)
 }
 
 /// Waits for the end. Returns the exit code, the output and the messages.

@@ -54,7 +54,6 @@ fn a_good_server_has_no_problem() -> Tested {
         "persistence",
         "replicas",
         "clock",
-        "latency",
         "fences",
         "keyspace",
         "keys",
@@ -64,6 +63,7 @@ fn a_good_server_has_no_problem() -> Tested {
     ] {
         assert_eq!(checks.get(name).map(|check| check[0].as_str()), Some("ok"), "{name}: {checks:?}");
     }
+    assert!(checks.contains_key("latency"), "its verdict depends on the machine: {checks:?}");
     assert_eq!(server.cli(&["DBSIZE"])?.integer(), Some(0), "nothing is left");
     let shown = text(&run(&server, &["doctor"])?.stdout);
     assert!(shown.contains("may run all 26 commands") && !shown.contains("right +"), "{shown}");

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::{TempDir, tempdir};
 
-use crate::common::{Tested, lives, number_in, start};
+use crate::common::{Tested, lives, number_in, start, start_listening, until};
 
 /// A command that starts another process, and writes the ids of both into files.
 pub(crate) struct Job {
@@ -19,15 +19,50 @@ pub(crate) struct Job {
 impl Job {
     /// `before` is what the shell does first, such as ignoring a signal. The other process inherits that.
     pub(crate) fn start(server: &Server, options: &[&str], before: &str) -> Result<Self, Box<dyn std::error::Error>> {
+        // On a slow machine, a short lease may be over before the command has begun.
+        for _ in 0..10 {
+            if let Some(job) = Self::begin(options, before, |arguments| start(server, arguments))? {
+                return Ok(job);
+            }
+        }
+        Err("the command did not begin".into())
+    }
+
+    /// The same for an `exec` that hears messages: it has to wait first.
+    pub(crate) fn listening(
+        server: &Server,
+        options: &[&str],
+        before: &str,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let job = Self::begin(options, before, |arguments| start_listening(server, "job", arguments))?;
+        job.ok_or_else(|| "the command did not begin".into())
+    }
+
+    /// None if `exec` ended first.
+    fn begin(
+        options: &[&str],
+        before: &str,
+        start: impl FnOnce(&[&str]) -> Result<Process, Box<dyn std::error::Error>>,
+    ) -> Result<Option<Self>, Box<dyn std::error::Error>> {
         let directory = tempdir()?;
         let at = directory.path().display();
         let script = format!("{before}; sleep 600 & echo $! > {at}/below; echo $$ > {at}/command; wait; wait");
         let mut arguments = vec!["exec"];
         arguments.extend(options);
         arguments.extend(["job", "--", "sh", "-c", &script]);
-        let exec = start(server, &arguments)?;
+        let mut exec = start(&arguments)?;
+        let written =
+            |name: &str| fs::read_to_string(directory.path().join(name)).is_ok_and(|text| text.ends_with('\n'));
+        let mut ended = false;
+        until("the command runs", || {
+            ended = exec.ended().is_ok_and(|status| status.is_some());
+            ended || (written("command") && written("below"))
+        });
+        if ended {
+            return Ok(None);
+        }
         let pids = ["command", "below"].map(|name| number_in(&directory.path().join(name)));
-        Ok(Self { directory, exec, pids })
+        Ok(Some(Self { directory, exec, pids }))
     }
 
     pub(crate) fn runs(&self) -> bool {

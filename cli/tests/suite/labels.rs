@@ -6,11 +6,11 @@ use std::process::Stdio;
 use leasehold_servers::{Process, Server};
 use serde_json::Value;
 
-use crate::common::{Tested, exit, finish, leasehold, run, start, text, until};
+use crate::common::{Tested, exit, leasehold, run, start, start_listening, text, until, waiters};
 
-/// A short TTL, so that the holder soon renews its lease and tells its label.
+/// A holder that has told its label, because it had to wait.
 fn hold(server: &Server, label: &[&str]) -> Result<Process, Box<dyn std::error::Error>> {
-    let holder = start(server, &[&["exec", "--ttl", "3s"], label, &["door", "--", "sleep", "60"]].concat())?;
+    let holder = start_listening(server, "door", &[&["exec"], label, &["door", "--", "sleep", "600"]].concat())?;
     until("the holder's label is known", || {
         inspected(server).is_ok_and(|lock| lock["holders"][0]["label"].is_string())
     });
@@ -31,7 +31,7 @@ fn ls_and_inspect_show_who_holds_a_lock_who_waits_and_for_how_long() -> Tested {
     assert_eq!(lock["holders"][0]["label"], "nightly on db-2");
     let (held, waited) = (&lock["holders"][0]["held_ms"], &lock["waiters"][0]["waited_ms"]);
     let (held, waited) = (held.as_u64().ok_or("how long it is held")?, waited.as_u64().ok_or("how long it waits")?);
-    assert!(held > 200 && waited < held, "{held} {waited}");
+    assert!(waited <= held, "{held} {waited}");
 
     let shown = text(&run(&server, &["inspect", "door"])?.stdout);
     assert!(shown.contains("holder  nightly on db-2 (") && shown.contains("), exclusive for "), "{shown}");
@@ -63,9 +63,18 @@ fn watch_shows_the_label_as_soon_as_it_is_known() -> Tested {
 #[tokio::test(flavor = "multi_thread")]
 async fn inspect_and_watch_show_the_label_of_a_lease_behind_that_of_its_client() -> Tested {
     let server = Server::start()?;
-    let locks = leasehold::LockManager::builder().label("web-1").connect(&server.url()).await?;
-    let ttl = std::time::Duration::from_secs(3);
-    let _lease = locks.mutex("door").label("job 17").ttl(ttl).acquire().await?;
+    let locks = leasehold::LockManager::builder()
+        .response_timeout(std::time::Duration::from_secs(60))
+        .label("web-1")
+        .connect(&server.url())
+        .await?;
+    // It tells its label because it has to wait.
+    server.cli(&["SET", "door", "somebody", "PX", "600000"])?;
+    let lock = locks.mutex("door").label("job 17");
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits", || waiters(&server, "door") == 1);
+    assert_eq!(locks.force_release("door").await?, 1);
+    let _lease = waiting.await??;
     until("the lease's label is known", || {
         inspected(&server)
             .is_ok_and(|lock| lock["holders"][0]["lease_label"] == "job 17" && lock["holders"][0]["label"] == "web-1")
@@ -84,9 +93,14 @@ async fn inspect_and_watch_show_the_label_of_a_lease_behind_that_of_its_client()
 fn exec_says_who_holds_a_busy_lock() -> Tested {
     let server = Server::start()?;
     let holder = hold(&server, &[])?;
-    let (code, _, message) = finish(start(&server, &["exec", "--wait", "3s", "door", "--", "true"])?)?;
     let of = format!("/{} for ", holder.pid());
-    assert!(code == Some(75) && message.contains("; held by ") && message.contains(&of), "{message}");
+    // On a slow machine, the wait may be over before the server has answered.
+    until("a wait that ends", || {
+        let waited = run(&server, &["exec", "--wait", "1s", "door", "--", "true"]).expect("the program runs");
+        let (code, message) = exit(&waited);
+        assert!(matches!(code, Some(75 | 69)), "{code:?}: {message}");
+        code == Some(75) && message.contains("; held by ") && message.contains(&of)
+    });
     Ok(())
 }
 

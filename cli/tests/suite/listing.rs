@@ -255,7 +255,7 @@ fn a_reader_that_goes_away_has_its_own_exit_code() -> Tested {
 #[test]
 #[ignore = "a cluster takes seconds to start"]
 fn all_primaries_of_a_cluster_are_listed() -> Tested {
-    let cluster = Cluster::start(Server::builder)?;
+    let cluster = Cluster::steady(Server::builder)?;
     let url = cluster.urls().join(",");
     let expected = ["a", "b", "c", "d", "e", "f"];
     let hold = |name| Process::spawn(at(&url, &["--cluster", "exec", name, "--", "sleep", "60"]).stdout(Stdio::null()));

@@ -119,7 +119,7 @@ async fn a_killed_primary_costs_its_locks_at_most_and_its_replica_goes_on() -> T
     let owner = cluster.owner(name)?;
     assert_ne!(owner, cluster.owner(other)?);
     let (lock, safe) = (locks.mutex(name), locks.mutex(other));
-    let (lease, elsewhere) = (lock.clone().ttl(RENEWED).acquire().await?, safe.acquire().await?);
+    let (lease, elsewhere) = (lock.clone().ttl(RENEWED).renew(false).acquire().await?, safe.acquire().await?);
     let waiting = begin(options().claim_window(ASKING).cluster(cluster.urls()).await?.mutex(name));
     until("it waits", async || locks.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     cluster.allow_failover(owner)?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold::{Error, LossReason, QuorumMember, ReleaseOutcome};
 use leasehold_live::{
-    ASKING, LONG, Tested, begin, busy, connections, hasty_quorum, is_busy, is_there, keys, options, soon, subscribed,
-    until,
+    ASKING, LONG, RENEWED, Tested, begin, busy, connections, hasty_quorum, is_busy, is_there, keys, options, soon,
+    subscribed, until,
 };
 use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow, promote, stay_primary};
 
@@ -137,7 +137,7 @@ async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_wo
     let connect = async || hasty_quorum(|| members(&watched)).await;
     let (one, two) = (connect().await, connect().await);
     watched.cut()?;
-    let lease = one.mutex(NAME).acquire().await?;
+    let lease = one.mutex(NAME).ttl(RENEWED).acquire().await?;
     until("all have it", async || {
         is_there(&watched.primary, NAME).is_ok_and(|there| there)
             && servers.iter().all(|server| is_there(server, NAME).is_ok_and(|there| there))
@@ -148,9 +148,8 @@ async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_wo
     for _ in 0..5 {
         is_busy(&two.mutex(NAME)).await; // Two of three members are enough.
     }
-    until("it is extended", async || lease.extend(LONG * 2).await.is_ok()).await;
     until("the holder has it there again", async || is_there(&watched.replica, NAME).is_ok_and(|there| there)).await;
-    assert!(lease.is_held() && lease.verify().await?);
+    until("a majority confirms it", async || lease.verify().await.is_ok_and(|held| held)).await;
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
     Ok(())
 }
@@ -164,10 +163,11 @@ async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_a
     let connect = async || hasty_quorum(|| members(&cluster)).await;
     let (one, two) = (connect().await, connect().await);
     let owner = cluster.owner(NAME)?;
+    cluster.allow_failover(owner)?;
     // From now on, the replica receives nothing.
     cluster.server(owner + 3).pause()?;
     cluster.server(owner).cli(&["CLIENT", "KILL", "TYPE", "replica"])?;
-    let lease = one.mutex(NAME).acquire().await?;
+    let lease = one.mutex(NAME).ttl(RENEWED).acquire().await?;
     until("all have it", async || {
         is_there(cluster.server(owner), NAME).is_ok_and(|there| there)
             && servers.iter().all(|server| is_there(server, NAME).is_ok_and(|there| there))
@@ -176,7 +176,6 @@ async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_a
     // The queue is on the cluster.
     let waiting = begin(options().claim_window(ASKING).quorum(members(&cluster)).await?.mutex(NAME));
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
-    cluster.allow_failover(owner)?;
     cluster.server_mut(owner).stop();
     cluster.server(owner + 3).resume()?;
     let promoted = cluster.server(owner + 3);
@@ -186,7 +185,6 @@ async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_a
         role.is_ok_and(|role| role.list().first().is_some_and(|role| role.text() == Some("master")))
     })
     .await;
-    until("it is extended", async || lease.extend(LONG * 2).await.is_ok()).await;
     until("the holder has it there again", async || is_there(promoted, NAME).is_ok_and(|there| there)).await;
     is_busy(&two.mutex(NAME)).await;
     until("a majority confirms it", async || lease.verify().await.is_ok_and(|held| held)).await;

@@ -34,7 +34,7 @@ async fn waits(locks: &LockManager, name: &str) {
 }
 
 #[tokio::test]
-async fn the_primary_is_found_and_waiters_are_granted_options() -> Tested {
+async fn the_primary_is_found_and_waiters_are_granted_by_message() -> Tested {
     let watched = start()?;
     let (first, second) = (watched.client(options()).await?, watched.client(options()).await?);
     let lease = first.mutex("door").acquire().await?;
