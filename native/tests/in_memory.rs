@@ -144,7 +144,7 @@ fn a_client_without_locks_rests_although_its_label_did_not_reach_the_server() {
         });
         done.send(()).unwrap();
     });
-    assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(()), "an hour of rest did not end in 20 s");
+    assert_eq!(ended.recv_timeout(Duration::from_secs(120)), Ok(()), "an hour of rest does not end");
 }
 
 #[test]

@@ -59,7 +59,7 @@ mod tests {
     async fn a_silent_or_unreachable_server_does_not_delay_the_others() {
         let attempts: Vec<Attempt> =
             vec![Box::pin(pending()), Box::pin(async { Err(broken()) }), Box::pin(async { Ok(7) })];
-        let found = timeout(Duration::from_secs(5), first_ok(attempts)).await;
+        let found = timeout(Duration::from_secs(60), first_ok(attempts)).await;
         assert_eq!(found.expect("in time").expect("one that answers"), 7);
     }
 

@@ -24,7 +24,7 @@ fn the_same_on_every_supported_server() {
 
 fn check(version: Option<Version>) {
     let builder = || version.map_or_else(Server::builder, |version| Server::builder().version(version));
-    let cluster = Cluster::start(builder).unwrap();
+    let cluster = Cluster::steady(builder).unwrap();
     let (from, slot) = (cluster.owner(NAME).unwrap(), cluster.slot(NAME).unwrap().to_string());
     let mut host = Real::connect(cluster.server(from));
     let mut problems = Vec::new();
