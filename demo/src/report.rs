@@ -91,13 +91,6 @@ pub(crate) enum State {
     Resumed,
 }
 
-impl State {
-    /// Whether it was stopped while it held the lock, or is about to be.
-    fn was_stopped(self) -> bool {
-        matches!(self, Self::Lingering | Self::Paused | Self::Resumed)
-    }
-}
-
 impl Report {
     /// A report about these workers: first the writers, then the readers.
     pub(crate) fn new(languages: impl Iterator<Item = Language>) -> Self {
@@ -143,9 +136,6 @@ impl Report {
                 self.refused += 1;
                 self.mark(number, at, What::Refused { fence: *fence });
             }
-            // On a machine that stalls, a lease can end before its writer writes. Its write is accepted until a later holder writes,
-            // which the late write of the paused writer waits for.
-            Event::Slipped { .. } if !worker.state.was_stopped() => {}
             Event::Slipped { fence } => {
                 self.slipped += 1;
                 self.mark(number, at, What::Slipped { fence: *fence });
@@ -294,9 +284,12 @@ impl Report {
         workers.filter(move |(_, worker)| is_here(worker) && waits(worker)).map(|(number, _)| number)
     }
 
-    /// What the resource said to the late write of this worker.
+    /// What the resource said to the late write of this worker, which was paused.
     pub(crate) fn judgement_of(&self, number: usize) -> Option<Judgement> {
-        self.marks.iter().filter(|mark| mark.worker == number).find_map(|mark| match mark.what {
+        let own = self.marks.iter().filter(|mark| mark.worker == number);
+        // A machine that stalls can have made it late before.
+        let mut since = own.skip_while(|mark| !matches!(mark.what, What::Paused));
+        since.find_map(|mark| match mark.what {
             What::Refused { fence } => Some(Judgement::Refused(fence)),
             What::Slipped { .. } => Some(Judgement::Accepted),
             _ => None,

@@ -15,22 +15,28 @@ const redis = new Redis(process.env.REDIS_URL);
 const locks = new LockManager(redis, { prefix, ttl: Number(ttl), responseTimeout: '30 s' });
 const orders = listen();
 
-/** A resource that checks fences: it remembers the greatest fence and refuses a write with a smaller one. */
-const APPEND = `
-  if tonumber(ARGV[1]) < tonumber(redis.call('HGET', KEYS[1], 'fence')) then return 0 end
-  redis.call('HSET', KEYS[1], 'fence', ARGV[1])
-  redis.call('HINCRBY', KEYS[1], 'entries', 1)
-  return 1`;
+/** Refuses a smaller fence than the greatest one so far. */
+const fenced = (then) => `
+  if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1])) then return false end
+  redis.call('SET', KEYS[1], ARGV[1], 'KEEPTTL')
+  ${then}`;
+const BEGIN = fenced("return redis.call('GET', KEYS[2])");
+const COMMIT = fenced("for i = 2, 3 do redis.call('SET', KEYS[i], ARGV[2], 'KEEPTTL') end return 1");
 
-/** The shared state: a counter and its mirror, which only the lock protects, and a ledger, which checks fences. */
+/** The shared state: a counter and its mirror. It checks fences: once a writer with a greater fence has come, it refuses the others. */
 const account = {
   counter: async () => Number(await redis.get(`${prefix}counter`)),
   mirror: async () => Number(await redis.get(`${prefix}mirror`)),
-  /** The two differ between the writes. */
-  async set(value) {
-    for (const key of ['counter', 'mirror']) await redis.set(prefix + key, value, 'EX', 3600);
+  /** A writer comes with this fence. Returns the counter, or `null` if the fence is too old. */
+  async begin(fence) {
+    const counter = await redis.eval(BEGIN, 2, `${prefix}fence`, `${prefix}counter`, fence);
+    return counter === null ? null : Number(counter);
   },
-  append: async (fence) => await redis.eval(APPEND, 1, `${prefix}ledger`, fence) === 1,
+  /** Writes the counter and its mirror, unless the fence is too old. Returns whether it did. */
+  async commit(fence, counter) {
+    const keys = ['fence', 'counter', 'mirror'].map((key) => prefix + key);
+    return await redis.eval(COMMIT, 3, ...keys, fence, counter) === 1;
+  },
 };
 
 await redis.ping();
@@ -39,7 +45,7 @@ await (role === 'writer' ? write() : read());
 await locks.close();
 redis.disconnect();
 
-/** Changes the account in a loop: reads, thinks and writes. Only the lock protects it. */
+/** Changes the account in a loop: reads, thinks and writes. */
 async function write() {
   while (!orders.stop) {
     const asked = now();
@@ -47,23 +53,21 @@ async function write() {
     const granted = now();
     const { fence } = lease;
 
-    const counter = await account.counter();
-    if (orders.linger) {
-      orders.linger = false;
+    const counter = await account.begin(fence);
+    const lingers = orders.linger;
+    orders.linger = false;
+    if (lingers) {
       tell({ event: 'lingering', fence });
       await lease.lost;
     } else {
       await think(fence);
     }
 
-    // The ledger checks fences, so it refuses a late writer even if the writer doesn't know that it is late.
-    const late = !lease.isHeld;
-    if (!await account.append(fence)) tell({ event: 'refused', fence });
-    else if (late) tell({ event: 'slipped', fence });
-    else {
-      await account.set(counter + 1);
-      tell({ event: 'done', fence, asked, granted, released: now(), consistent: true });
-    }
+    const accepted = counter !== null && await account.commit(fence, counter + 1);
+    if (accepted && lingers) tell({ event: 'slipped', fence });
+    else if (accepted) tell({ event: 'done', fence, asked, granted, released: now(), consistent: true });
+    else if (lease.isHeld) throw new Error('there was another writer during a valid lease');
+    else tell({ event: 'refused', fence });
     await lease.release();
   }
 }
@@ -77,7 +81,8 @@ async function read() {
     const counter = await account.counter();
     await think(lease.fence);
     const consistent = await account.mirror() === counter;
-    tell({ event: 'done', fence: lease.fence, asked, granted, released: now(), consistent });
+    // Only what was read during the lease counts.
+    if (lease.isHeld) tell({ event: 'done', fence: lease.fence, asked, granted, released: now(), consistent });
     await lease.release();
     await sleep(20);
   }

@@ -4,12 +4,15 @@ use std::time::Duration;
 use leasehold::redis::aio::MultiplexedConnection;
 use leasehold::redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 
-/// The shared state: a counter and its mirror, which only the lock protects, and a ledger, which checks fences.
+/// The shared state: a counter and its mirror. It checks fences: once a writer with a greater fence has come, it refuses the others.
+///
+/// So a machine that stalls can make a writer late, but never wrong. Two writers at once would show: one of them would be refused
+/// although its lease is valid.
 pub(crate) struct Account {
     connection: MultiplexedConnection,
     counter: String,
     mirror: String,
-    ledger: String,
+    fence: String,
 }
 
 /// How long the server may take to answer. Long, because the machine may be building something.
@@ -18,12 +21,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The TTL of all keys. They vanish from the user's server even if all processes are killed.
 const SECONDS: u64 = 3600;
 
-/// A resource that checks fences: it remembers the greatest fence and refuses a write with a smaller one.
-const APPEND: &str = "
-    if tonumber(ARGV[1]) < tonumber(redis.call('HGET', KEYS[1], 'fence')) then return 0 end
-    redis.call('HSET', KEYS[1], 'fence', ARGV[1])
-    redis.call('HINCRBY', KEYS[1], 'entries', 1)
-    return 1";
+/// Refuses a smaller fence than the greatest one so far.
+macro_rules! fenced {
+    ($then:literal) => {
+        concat!(
+            "if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1])) then return false end
+            redis.call('SET', KEYS[1], ARGV[1], 'KEEPTTL') ",
+            $then
+        )
+    };
+}
+
+const BEGIN: &str = fenced!("return redis.call('GET', KEYS[2])");
+const COMMIT: &str = fenced!("for i = 2, 3 do redis.call('SET', KEYS[i], ARGV[2], 'KEEPTTL') end return 1");
 
 impl Account {
     pub(crate) async fn connect(url: &str, prefix: &str) -> Result<Self, Box<dyn Error>> {
@@ -32,15 +42,29 @@ impl Account {
             connection: Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await?,
             counter: format!("{prefix}counter"),
             mirror: format!("{prefix}mirror"),
-            ledger: format!("{prefix}ledger"),
+            fence: format!("{prefix}fence"),
         })
     }
 
     /// Sets all values to zero.
     pub(crate) async fn open(&self) -> Result<(), Box<dyn Error>> {
-        self.set(0).await?;
-        self.run::<()>(&["HSET", &self.ledger, "fence", "0", "entries", "0"]).await?;
-        self.run(&["EXPIRE", &self.ledger, &SECONDS.to_string()]).await
+        for key in [&self.fence, &self.counter, &self.mirror] {
+            self.run::<()>(&["SET", key, "0", "EX", &SECONDS.to_string()]).await?;
+        }
+        Ok(())
+    }
+
+    /// A writer comes with this fence. Returns the counter, or nothing if the fence is too old.
+    pub(crate) async fn begin(&self, fence: u64) -> Result<Option<i64>, Box<dyn Error>> {
+        self.run(&["EVAL", BEGIN, "2", &self.fence, &self.counter, &fence.to_string()]).await
+    }
+
+    /// Writes the counter and its mirror, unless the fence is too old. Returns whether it did.
+    pub(crate) async fn commit(&self, fence: u64, counter: i64) -> Result<bool, Box<dyn Error>> {
+        let keys = [self.fence.as_str(), &self.counter, &self.mirror];
+        let (fence, counter) = (fence.to_string(), counter.to_string());
+        let words = [["EVAL", COMMIT, "3"].as_slice(), &keys, &[&fence, &counter]].concat();
+        Ok(self.run::<Option<i64>>(&words).await?.is_some())
     }
 
     pub(crate) async fn counter(&self) -> Result<i64, Box<dyn Error>> {
@@ -49,19 +73,6 @@ impl Account {
 
     pub(crate) async fn mirror(&self) -> Result<i64, Box<dyn Error>> {
         self.run(&["GET", &self.mirror]).await
-    }
-
-    /// Writes the counter, and then its mirror. The two differ between the writes.
-    pub(crate) async fn set(&self, counter: i64) -> Result<(), Box<dyn Error>> {
-        for key in [&self.counter, &self.mirror] {
-            self.run::<()>(&["SET", key, &counter.to_string(), "EX", &SECONDS.to_string()]).await?;
-        }
-        Ok(())
-    }
-
-    /// Adds an entry to the ledger, unless the fence is too old. Returns whether it did.
-    pub(crate) async fn append(&self, fence: u64) -> Result<bool, Box<dyn Error>> {
-        self.run(&["EVAL", APPEND, "1", &self.ledger, &fence.to_string()]).await
     }
 
     /// The server's kind and version.
@@ -76,7 +87,7 @@ impl Account {
 
     /// Deletes all keys.
     pub(crate) async fn close(&self) -> Result<(), Box<dyn Error>> {
-        self.run(&["DEL", &self.counter, &self.mirror, &self.ledger]).await
+        self.run(&["DEL", &self.counter, &self.mirror, &self.fence]).await
     }
 
     async fn run<T: FromRedisValue>(&self, words: &[&str]) -> Result<T, Box<dyn Error>> {

@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Changes the account in a loop: reads, thinks and writes. Only the lock protects it.
+/// Changes the account in a loop: reads, thinks and writes.
 async fn write(locks: LockManager, ttl: Duration, account: Account, orders: Orders) -> Result<(), Box<dyn Error>> {
     while !orders.to_stop() {
         let asked = now();
@@ -47,23 +47,24 @@ async fn write(locks: LockManager, ttl: Duration, account: Account, orders: Orde
         let granted = now();
         let fence = lease.fence().get();
 
-        let counter = account.counter().await?;
-        if orders.to_linger() {
+        let counter = account.begin(fence).await?;
+        let lingers = orders.to_linger();
+        if lingers {
             tell("lingering", fence);
             lease.lost().await;
         } else {
             think(fence).await;
         }
 
-        // The ledger checks fences, so it refuses a late writer even if the writer doesn't know that it is late.
-        let late = !lease.is_held();
-        match (account.append(fence).await?, late) {
-            (false, _) => tell("refused", fence),
+        let accepted = match counter {
+            Some(counter) => account.commit(fence, counter + 1).await?,
+            None => false,
+        };
+        match (accepted, lingers) {
+            (true, false) => tell_done(fence, asked, granted, now(), true),
             (true, true) => tell("slipped", fence),
-            (true, false) => {
-                account.set(counter + 1).await?;
-                tell_done(fence, asked, granted, now(), true);
-            }
+            (false, _) if lease.is_held() => return Err("there was another writer during a valid lease".into()),
+            (false, _) => tell("refused", fence),
         }
         lease.release().await?;
     }
@@ -80,7 +81,10 @@ async fn read(locks: LockManager, ttl: Duration, account: Account, orders: Order
         let counter = account.counter().await?;
         think(fence).await;
         let consistent = account.mirror().await? == counter;
-        tell_done(fence, asked, granted, now(), consistent);
+        // Only what was read during the lease counts.
+        if lease.is_held() {
+            tell_done(fence, asked, granted, now(), consistent);
+        }
         lease.release().await?;
         sleep(Duration::from_millis(20)).await;
     }

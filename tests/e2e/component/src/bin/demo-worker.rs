@@ -39,7 +39,7 @@ async fn main() -> Result {
     with_component(RedisProvider, async |locks| write(locks, &job, account, orders).await).await?
 }
 
-/// Changes the account repeatedly: it reads, waits and writes. Only the lock protects it.
+/// Changes the account repeatedly: it reads, waits and writes.
 async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) -> Result {
     let options = ManagerOptions {
         prefix: Some(job.prefix.clone()),
@@ -60,8 +60,9 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
         let granted = now();
         let fence = lease.fence().await?;
 
-        let counter = account.counter().await?;
-        if orders.to_linger() {
+        let counter = account.begin(fence).await?;
+        let lingers = orders.to_linger();
+        if lingers {
             tell(json!({ "event": "lingering", "fence": fence }));
             lost(lease).await?;
         } else {
@@ -69,19 +70,18 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
             tokio::time::sleep(Duration::from_millis(1 + fence % 4)).await;
         }
 
-        // The ledger is a resource that checks fences. It refuses a late writer, even if the writer doesn't know that it is
-        // late.
-        let late = !lease.is_held().await?;
-        match (account.append(fence).await?, late) {
-            (false, _) => tell(json!({ "event": "refused", "fence": fence })),
+        let accepted = match counter {
+            Some(counter) => account.commit(fence, counter + 1).await?,
+            None => false,
+        };
+        match (accepted, lingers) {
+            (true, false) => tell(json!({
+                "event": "done", "fence": fence, "asked": asked, "granted": granted, "released": now(),
+                "consistent": true,
+            })),
             (true, true) => tell(json!({ "event": "slipped", "fence": fence })),
-            (true, false) => {
-                account.set(counter + 1).await?;
-                tell(json!({
-                    "event": "done", "fence": fence, "asked": asked, "granted": granted, "released": now(),
-                    "consistent": true,
-                }));
-            }
+            (false, _) if lease.is_held().await? => return Err("there was another writer during a valid lease".into()),
+            (false, _) => tell(json!({ "event": "refused", "fence": fence })),
         }
         lease.release().await??;
         lease.drop()?;
