@@ -1,14 +1,40 @@
-// Runs the unit tests of ts/ with Node's test runner. It lists the files, because Node 20 doesn't support patterns.
+// Runs the unit tests of ts/ with Node's test runner: `test.mjs [--timed] [FILE...]`.
+//
+// With `--timed` it runs the measurements, `*.timed.ts`: one file after the other, and one that fails once more by itself. They need a
+// quiet machine. Without it, no test may fail because the machine is slow.
+//
+// It lists the files, because Node 20 doesn't support patterns.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 
-const files = process.argv.length > 2
-  ? process.argv.slice(2)
-  : readdirSync('ts', { recursive: true }).filter((file) => file.endsWith('.test.ts')).map((file) => `ts/${file}`).sort();
-// A client library that keeps its closed connections must not keep the whole run: a file's process ends with its tests, and after
-// ten minutes in any case. `exit.test.ts` and `process.test.ts` test that users' processes end by themselves.
-const limits = ['--test-force-exit', '--test-timeout=600000'];
-// Most tests wait for a server or a timeout, so more files run at once than Node starts by itself on two cores.
-const flags = ['--expose-gc', '--import', 'tsx', '--test', '--test-concurrency=3', '--test-reporter=spec'];
-const { status } = spawnSync(process.execPath, [...flags, ...limits, ...files], { stdio: 'inherit' });
-process.exit(status ?? 1);
+const words = process.argv.slice(2);
+const isTimed = words.includes('--timed');
+const named = words.filter((word) => word !== '--timed');
+const files = named.length > 0 ? named : filesOf(isTimed ? '.timed.ts' : '.test.ts');
+process.exitCode = isTimed ? measure(files) : run(files, 3);
+
+/** Runs the files, so many of them at once. Returns the exit code. */
+function run(files, concurrency) {
+  // A client library that keeps its closed connections must not keep the whole run: a file's process ends with its tests, and after 45
+  // minutes in any case. `exit.test.ts` and `process.test.ts` test that users' processes end by themselves.
+  const limits = ['--test-force-exit', '--test-timeout=2700000'];
+  // Most tests wait for a server, so more files run at once than Node starts by itself on two cores.
+  const flags = ['--expose-gc', '--import', 'tsx', '--test', `--test-concurrency=${concurrency}`];
+  const reporters = ['spec', new URL('slowest.mjs', import.meta.url).href];
+  flags.push(...reporters.flatMap((reporter) => [`--test-reporter=${reporter}`, '--test-reporter-destination=stdout']));
+  return spawnSync(process.execPath, [...flags, ...limits, ...files], { stdio: 'inherit' }).status ?? 1;
+}
+
+/** Runs each file alone. Returns the exit code. */
+function measure(files) {
+  console.log('These tests measure. They need a machine that does nothing else.');
+  const failed = files.filter((file) => run([file], 1) !== 0);
+  return failed.filter((file) => {
+    console.log(`\nagain, by itself: ${file}`);
+    return run([file], 1) !== 0;
+  }).length > 0 ? 1 : 0;
+}
+
+function filesOf(end) {
+  return readdirSync('ts', { recursive: true }).filter((file) => file.endsWith(end)).map((file) => `ts/${file}`).sort();
+}

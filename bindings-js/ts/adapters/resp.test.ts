@@ -3,6 +3,7 @@ import { test } from 'node:test';
 
 import fc from 'fast-check';
 
+import { runs } from '../testing/random.js';
 import { encodeCommand, ErrorReply, RespReader, type RespValue } from './resp.js';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -27,6 +28,7 @@ test('replies_are_the_same_however_the_bytes_are_cut', () => {
       const read = places.slice(1).flatMap((end, i) => reader.push(stream.subarray(places[i], end)));
       assert.deepEqual(read.map(plain), values.map(plain));
     }),
+    runs(200),
   );
 });
 

@@ -6,10 +6,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 
 import { isLeaseholdError, LockManager, type LockOptions } from '../index.js';
-
-/** Milliseconds for each property. Without it, each runs with a few hundred inputs. */
-const TIME = Number(process.env.LEASEHOLD_FUZZ_MS ?? 0);
-const RUNS = TIME > 0 ? { numRuns: Number.MAX_SAFE_INTEGER, interruptAfterTimeLimit: TIME } : { numRuns: 500, seed: 1 };
+import { runs } from '../testing/random.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 const anything = fc.anything({ withBigInt: true, withDate: true, withMap: true, withNullPrototype: true, withSparseArray: true, withTypedArray: true });
 /** Mostly what makes sense, so that the next check is reached too. */
@@ -27,6 +25,9 @@ const duration = mostly(fc.oneof(fc.integer({ min: 10, max: 60_000 }), fc.consta
 const options = fc.record({
   ttl: duration, wait: duration, maxHold: duration, linger: duration, renew: mostly(fc.boolean(), anything), label: mostly(fc.string(), anything),
 }, { requiredKeys: [] });
+
+/** How far the time moves at once, in milliseconds. */
+const STEP = 500;
 
 function resolvable<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
   let resolve: (value: T) => void = () => {};
@@ -53,17 +54,20 @@ async function typed(call: () => Promise<unknown>): Promise<void> {
   }
 }
 
-test('any_replies_of_a_connection_are_answers_or_typed_errors', async () => {
+test('any_replies_of_a_connection_are_answers_or_typed_errors', async (t) => {
+  const time = new VirtualTime(t);
   await fc.assert(fc.asyncProperty(fc.array(reply, { minLength: 1, maxLength: 20 }), async (replies) => {
     let at = 0;
     const most = Math.max(1_000, ...replies.map(({ list }) => timeOf(list)));
     const call = async (args: string[]) => {
       if (args[0] === 'INFO') return '';
+      // Otherwise, a client that is told to ask again at once would ask without end.
+      time.takes(1);
       const next = replies[at++ % replies.length];
       return args[2] === '3' ? next?.common : next?.list;
     };
-    const locks = new LockManager({ call } as never, { responseTimeout: 10 });
-    await typed(async () => {
+    const locks = new LockManager({ call } as never);
+    const lockAndRelease = typed(async () => {
       const lease = await locks.mutex('a').tryAcquire({ ttl: '1s' });
       if (lease === null) return;
       // Without it, the process warns of the loss.
@@ -73,14 +77,16 @@ test('any_replies_of_a_connection_are_answers_or_typed_errors', async () => {
       await typed(() => lease.verify());
       await typed(() => lease.release());
     });
-    await typed(() => locks.inspect('a'));
-    await typed(() => locks.multi(['{a}1', '{a}2']).tryAcquire());
-    await typed(() => locks.semaphore('s', { limit: 3 }).tryAcquire());
-    await typed(() => locks.close());
-  }), RUNS);
+    await time.until(lockAndRelease, STEP);
+    await time.until(typed(() => locks.inspect('a')), STEP);
+    await time.until(typed(() => locks.multi(['{a}1', '{a}2']).tryAcquire()), STEP);
+    await time.until(typed(() => locks.semaphore('s', { limit: 3 }).tryAcquire()), STEP);
+    await time.until(typed(() => locks.close()), STEP);
+  }), runs(500));
 });
 
-test('any_messages_do_no_harm', async () => {
+test('any_messages_do_no_harm', async (t) => {
+  const time = new VirtualTime(t);
   const payload = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.tuple(fc.constantFrom('grant', 'wanted', 'tried', 'revoked', 'asked', 'told'), fc.array(fc.oneof(number, fc.constantFrom('a', '$own', '$own:1', '$own:2', '-', '\n', 'exclusive')), { maxLength: 9 }))
@@ -99,13 +105,13 @@ test('any_messages_do_no_harm', async () => {
         return () => {};
       },
     };
-    const locks = new LockManager(connection as never, { responseTimeout: 100 });
+    const locks = new LockManager(connection as never);
     const waits = typed(() => locks.mutex('a').acquire({ wait: 'forever' }));
     const { id, hear } = await subscribed;
     for (const text of payloads) hear(typeof text === 'string' ? text.replaceAll('$own', id) : (text as string));
-    await locks.close();
+    await time.until(locks.close(), STEP);
     await waits;
-  }), { ...RUNS, ...(TIME > 0 ? {} : { numRuns: 100 }) });
+  }), runs(100));
 });
 
 test('any_options_are_taken_or_refused_with_their_name', async () => {
@@ -120,5 +126,5 @@ test('any_options_are_taken_or_refused_with_their_name', async () => {
       assert.ok(isLeaseholdError(error, 'invalid-option') && ['name', 'options', ...Object.keys(given)].includes(error.field), String(error));
     }
     await locks.close();
-  }), RUNS);
+  }), runs(500));
 });

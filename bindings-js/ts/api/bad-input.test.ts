@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 import { isLeaseholdError, LockManager, type LockManagerOptions, type LockOptions, Owner, type SemaphoreOptions } from '../index.js';
 import { caught } from '../testing/expect.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 /** A connection that must not be used. */
 const nobody = { call: () => assert.fail('something was sent') };
@@ -165,36 +166,50 @@ test('a_refused_manager_leaves_nothing_behind', async () => {
   assert.deepEqual(process.getActiveResourcesInfo(), before);
 });
 
-test('a_connection_that_answers_nonsense_is_told_as_such', async () => {
+test('a_connection_that_answers_nonsense_is_told_as_such', async (t) => {
+  const time = new VirtualTime(t);
   const circular: unknown[] = [];
   circular.push(circular);
   const nonsense: unknown[] = [undefined, null, 7, 'OK', true, {}, [], [[]], circular, [1, 2, 3], Symbol('x'), 10n ** 30n, new Map(), Object.create(null), new Uint8Array([255, 254]), ['entered', NaN, 1, 1, 1, 1, 1], ['entered', 2 ** 70, 1, 1, 1, 1, 1]];
   for (const answer of nonsense) {
-    const locks = new LockManager({ call: async () => answer }, { responseTimeout: 50 });
-    const error = await caught(locks.mutex('a').acquire({ wait: 200 }));
+    const locks = new LockManager({ call: async () => answer });
+    const acquired = caught(locks.mutex('a').acquire());
+    await time.until(acquired, 1_000);
+    const error = await acquired;
     assert.ok(isLeaseholdError(error), String(error));
     assert.ok(['protocol', 'unreachable'].includes(error.code), `${String(error)}`);
-    await locks.close();
+    await time.until(locks.close());
   }
 });
 
-test('a_connection_that_throws_is_unreachable_and_keeps_its_error', async () => {
+test('a_connection_that_throws_is_unreachable_and_keeps_its_error', async (t) => {
+  const time = new VirtualTime(t);
   for (const thrown of [new Error('broken'), 'a text', undefined, Symbol('x'), Object.create(null)]) {
     for (const call of [() => { throw thrown; }, () => Promise.reject(thrown)]) {
-      const locks = new LockManager({ call } as Any, { responseTimeout: 50 });
-      const error = await caught(locks.mutex('a').acquire({ wait: 100 }));
+      const locks = new LockManager({ call } as Any);
+      const acquired = caught(locks.mutex('a').acquire({ wait: '5s' }));
+      assert.ok((await time.until(acquired)) <= 5_010);
+      const error = await acquired;
       assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
       if (thrown instanceof Error) assert.equal(error.cause, thrown);
-      await locks.close();
+      await time.until(locks.close());
     }
   }
 });
 
-test('a_connection_that_never_answers_keeps_nobody_waiting_for_ever', async () => {
-  const locks = new LockManager({ call: () => new Promise(() => {}), subscribe: () => new Promise(() => {}) } as Any, { responseTimeout: 50 });
-  assert.ok(isLeaseholdError(await caught(locks.mutex('a').acquire({ wait: 100 })), 'unreachable'));
-  assert.ok(isLeaseholdError(await caught(locks.mutex('a').tryAcquire()), 'unreachable'));
-  await locks.close();
+test('a_connection_that_never_answers_keeps_nobody_waiting_for_ever', async (t) => {
+  const time = new VirtualTime(t);
+  const locks = new LockManager({ call: () => new Promise(() => {}), subscribe: () => new Promise(() => {}) } as Any, { responseTimeout: '2s' });
+  const calls: [Promise<unknown>, number][] = [
+    [locks.mutex('a').acquire({ wait: '5s' }), 5_000], [locks.mutex('b').tryAcquire({ wait: '1s' }), 1_000], [locks.mutex('c').tryAcquire(), 2_000],
+    [locks.inspect('d'), 2_000], [locks.forceRelease('e'), 2_000],
+  ];
+  await Promise.all(calls.map(async ([call, limit]) => {
+    const began = time.now;
+    assert.ok(isLeaseholdError(await caught(call), 'unreachable'));
+    assert.ok(time.now - began <= limit, `${time.now - began} of ${limit} ms`);
+  }).concat(time.pass(6_000)));
+  assert.ok((await time.until(locks.close())) <= 2_000);
 });
 
 test('a_plain_connection_to_one_server_of_a_cluster_is_unsupported_and_told_what_to_give', async () => {
@@ -223,7 +238,7 @@ test('durations_are_milliseconds_or_a_text_with_a_unit', async () => {
   for (const [ttl, expected] of ttls) {
     const sent: string[][] = [];
     const locks = new LockManager({ call: async (args: string[]) => (args[0] === 'INFO' || sent.push(args), Promise.reject(new Error('ERR enough'))) });
-    await caught(locks.mutex('a').acquire({ ttl, wait: 50 }));
+    await caught(locks.mutex('a').acquire({ ttl }));
     // The last argument of the common path.
     assert.equal(sent[0]?.at(-1), expected, String(ttl));
   }

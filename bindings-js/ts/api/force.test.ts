@@ -3,18 +3,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isLeaseholdError, Owner } from '../index.js';
+import { isLeaseholdError, type Lease, Owner } from '../index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 const fleet = await Fleet.start();
 
 test('the_holder_is_told_that_it_is_revoked_and_the_next_in_line_is_granted_with_a_greater_fence', async (t) => {
   const own = await Fleet.start((close) => t.after(close));
+  const time = new VirtualTime(t);
   const [holder, waiter, operator] = [own.manager(), own.manager(), own.manager()];
-  const lease = await holder.mutex('door').acquire({ ttl: '3s' });
+  const lease = await holder.mutex('door').acquire();
   const { signal } = lease;
   // The holder subscribes at its first renewal.
+  await time.pass(110_000, 1_000);
   await until(async () => (await own.redis.pubsub('CHANNELS', 'leasehold:*')).length === 1);
   const waiting = waiter.mutex('door').acquire();
   await own.waiting('door', 1);
@@ -31,13 +34,16 @@ test('the_holder_is_told_that_it_is_revoked_and_the_next_in_line_is_granted_with
 test('work_under_the_lock_is_interrupted', async () => {
   const [holder, operator] = [fleet.manager(), fleet.manager()];
   const name = unique('door');
-  const working = caught(holder.mutex(name).run(({ signal }) => new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason));
-  }), { ttl: 900 }));
-  await until(() => fleet.isThere(name));
+  let held: Lease | undefined;
+  const working = caught(holder.mutex(name).run((lease) => new Promise((_, reject) => {
+    held = lease;
+    lease.signal.addEventListener('abort', () => reject(lease.signal.reason));
+  })));
+  await until(async () => held !== undefined);
   assert.equal(await operator.forceRelease(name), 1);
+  void held?.verify();
   const error = await working;
-  // A holder that is subscribed is notified with `revoked`. Others find out at their next renewal.
+  // A holder that is subscribed is notified with `revoked`. Others find out with their next call or renewal.
   assert.ok(isLeaseholdError(error, 'lost') && ['revoked', 'gone'].includes(error.reason), String(error));
 });
 

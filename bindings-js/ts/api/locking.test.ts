@@ -2,22 +2,24 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 import { asyncDispose } from '../support/host.js';
 import { isLeaseholdError, LockManager } from '../index.js';
-import { caught } from '../testing/expect.js';
+import { MemoryServer } from '../memory/index.js';
+import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { GENEROUS } from '../testing/generous.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 const fleet = await Fleet.start();
 
 test('a_lock_is_held_until_it_is_released', async () => {
   const [locks, name] = [fleet.manager(), unique()];
-  const lease = await locks.mutex(name).acquire({ ttl: '5s' });
+  const lease = await locks.mutex(name).acquire({ ttl: '4m' });
   assert.equal(lease.name, name);
   assert.equal(lease.mode, 'exclusive');
-  assert.equal(lease.ttl, 5_000);
-  assert.ok(lease.isHeld && lease.remaining > 4_000 && lease.remaining <= 5_000, `${lease.remaining}`);
+  assert.equal(lease.ttl, 240_000);
+  assert.ok(lease.isHeld && lease.remaining > 120_000 && lease.remaining <= 240_000, `${lease.remaining}`);
   assert.ok(Number.isSafeInteger(lease.fence) && lease.fence > 1e15, `${lease.fence}`);
   assert.ok(await fleet.isThere(name));
   assert.equal(await lease.release(), 'released');
@@ -48,8 +50,11 @@ test('tasks_of_several_managers_never_hold_a_mutex_together_and_fences_rise', as
   assert.equal(new Set(fences).size, 240);
 });
 
-test('local_callers_take_turns_in_their_order_without_a_turn_of_the_event_loop', async () => {
-  const lock = fleet.manager().mutex(unique());
+test('local_callers_take_turns_in_their_order_without_a_turn_of_the_event_loop', async (t) => {
+  // The clock stands still, because after some milliseconds of hand-overs the event loop turns.
+  new VirtualTime(t);
+  const locks = fleet.manager();
+  const lock = locks.mutex(unique());
   const first = await lock.acquire();
   const order: number[] = [];
   const others = [1, 2, 3].map(async (number) => {
@@ -57,7 +62,7 @@ test('local_callers_take_turns_in_their_order_without_a_turn_of_the_event_loop',
     order.push(number);
     await lease.release();
   });
-  await sleep(50);
+  await until(async () => (await locks.query()).pending.length === 3);
   const released = first.release();
   let turned = false;
   setImmediate(() => (turned = true));
@@ -69,15 +74,13 @@ test('local_callers_take_turns_in_their_order_without_a_turn_of_the_event_loop',
 
 test('tasks_that_do_nothing_but_lock_let_others_run', async () => {
   const lock = fleet.manager().mutex(unique());
-  let stop = false;
-  let turns = 0;
-  const timer = setInterval(() => turns++, 1);
-  setTimeout(() => (stop = true), 300);
+  let [turns, cycles] = [0, 0];
+  const count = (): unknown => ++turns < 5 && setImmediate(count);
+  setImmediate(count);
   await Promise.all([1, 2, 3].map(async () => {
-    while (!stop) await (await lock.acquire()).release();
+    for (; turns < 5 && cycles < 1_000_000; cycles++) await (await lock.acquire()).release();
   }));
-  clearInterval(timer);
-  assert.ok(turns > 5, `${turns}`);
+  assert.equal(turns, 5, `${cycles} cycles`);
 });
 
 test('try_acquire_answers_null_when_somebody_holds_it', async () => {
@@ -93,12 +96,12 @@ test('try_acquire_answers_null_when_somebody_holds_it', async () => {
 
 test('a_wait_ends_busy_and_says_what_a_log_line_needs', async () => {
   const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
-  const lease = await locks.mutex(name).acquire({ ttl: '20s' });
+  const lease = await locks.mutex(name).acquire({ ttl: '5m' });
   const error = await caught(others.mutex(name).acquire({ wait: '500ms' }));
   assert.ok(isLeaseholdError(error, 'busy'));
   assert.equal(error.lockName, name);
-  assert.ok(error.retryable && error.waited >= 500 && error.waited < 2_000, `${error.waited}`);
-  assert.ok(error.holderRemaining !== undefined && error.holderRemaining > 15_000, `${error.holderRemaining}`);
+  assert.ok(error.retryable && error.waited >= 500, `${error.waited}`);
+  assert.ok(error.holderRemaining !== undefined && error.holderRemaining > 120_000, `${error.holderRemaining}`);
   assert.match(error.message, new RegExp(`${name}.*busy after`));
   await lease.release();
 });
@@ -124,16 +127,27 @@ test('await_using_releases_at_the_end_of_the_block', async () => {
   await lease[asyncDispose]();
 });
 
-test('a_lease_is_renewed_while_it_is_held_and_a_fixed_one_is_not', async () => {
-  const [locks, first, second] = [fleet.manager(), unique(), unique()];
-  const renewed = await locks.mutex(first, { ttl: 900 }).acquire();
-  const fixed = await locks.mutex(second, { ttl: 900, renew: false }).acquire();
+test('a_lease_is_renewed_while_it_is_held_and_a_fixed_one_is_not', async (t) => {
+  const [time, locks, first, second] = [new VirtualTime(t), new LockManager(new MemoryServer()), unique(), unique()];
+  const renewed = await locks.mutex(first, { ttl: '30s' }).acquire();
+  const fixed = await locks.mutex(second, { ttl: '30s', renew: false }).acquire();
+  await time.until(fixed.lost, 100);
   assert.equal(await fixed.lost, 'expired');
-  await sleep(1_000);
+  await time.pass(60_000, 100);
   assert.ok(renewed.isHeld && (await renewed.verify()));
   assert.ok(!fixed.isHeld && !(await fixed.verify()));
   assert.equal(await fixed.release(), 'already-expired');
   await renewed.release();
+});
+
+test('a_renewal_keeps_the_key_on_the_server', async (t) => {
+  const [time, locks, name] = [new VirtualTime(t), fleet.manager(), unique()];
+  const lease = await locks.mutex(name, { ttl: '5m' }).acquire();
+  await fleet.redis.pexpire(name, 120_000);
+  await time.pass(110_000, 1_000);
+  await until(async () => (await fleet.redis.pttl(name)) > 120_000);
+  assert.ok(lease.remaining > 200_000, `${lease.remaining}`);
+  await lease.release();
 });
 
 test('a_nested_hold_keeps_the_lock_until_the_last_is_given_back', async () => {
@@ -170,7 +184,7 @@ test('a_writer_downgrades_and_a_sole_reader_upgrades_with_a_greater_fence', asyn
   const written = lease.fence;
   await lease.downgrade();
   assert.equal(lease.mode, 'shared');
-  const reader = await others.readWrite(name).read().acquire({ wait: '2s' });
+  const reader = await others.readWrite(name).read().acquire();
   const error = await caught(lease.upgrade());
   assert.ok(isLeaseholdError(error, 'conflict') && error.lockName === name && !error.retryable);
   assert.ok(lease.isHeld && lease.mode === 'shared');
@@ -183,21 +197,21 @@ test('a_writer_downgrades_and_a_sole_reader_upgrades_with_a_greater_fence', asyn
 
 test('extend_makes_it_longer_here_and_on_the_server_and_never_shorter', async () => {
   const [locks, name] = [fleet.manager(), unique()];
-  const lease = await locks.mutex(name).acquire({ ttl: '1s', renew: false });
-  await lease.extend('20s');
-  assert.ok(lease.remaining > 19_000 && (await fleet.redis.pttl(name)) > 19_000);
+  const lease = await locks.mutex(name).acquire({ ttl: '5m', renew: false });
+  await lease.extend('20m');
+  assert.ok(lease.remaining > 600_000 && (await fleet.redis.pttl(name)) > 600_000);
   await lease.extend(50);
-  assert.ok(lease.remaining > 19_000);
+  assert.ok(lease.remaining > 600_000);
   await lease.release();
 });
 
 test('shorten_makes_it_shorter_here_and_on_the_server', async () => {
   const [locks, name] = [fleet.manager(), unique()];
-  const lease = await locks.mutex(name).acquire({ ttl: '20s' });
-  await lease.shorten(300);
-  assert.ok(lease.isHeld && lease.remaining <= 300 && (await fleet.redis.pttl(name)) <= 330);
-  await lease.extend('10s');
-  assert.ok((await fleet.redis.pttl(name)) > 9_000);
+  const lease = await locks.mutex(name).acquire({ ttl: '20m' });
+  await lease.shorten('5m');
+  assert.ok(lease.isHeld && lease.remaining <= 300_000 && (await fleet.redis.pttl(name)) <= 330_000);
+  await lease.extend('10m');
+  assert.ok((await fleet.redis.pttl(name)) > 450_000);
   await lease.shorten(50);
   assert.equal(await lease.lost, 'expired');
   assert.ok(isLeaseholdError(await caught(lease.shorten(50)), 'not-held'));
@@ -207,18 +221,20 @@ test('shorten_makes_it_shorter_here_and_on_the_server', async () => {
   await Promise.all([reader.release(), other.release()]);
 });
 
-test('max_hold_ends_a_renewed_lease', async () => {
-  const lease = await fleet.manager().mutex(unique(), { ttl: 900, maxHold: 1_200 }).acquire();
+test('max_hold_ends_a_renewed_lease', async (t) => {
+  const time = new VirtualTime(t);
+  const lease = await new LockManager(new MemoryServer()).mutex(unique(), { ttl: '30s', maxHold: '40s' }).acquire();
+  assert.ok((await time.until(lease.lost, 100)) <= 40_000);
   assert.equal(await lease.lost, 'max-hold');
   assert.equal((lease.signal.reason as { code: string }).code, 'lost');
 });
 
 test('inspect_tells_of_a_foreign_holder', async () => {
   const [locks, name] = [fleet.manager(), unique()];
-  await fleet.redis.set(name, 'their own \u{1F511}', 'PX', 5_000);
+  await fleet.redis.set(name, 'their own \u{1F511}', 'PX', 300_000);
   const { holders, waiters, lastFence } = await locks.inspect(name);
   assert.deepEqual([holders.length, waiters.length, lastFence], [1, 0, null]);
-  assert.ok(holders[0]?.foreign && holders[0].token === 'their own \u{1F511}' && (holders[0].remaining ?? 0) > 4_000);
+  assert.ok(holders[0]?.foreign && holders[0].token === 'their own \u{1F511}' && (holders[0].remaining ?? 0) > 120_000);
   await fleet.redis.del(name);
   assert.deepEqual(await locks.inspect(name), { holders: [], waiters: [], lastFence: null });
 });
@@ -255,7 +271,7 @@ test('odd_names_that_can_be_locks_are_locks', async () => {
 test('close_ends_waits_frees_leases_and_leaves_the_users_connection_open', async () => {
   const [others, ours, theirs] = [fleet.manager(), unique('ours'), unique('theirs')];
   const redis = fleet.client();
-  const locks = new LockManager(redis);
+  const locks = new LockManager(redis, GENEROUS);
   const held = await others.mutex(theirs).acquire();
   const lease = await locks.mutex(ours).acquire();
   const waiting = caught(locks.mutex(theirs).acquire({ wait: 'forever' }));

@@ -2,11 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 
-import { isLeaseholdError, type Lease } from '../index.js';
+import { isLeaseholdError, type Lease, LockManager } from '../index.js';
+import { MemoryServer } from '../memory/index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 const fleet = await Fleet.start();
 
@@ -33,10 +34,12 @@ test('run_rethrows_the_works_own_error_and_releases', async () => {
 test('run_aborts_the_signal_and_rejects_with_the_loss_when_the_lease_is_lost', async () => {
   const [locks, name] = [fleet.manager(), unique()];
   let seen: unknown;
-  const error = await caught(locks.mutex(name, { ttl: 900 }).run(async ({ signal }) => {
+  const error = await caught(locks.mutex(name).run(async (lease) => {
+    const { signal } = lease;
     signal.addEventListener('abort', () => (seen = signal.reason));
     await fleet.redis.del(name);
-    await sleep(20_000, undefined, { ref: false });
+    void lease.verify();
+    await new Promise(() => {});
   }));
   assert.ok(isLeaseholdError(error, 'lost') && error.reason === 'gone' && error.lockName === name, String(error));
   assert.equal(seen, error);
@@ -45,8 +48,9 @@ test('run_aborts_the_signal_and_rejects_with_the_loss_when_the_lease_is_lost', a
 test('work_that_heeds_the_signal_ends_with_its_own_error', async () => {
   const [locks, name] = [fleet.manager(), unique()];
   const mine = new Error('stopped at a safe point');
-  const error = await caught(locks.mutex(name, { ttl: 300 }).run(async (lease) => {
+  const error = await caught(locks.mutex(name).run(async (lease) => {
     await fleet.redis.del(name);
+    void lease.verify();
     await lease.lost;
     throw mine;
   }));
@@ -54,28 +58,29 @@ test('work_that_heeds_the_signal_ends_with_its_own_error', async () => {
 });
 
 test('run_is_no_success_when_the_lease_ended_before_the_work', async () => {
-  const name = unique();
-  const error = await caught(fleet.manager().mutex(name, { ttl: 50, renew: false }).run(() => {
-    const end = performance.now() + 100;
-    while (performance.now() < end);
-  }));
+  const server = new MemoryServer();
+  const error = await caught(new LockManager(server).mutex(unique(), { ttl: '5m', renew: false }).run(() => server.clock.advance('5m')));
   assert.ok(isLeaseholdError(error, 'lost') && error.reason === 'expired', String(error));
 });
 
-test('work_that_never_ends_is_left_behind_when_the_lease_is_over', async () => {
-  const error = await caught(fleet.manager().mutex(unique(), { ttl: 900, maxHold: 1_200 }).run(() => new Promise(() => {})));
+test('work_that_never_ends_is_left_behind_when_the_lease_is_over', async (t) => {
+  const time = new VirtualTime(t);
+  const running = caught(new LockManager(new MemoryServer()).mutex(unique(), { ttl: '30s', maxHold: '40s' }).run(() => new Promise(() => {})));
+  await time.until(running, 100);
+  const error = await running;
   assert.ok(isLeaseholdError(error, 'lost') && error.reason === 'max-hold', String(error));
 });
 
 test('work_that_fails_after_it_was_left_behind_disturbs_nobody', async () => {
-  let failed = false;
-  await caught(fleet.manager().mutex(unique(), { ttl: 200, maxHold: 200 }).run(async () => {
-    await sleep(500);
-    failed = true;
-    throw new Error('nobody listens');
+  let fail = (_: Error): void => {};
+  await caught(fleet.manager().mutex(unique()).run(async (lease) => {
+    await fleet.redis.del(lease.name);
+    void lease.verify();
+    return new Promise((_, reject) => (fail = reject));
   }));
-  await until(async () => failed);
-  await sleep(20);
+  fail(new Error('nobody listens'));
+  // An unhandled rejection would fail the test.
+  for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
 });
 
 test('closing_the_manager_interrupts_the_work', async () => {
@@ -147,7 +152,7 @@ test('one_signal_for_many_calls_keeps_no_listeners', async () => {
   signal.addEventListener = (...args: unknown[]) => (listeners++, Reflect.apply(addEventListener, signal, args));
   signal.removeEventListener = (...args: unknown[]) => (listeners--, Reflect.apply(removeEventListener, signal, args));
   await Promise.all(Array.from({ length: 100 }, () => lock.run(() => {}, { signal })));
-  await sleep(5);
+  await new Promise(setImmediate);
   process.off('warning', warned);
   assert.equal(listeners, 0);
   assert.deepEqual(warnings, []);
@@ -157,7 +162,7 @@ test('what_only_wraps_a_signal_ends_a_wait_as_well', async () => {
   const [locks, name] = [fleet.manager(), unique()];
   await using(await locks.mutex(name).acquire(), async () => {
     const { signal, abort } = wrapped();
-    const waiting = caught(fleet.manager().mutex(name).acquire({ signal, wait: '2s' }));
+    const waiting = caught(fleet.manager().mutex(name).acquire({ signal }));
     await fleet.waiting(name, 1);
     abort(new Error('changed my mind'));
     assert.equal(((await waiting) as Error).message, 'changed my mind');
@@ -176,7 +181,7 @@ test('a_signal_whose_methods_throw_costs_nobody_a_lock', async () => {
     assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === 'signal', String(error));
   }
   const clinging = { ...wrapped().signal, removeEventListener: fail };
-  const lease = await locks.mutex(name).acquire({ signal: clinging, wait: '2s' });
+  const lease = await locks.mutex(name).acquire({ signal: clinging });
   assert.equal(await lease.release(), 'released');
   assert.ok(other.isHeld);
 });

@@ -4,9 +4,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { asyncDispose } from '../support/host.js';
-import type { LockManager } from '../index.js';
+import { LockManager } from '../index.js';
+import { MemoryServer } from '../memory/index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 const fleet = await Fleet.start();
 
@@ -35,20 +37,20 @@ test('many_managers_never_hold_more_than_the_limit_and_work_beside_each_other', 
   const [limit, name] = [5, unique('reports')];
   let [held, most] = [0, 0];
   const task = async (locks: LockManager, permits: number): Promise<void> => {
-    const semaphore = locks.semaphore(name, { limit, permits, wait: '30s' });
+    const semaphore = locks.semaphore(name, { limit, permits });
     for (let round = 0; round < 10; round++) {
       await semaphore.run(async () => {
         held += permits;
         assert.ok(held <= limit, `${held} of ${limit}`);
         most = Math.max(most, held);
-        await new Promise((resolve) => setTimeout(resolve, 1));
+        await fleet.redis.ping();
         held -= permits;
       });
     }
   };
   const managers = [fleet.manager(), fleet.manager(), fleet.manager()];
   await Promise.all(managers.flatMap((locks) => [1, 2, 3].map((permits) => task(locks, permits))));
-  assert.equal(most, limit);
+  assert.ok(most > 3, `never more than one at once: ${most}`);
   assert.ok(!(await fleet.isThere(name)));
 });
 
@@ -71,12 +73,14 @@ test('a_big_request_is_not_passed_by_small_ones', async () => {
   assert.deepEqual(order, ['big', 'small']);
 });
 
-test('permits_of_the_dead_come_back_and_the_living_renew_theirs', async () => {
-  const name = unique('reports');
-  const [locks, other] = [fleet.manager(), fleet.manager()];
-  const dead = await locks.semaphore(name, { limit: 2, ttl: 1_200, renew: false }).acquire();
-  const alive = await locks.semaphore(name, { limit: 2, ttl: 1_200 }).acquire();
-  const lease = await other.semaphore(name, { limit: 2 }).acquire();
+test('permits_of_the_dead_come_back_and_the_living_renew_theirs', async (t) => {
+  const [time, name, server] = [new VirtualTime(t), unique('reports'), new MemoryServer()];
+  const [locks, other] = [new LockManager(server), new LockManager(server)];
+  const dead = await locks.semaphore(name, { limit: 2, renew: false }).acquire();
+  const alive = await locks.semaphore(name, { limit: 2 }).acquire();
+  const acquiring = other.semaphore(name, { limit: 2 }).acquire();
+  await time.until(acquiring, 100);
+  const lease = await acquiring;
   assert.equal(await dead.lost, 'expired');
   assert.ok(await alive.verify());
   assert.equal(await dead.release(), 'already-expired');

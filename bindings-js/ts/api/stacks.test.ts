@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { isLeaseholdError, type Lock, LockManager } from '../index.js';
 import { caught } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { GENEROUS, IMPATIENT } from '../testing/generous.js';
 
 const fleet = await Fleet.start();
 
@@ -52,7 +53,7 @@ test('what_the_server_or_the_connection_says_leads_to_its_caller', async () => {
   await assertLeadsHere(() => locks.mutex('a').acquire());
   await assertLeadsHere(() => locks.mutex('a').tryAcquire());
   await assertLeadsHere(() => locks.inspect('a'));
-  const waiting = assertLeadsHere(() => new LockManager({ call: () => new Promise(() => {}) }, { responseTimeout: 20 }).mutex('a').tryAcquire());
+  const waiting = assertLeadsHere(() => new LockManager({ call: () => new Promise(() => {}) }, IMPATIENT).mutex('a').tryAcquire());
   await Promise.all([waiting, locks.close()]);
 });
 
@@ -81,7 +82,7 @@ test('a_reason_of_the_users_own_is_left_as_it_is', async () => {
 });
 
 test('a_stack_that_leads_nowhere_keeps_what_it_has', async () => {
-  const locks = new LockManager({ call: async () => Promise.reject(new Error('ERR enough')) }, { responseTimeout: 20 });
+  const locks = new LockManager({ call: async () => Promise.reject(new Error('ERR enough')) }, GENEROUS);
   const error = await new Promise<unknown>((resolve) => void locks.mutex('a').acquire().then(undefined, resolve));
   assert.match((error as Error).stack ?? '', /\n\s+at (?!.*node:internal)/);
   await locks.close();

@@ -9,9 +9,10 @@ import type { CallResult, Link } from '../connections/index.js';
 import { type LockSpec, PLAIN } from '../engine/index.js';
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught } from '../testing/expect.js';
+import { turns, VirtualTime } from '../testing/virtual-time.js';
 import { Client } from './client.js';
 
-const { config, settings: waiting } = readManagerOptions({ responseTimeout: 100 });
+const { config, settings: waiting } = readManagerOptions({});
 const settings = { ...waiting, wait: undefined };
 let fence = 1e15;
 
@@ -36,7 +37,8 @@ class Granting implements Link {
   }
 }
 
-test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_held', async () => {
+test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_held', async (t) => {
+  new VirtualTime(t);
   const link = new Granting();
   const client = new Client(config, { connect: () => [link] }, () => '');
   const lease = await client.acquire(lock('a'), settings, undefined, openLease);
@@ -54,32 +56,40 @@ test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_he
   assert.equal(link.closed, 2);
 });
 
-test('answers_that_come_late_twice_or_after_the_end_are_ignored', async () => {
+test('answers_that_come_late_twice_or_after_the_end_are_ignored', async (t) => {
+  const time = new VirtualTime(t);
   const link = new Granting();
   const answers: ((result: CallResult) => void)[] = [];
   const client = new Client(config, { connect: () => [link] }, () => '');
   const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.others = () => new Promise((resolve) => answers.push(resolve));
-  assert.ok(isLeaseholdError(await caught(lease.verify()), 'unreachable'));
+  const verified = caught(lease.verify());
+  assert.equal(await time.until(verified), config.responseTimeout);
+  assert.ok(isLeaseholdError(await verified, 'unreachable'));
   const closing = client.close();
+  await turns();
   for (const answer of answers) answer({ reply: ['renewed', 0, 0, fence, 30_000, 0, 0] });
   await closing;
   for (const answer of answers) answer({ reply: null });
-  await new Promise((resolve) => setImmediate(resolve));
+  await turns();
   assert.ok(!lease.isHeld);
 });
 
-test('a_link_that_breaks_its_word_breaks_nothing', async () => {
+test('a_link_that_breaks_its_word_breaks_nothing', async (t) => {
+  const time = new VirtualTime(t);
   const link = new Granting();
   const client = new Client(config, { connect: () => [link] }, () => '');
   const lease = await client.acquire(lock('a'), settings, undefined, openLease);
   link.others = () => Promise.reject(new Error('it said that it never would'));
-  const error = await caught(lease.extend('1s'));
+  const extended = caught(lease.extend('1s'));
+  await time.until(extended);
+  const error = await extended;
   assert.ok(isLeaseholdError(error, 'unreachable') && /never would/.test(error.message), String(error));
-  await client.close();
+  await time.until(client.close());
 });
 
-test('a_connection_without_messages_tries_before_it_queues', async () => {
+test('a_connection_without_messages_tries_before_it_queues', async (t) => {
+  const time = new VirtualTime(t);
   const ways: string[] = [];
   const seen = new AbortController();
   const locks = new LockManager({
@@ -89,7 +99,7 @@ test('a_connection_without_messages_tries_before_it_queues', async () => {
       return acquires(args) ? 0 : ['busy', 0, 0, 1e15, 20, 0, 0];
     },
   });
-  await caught(locks.mutex('a').acquire({ wait: '10s', signal: seen.signal }));
+  await time.until(caught(locks.mutex('a').acquire({ wait: '10s', signal: seen.signal })));
   assert.deepEqual(ways.slice(0, 2), ['try', 'wait']);
-  await locks.close();
+  await time.until(locks.close());
 });

@@ -6,6 +6,8 @@ import { test } from 'node:test';
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { GENEROUS } from '../testing/generous.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 import { versionProblem } from './version.js';
 
 const fleet = await Fleet.start();
@@ -17,7 +19,7 @@ function tellingVersion(info: () => unknown): { sent: string[]; manager: LockMan
     sent.push(name);
     return name === 'INFO' ? info() : redis.call(name, ...args);
   };
-  return { sent, manager: new LockManager({ call }, { responseTimeout: 500 }) };
+  return { sent, manager: new LockManager({ call }, GENEROUS) };
 }
 
 const INFO = (version: string): string => `# Server\r\nredis_version:${version}\r\nos:Linux\r\n`;
@@ -50,14 +52,25 @@ test('a_server_that_may_not_or_can_not_tell_is_taken_as_it_is', async () => {
   const answers = [
     async () => Promise.reject(new Error('NOPERM this user has no permissions to run the info command')),
     async () => Promise.reject(new Error('ERR unknown command')), async () => null, async () => ['a', 1], async () => 'redis_version:unstable',
-    () => new Promise(() => {}), () => { throw new Error('no such thing'); },
+    () => { throw new Error('no such thing'); },
   ];
   for (const answer of answers) {
     const { manager } = tellingVersion(answer as () => unknown);
-    const lease = await manager.mutex(unique()).acquire({ wait: '5s' });
+    const lease = await manager.mutex(unique()).acquire();
     assert.equal(await lease.release(), 'released');
     await manager.close();
   }
+});
+
+test('a_server_that_does_not_tell_in_time_is_taken_as_it_is', async (t) => {
+  const time = new VirtualTime(t);
+  const { manager } = tellingVersion(() => new Promise(() => {}));
+  const acquiring = manager.mutex(unique()).acquire();
+  let isGranted = false;
+  void acquiring.then(() => (isGranted = true));
+  await until(async () => (await time.pass(1_000, 1_000), isGranted));
+  assert.equal(await (await acquiring).release(), 'released');
+  await manager.close();
 });
 
 test('a_server_that_was_not_reached_is_asked_again', async () => {

@@ -2,6 +2,12 @@
 
 import assert from 'node:assert/strict';
 
+import { PATIENCE_MS } from './generous.js';
+
+// A test may stop the clocks and timers of the process, but not those of this.
+const { setTimeout: later } = globalThis;
+const now = performance.now.bind(performance);
+
 /** The error that a promise rejects with. */
 export async function caught(promise: Promise<unknown>): Promise<unknown> {
   try {
@@ -14,12 +20,9 @@ export async function caught(promise: Promise<unknown>): Promise<unknown> {
 
 /** Waits until a condition holds. */
 export async function until(condition: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MS;
+  const deadline = now() + PATIENCE_MS;
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`timed out waiting until ${condition}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    if (now() > deadline) throw new Error(`timed out waiting until ${condition}`);
+    await new Promise((resolve) => later(resolve, 10));
   }
 }
-
-/** How long a test waits before it fails. */
-export const PATIENCE_MS = 15_000;

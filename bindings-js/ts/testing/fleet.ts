@@ -6,6 +6,7 @@ import { Redis } from 'ioredis-6';
 
 import { LockManager, type LockManagerOptions } from '../index.js';
 import { until } from './expect.js';
+import { GENEROUS } from './generous.js';
 import { Server } from './server.js';
 
 export class Fleet {
@@ -34,9 +35,9 @@ export class Fleet {
     return client;
   }
 
-  /** Makes a manager with durations that suit tests. */
+  /** Makes a manager. */
   manager(options: LockManagerOptions = {}): LockManager {
-    const locks = new LockManager(this.client(), { claimWindow: 600, responseTimeout: 500, wait: '10s', ...options });
+    const locks = new LockManager(this.client(), { ...GENEROUS, ...options });
     this.#managers.push(locks);
     return locks;
   }
@@ -52,8 +53,11 @@ export class Fleet {
   }
 
   async close(): Promise<void> {
+    const closeClients = (): void => this.#clients.forEach((client) => client.disconnect());
+    // A server that does not answer would delay the managers.
+    if (!this.server.isRunning) closeClients();
     await Promise.all(this.#managers.map((locks) => locks.close()));
-    for (const client of this.#clients) client.disconnect();
+    closeClients();
     await this.server.kill();
   }
 }

@@ -22,6 +22,7 @@ export class Server {
   readonly port: number;
   readonly #options: readonly string[];
   #process: ChildProcess | undefined;
+  #isPaused = false;
 
   private constructor(port: number, options: readonly string[]) {
     this.port = port;
@@ -37,6 +38,11 @@ export class Server {
 
   get url(): string {
     return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** Whether it is neither dead nor paused. */
+  get isRunning(): boolean {
+    return this.#process !== undefined && !this.#isPaused;
   }
 
   /** Starts the server again on the same port, without its data. */
@@ -62,6 +68,7 @@ export class Server {
   async kill(): Promise<void> {
     const child = this.#process;
     this.#process = undefined;
+    this.#isPaused = false;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const exited = new Promise((resolve) => child.once('exit', resolve));
     child.ref();
@@ -72,10 +79,12 @@ export class Server {
 
   /** Pauses the server: it stops answering and keeps its connections open. */
   pause(): void {
+    this.#isPaused = true;
     this.#process?.kill('SIGSTOP');
   }
 
   resume(): void {
+    this.#isPaused = false;
     this.#process?.kill('SIGCONT');
   }
 
@@ -119,6 +128,6 @@ function answers(port: number): Promise<boolean> {
     const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
     socket.once('data', () => (socket.destroy(), resolve(true)));
     socket.once('error', () => (socket.destroy(), resolve(false)));
-    socket.setTimeout(1_000, () => (socket.destroy(), resolve(false)));
+    socket.setTimeout(10_000, () => (socket.destroy(), resolve(false)));
   });
 }

@@ -1,7 +1,7 @@
 /** Records the events of a subscription, so that a test can await them. */
 
 import type { Failure, SubscriptionListener } from '../connections/index.js';
-import { PATIENCE_MS } from './expect.js';
+import { PATIENCE_MS } from './generous.js';
 
 type EventName = 'acknowledged' | 'message' | 'broken';
 

@@ -1,0 +1,21 @@
+/**
+ * The options of managers over real servers. Any thread, process or server of a busy machine may stand still for ten seconds, and no
+ * test may fail for that. So no answer is late, no lease ends and no waiter loses its place by itself.
+ *
+ * A test that shortens one of them awaits its end, and lets nothing else depend on it.
+ */
+
+import type { LockManagerOptions, QuorumOptions } from '../index.js';
+
+export const GENEROUS = { responseTimeout: '60s', claimWindow: '60s', ttl: '5m', wait: '5m' } as const satisfies LockManagerOptions;
+
+export const GENEROUS_QUORUM = { ...GENEROUS, nodeTimeout: '60s' } as const satisfies QuorumOptions;
+
+/** For waiters that poll: their next heartbeat is soon. A waiter that is late only loses its place. */
+export const POLLING = { ...GENEROUS, claimWindow: 600 } as const satisfies LockManagerOptions;
+
+/** For a server that never answers again: a call gives up soon. Before that, only an acquire may be awaited, because it asks again. */
+export const IMPATIENT = { ...GENEROUS, responseTimeout: 300 } as const satisfies LockManagerOptions;
+
+/** How long a test waits for what must happen before it fails: longer than any heartbeat or answer of these. */
+export const PATIENCE_MS = 120_000;

@@ -1,0 +1,65 @@
+/** Stops the host's clocks and timers for one test, so that only the test moves the time. For fakes and servers in memory. */
+
+import type { TestContext } from 'node:test';
+
+// A test may replace the global one.
+const turn = setImmediate;
+/** So many turns of the event loop let everything happen that is due. */
+const TURNS = 5;
+
+export class VirtualTime {
+  readonly #tick: (ms: number) => void;
+  #now = 0;
+  /** The time of the timers. */
+  #ticked = 0;
+
+  constructor(t: TestContext) {
+    const began = Date.now();
+    t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+    t.mock.method(performance, 'now', () => this.#now);
+    t.mock.method(Date, 'now', () => began + this.#now);
+    this.#tick = (ms) => t.mock.timers.tick(ms);
+  }
+
+  /** The milliseconds that have passed. */
+  get now(): number {
+    return this.#now;
+  }
+
+  /** Something takes so long, and no timer fires meanwhile. */
+  takes(ms: number): void {
+    this.#now += ms;
+  }
+
+  /** Lets so many milliseconds pass, in small steps. What is due in a step happens in it. */
+  async pass(ms: number, step = 10): Promise<void> {
+    for (const end = this.#now + ms; this.#now < end;) await this.#step(Math.min(step, end - this.#now));
+  }
+
+  /** Lets time pass until the promise is settled. Returns how long that took. Fails after an hour. */
+  async until(promise: Promise<unknown>, step = 10): Promise<number> {
+    const began = this.#now;
+    let isSettled = false;
+    const settled = (): void => void (isSettled = true);
+    promise.then(settled, settled);
+    await turns();
+    while (!isSettled) {
+      if (this.#now - began > 3_600_000) throw new Error('it takes more than an hour');
+      await this.#step(step);
+    }
+    return this.#now - began;
+  }
+
+  async #step(ms: number): Promise<void> {
+    this.#now += ms;
+    const late = this.#now - this.#ticked;
+    this.#ticked = this.#now;
+    this.#tick(late);
+    await turns();
+  }
+}
+
+/** Lets everything happen that needs no time. */
+export async function turns(): Promise<void> {
+  for (let count = 0; count < TURNS; count++) await new Promise((resolve) => turn(resolve));
+}
