@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_component_tests::with_tcp_component;
 use leasehold_servers::Server;
 use leasehold_wasmtime_host::{
-    Error, ErrorKind, Failure, HoldEnd, LossReason, Provider, RedisProvider, Reply, Servers, Value,
+    Error, ErrorKind, Failure, HoldEnd, Lease, Locks, LossReason, Provider, RedisProvider, Reply, Servers, Value,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
@@ -233,19 +233,45 @@ async fn a_subscription_that_only_looks_alive_is_made_again() {
     let server = Server::start().unwrap();
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
-        let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(1_000)).await).await;
-        again("it is granted", async || manager.acquire(mutex("job"), long()).await).await;
-        for manners in [Says(b""), Repeats(b"+OK\r\n")] {
-            until("it is subscribed", || subscribed(&server).len() == 1).await;
-            let before = subscribed(&server);
-            hostile.set(manners);
-            until("it has noticed", || subscribed(&server).is_empty()).await;
-            hostile.set(Good);
-            until("it is subscribed again", || subscribed(&server).len() == 1).await;
-            assert_ne!(subscribed(&server), before);
-        }
+        let (held, waiting) = held_and_waited_for(locks, &server, &hostile).await;
+        let striking = async {
+            for manners in [Says(b""), Repeats(b"+OK\r\n")] {
+                until("it is subscribed", || subscribed(&server).len() == 1).await;
+                let before = subscribed(&server);
+                hostile.set(manners);
+                until("it has noticed", || subscribed(&server).is_empty()).await;
+                hostile.set(Good);
+                until("it is subscribed again", || subscribed(&server).len() == 1).await;
+                assert_ne!(subscribed(&server), before);
+            }
+            ok(held.release().await);
+        };
+        tokio::join!(waiting, striking);
     });
     work.await.unwrap();
+}
+
+/// A lock that a waiter on the hostile server wants, which is why it subscribes. The waiter comes again after an
+/// error, and gives everything back.
+async fn held_and_waited_for<'a>(
+    locks: Locks<'a>,
+    server: &Server,
+    hostile: &Hostile,
+) -> (Lease<'a>, impl Future<Output = ()>) {
+    let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(1_000)).await).await;
+    let held = ok(open(locks, server).await.acquire(mutex("job"), long()).await);
+    let waiting = async move {
+        let next = loop {
+            match manager.acquire(mutex("job"), long()).await.unwrap() {
+                Ok(lease) => break lease,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        again("it is given back", async || next.release().await).await;
+        next.drop().unwrap();
+        manager.drop().unwrap();
+    };
+    (held, waiting)
 }
 
 #[tokio::test]
@@ -254,19 +280,23 @@ async fn a_server_that_lets_nobody_in_for_a_while_is_waited_for_and_subscribed_t
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
         let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(1_000)).await).await;
-        for (number, words) in FULL.into_iter().enumerate() {
-            let name = format!("job {number}");
-            again("it is granted", async || manager.acquire(mutex(&name), long()).await).await;
-            until("it is subscribed", || subscribed(&server).len() == 1).await;
-            hostile.set(SaysAndCloses(words));
-            server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
-            server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
-            let error = refused(soon("the wait ends", manager.acquire(mutex("other"), wait(700))).await);
-            assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-            let error = refused(locks.open(&hostile.url(), answering_within(1_000)).await);
-            assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-            hostile.set(Good);
-            until("it is subscribed again", || subscribed(&server).len() == 1).await;
+        for words in FULL {
+            let (held, waiting) = held_and_waited_for(locks, &server, &hostile).await;
+            let striking = async {
+                until("it is subscribed", || subscribed(&server).len() == 1).await;
+                hostile.set(SaysAndCloses(words));
+                server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
+                server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
+                let error = refused(soon("the wait ends", manager.acquire(mutex("other"), wait(700))).await);
+                assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+                let error = refused(locks.open(&hostile.url(), answering_within(1_000)).await);
+                assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+                hostile.set(Good);
+                until("it is subscribed again", || subscribed(&server).len() == 1).await;
+                again("it connects again", async || held.release().await).await;
+            };
+            tokio::join!(waiting, striking);
+            until("it is subscribed no more", || subscribed(&server).is_empty()).await;
         }
     });
     work.await.unwrap();

@@ -58,7 +58,7 @@ impl HostWallClock for Clock {
 #[derive(Clone)]
 pub(crate) struct Memory {
     number: u32,
-    database: u32,
+    alias: &'static str,
     began: Instant,
     state: Arc<Mutex<State>>,
 }
@@ -85,12 +85,12 @@ impl Memory {
     pub(crate) fn start() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self { number, database: 0, began: Instant::now(), state: Arc::default() }
+        Self { number, alias: "", began: Instant::now(), state: Arc::default() }
     }
 
     /// Another address of this server, with keys of its own.
-    pub(crate) fn other_database(&self) -> Self {
-        Self { database: self.database + 1, state: Arc::default(), ..*self }
+    pub(crate) fn under_another_address(&self) -> Self {
+        Self { alias: "-again", state: Arc::default(), ..*self }
     }
 
     pub(crate) fn provider(&self) -> Memories {
@@ -168,7 +168,7 @@ impl Memory {
 
 impl Place for Memory {
     fn url(&self) -> String {
-        format!("redis://memory-{}/{}", self.number, self.database)
+        format!("redis://memory-{}{}", self.number, self.alias)
     }
 
     fn cli(&self, command: &[&str]) -> Result<Seen, Error> {

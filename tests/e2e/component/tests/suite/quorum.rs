@@ -357,8 +357,8 @@ async fn the_component_that_connects_by_itself_connects_to_each_and_leaves_none(
 #[tokio::test(start_paused = true)]
 async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_start() {
     let mut servers: Vec<Memory> = (0..4).map(|_| Memory::start()).collect();
-    // The keys of the first address are not in the other database, so no acquire fails because of them.
-    servers.push(servers[3].other_database());
+    // The keys of the first address are not those of the second one, so no acquire fails because of them.
+    servers.push(servers[3].under_another_address());
     servers[3..].iter().for_each(Memory::stop);
     let work = on_virtual_time(Memories(servers.clone()), async |locks| {
         let manager = open_at(locks, &servers).await;
