@@ -29,7 +29,7 @@ console.log('released after the lease expired:', await late.release());
 
 // Something else overwrites the key, which leasehold never does. The release leaves that key alone.
 const robbed = await door.acquire();
-await redis.set('example:front-door', "another's", 'PX', 5000);
+await redis.set('example:front-door', "another's", 'PX', 60_000);
 console.log('released after another client took the lock:', await robbed.release());
 
 await locks.close();

@@ -11,7 +11,9 @@ import { LockManager } from 'leasehold';
 
 const urls = (process.env.REDIS_URLS ?? 'redis://127.0.0.1:6379,redis://127.0.0.1:6380,redis://127.0.0.1:6381').split(',');
 const servers = urls.map((url) => new Redis(url));
-const [locks, others] = [await LockManager.quorum(servers), await LockManager.quorum(servers)];
+// How long a server may take to answer: 100 ms suits a LAN. Here, all of them may share a busy machine.
+const options = { nodeTimeout: '10s' };
+const [locks, others] = [await LockManager.quorum(servers, options), await LockManager.quorum(servers, options)];
 
 // One server does not answer for half a second. The other two are enough.
 const operator = new Redis(urls[0]);

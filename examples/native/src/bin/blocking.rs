@@ -20,7 +20,7 @@ use leasehold::blocking::LockManager;
 fn main() -> Result<(), Error> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
     let locks = LockManager::connect(&url)?;
-    let report = locks.mutex("example:report").ttl(Duration::from_secs(1)); // the default is 30 s
+    let report = locks.mutex("example:report").ttl(Duration::from_secs(6)); // the default is 30 s
 
     let lease = report.acquire()?;
     let fence = lease.fence();

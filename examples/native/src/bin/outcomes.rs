@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Something else overwrites the key, which leasehold never does. The release leaves that key alone.
     let robbed = door.acquire().await?;
     let mut server = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
-    redis::cmd("SET").arg(&["example:front-door", "another's", "PX", "5000"]).exec_async(&mut server).await?;
+    redis::cmd("SET").arg(&["example:front-door", "another's", "PX", "60000"]).exec_async(&mut server).await?;
     println!("released after another client took the lock: {:?}", robbed.release().await?);
     locks.close().await;
     Ok(())

@@ -10,13 +10,17 @@
 //! with two servers: `servers` ..
 //! ```
 
+use std::time::Duration;
+
 use leasehold::LockManager;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let urls = std::env::var("REDIS_URLS")?;
     let urls: Vec<&str> = urls.split(',').collect();
-    let (locks, others) = (LockManager::quorum(urls.clone()).await?, LockManager::quorum(urls.clone()).await?);
+    // How long a server may take to answer: 100 ms suits a LAN. Here, all of them may share a busy machine.
+    let builder = LockManager::builder().node_timeout(Duration::from_secs(10));
+    let (locks, others) = (builder.clone().quorum(urls.clone()).await?, builder.quorum(urls.clone()).await?);
 
     // One server does not answer for half a second. The other two are enough.
     let mut one = redis::Client::open(urls[0])?.get_multiplexed_async_connection().await?;

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let operator = tokio::spawn(delete_after(Duration::from_secs(2), url, name));
 
     // A lease with a short TTL is renewed more often, so the loss is found sooner.
-    let report = locks.mutex(name).ttl(Duration::from_secs(3));
+    let report = locks.mutex(name).ttl(Duration::from_secs(6));
     let result: Result<(), leasehold::Error> = report
         .run(async |lease| {
             for page in 1.. {

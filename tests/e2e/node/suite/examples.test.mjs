@@ -49,5 +49,5 @@ test('a database that checks fences refuses the late write', async () => {
 
 test('a request handler answers in time', async () => {
   assert.equal(await run('request-deadline.mjs'),
-    '200 shipped order-1 with fence ...\n503 busy: try again in time\nthe client left: TimeoutError\n');
+    '200 shipped order-1 with fence ...\n503 busy: try again\nthe client left: TimeoutError\n');
 });

@@ -13,7 +13,7 @@
 use std::env;
 use std::error::Error;
 
-use leasehold_wasmtime_host::{Locks, RedisProvider, Target, Topology, engine, with_provider};
+use leasehold_wasmtime_host::{Locks, ManagerOptions, RedisProvider, Target, Topology, engine, with_provider};
 use wasmtime::component::Component;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -32,7 +32,19 @@ async fn main() -> Result {
 async fn ledger(locks: Locks<'_>, urls: &[String]) -> Result {
     let servers = || Topology::Quorum(urls.to_vec());
     let name = || Target::Mutex("example:ledger".to_owned());
-    let (one, other) = (locks.open_at(servers(), None).await??, locks.open_at(servers(), None).await??);
+    // How long a server may take to answer: 100 ms suits a LAN. Here, all of them may share a busy machine.
+    let options = || {
+        Some(ManagerOptions {
+            prefix: None,
+            local_handoffs: None,
+            claim_window_ms: None,
+            response_timeout_ms: None,
+            node_timeout_ms: Some(10_000),
+            mixed_fleet: None,
+            label: None,
+        })
+    };
+    let (one, other) = (locks.open_at(servers(), options()).await??, locks.open_at(servers(), options()).await??);
 
     // One server does not answer for half a second. The other two are enough.
     let mut silent = redis::Client::open(urls[0].as_str())?.get_multiplexed_async_connection().await?;
