@@ -12,7 +12,7 @@ const PROGRAM = fileURLToPath(new URL('../testing/subscriber-program.ts', import
 
 for (const { name } of libraries) {
   for (const end of ['quiet', 'cut']) {
-    test(`a_process_whose_subscription_is_${end}_ends_by_itself_with_${name}`, { timeout: 60_000 }, async (t) => {
+    test(`a_process_whose_subscription_is_${end}_ends_by_itself_with_${name}`, async (t) => {
       const server = await Server.start();
       t.after(() => server.kill());
       const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM, name, `${server.port}`, end], { stdio: ['ignore', 'pipe', 'inherit'] });

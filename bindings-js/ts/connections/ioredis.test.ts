@@ -23,7 +23,7 @@ const versions = [
 const ECHO = ['EVAL', 'return {KEYS[1], ARGV[1]}', '1', 'name', 'argument'];
 
 for (const { name, open, Cluster } of versions) {
-  describe(name, { timeout: 120_000 }, () => {
+  describe(name, () => {
     test('a_key_prefix_of_the_client_does_not_shift_the_locks', async (t) => {
       const { client, link } = await opened(t, { keyPrefix: 'app:' });
       assert.deepEqual(text(await link.call(ECHO)), ['name', 'argument']);

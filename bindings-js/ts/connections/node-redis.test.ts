@@ -35,7 +35,7 @@ const ECHO = ['EVAL', 'return {KEYS[1], ARGV[1], 7}', '1', 'name', 'argument'];
 const ECHOED = ['name', 'argument', 7];
 
 for (const { name, create, createCluster } of versions) {
-  describe(name, { timeout: 120_000 }, () => {
+  describe(name, () => {
     test('a_client_that_was_never_connected_is_refused', () => {
       const client = create({ url: 'redis://127.0.0.1:1' });
       assert.throws(() => recognise(client), { code: 'invalid-option', message: /`connection` is a node-redis client that is not connected: call its `connect\(\)` first/ });

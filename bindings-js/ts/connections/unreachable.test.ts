@@ -7,6 +7,7 @@ import { inspect } from 'node:util';
 
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught } from '../testing/expect.js';
+import { GENEROUS, IMPATIENT } from '../testing/generous.js';
 import { libraries, type Library } from '../testing/libraries.js';
 import { Server } from '../testing/server.js';
 
@@ -40,9 +41,9 @@ for (const version of ['ioredis-5', 'ioredis-6'] as const) {
     const client = new Redis(server.port, '127.0.0.1', { password: 'wrong', retryStrategy: () => 20 });
     t.after(() => client.disconnect());
     client.on('error', () => {});
-    const locks = new LockManager(client);
+    const locks = new LockManager(client, GENEROUS);
     t.after(() => locks.close());
-    const error = await caught(locks.mutex('a').acquire({ wait: '5s' }));
+    const error = await caught(locks.mutex('a').acquire());
     assert.ok(isLeaseholdError(error, 'auth'), String(error));
     assert.match(error.message, /WRONGPASS/);
   });
@@ -53,7 +54,7 @@ test('a_server_that_does_not_answer_is_named', async (t) => {
   t.after(() => server.kill());
   const { client, close } = await libraries[1]!.open(server.port);
   t.after(close);
-  const locks = new LockManager(client, { responseTimeout: 50 });
+  const locks = new LockManager(client, IMPATIENT);
   server.pause();
   const error = await caught(locks.mutex('a').tryAcquire());
   assert.ok(isLeaseholdError(error, 'unreachable'));
@@ -67,7 +68,7 @@ test('an_unreachable_always_has_a_cause_and_its_message_carries_it', async (t) =
   for (const { open } of libraries) {
     const { client, close } = await open(server.port);
     t.after(close);
-    const locks = new LockManager(client);
+    const locks = new LockManager(client, IMPATIENT);
     const lease = await locks.mutex('held').acquire();
     server.pause();
     const calls = { acquire: () => locks.mutex('a').acquire({ wait: 50 }), tryAcquire: () => locks.mutex('b').tryAcquire({ wait: 50 }), release: () => lease.release(), inspect: () => locks.inspect('c') };
@@ -99,7 +100,7 @@ test('a_quorum_that_is_gone_has_a_cause_as_well', async (t) => {
 
 test('of_a_server_that_says_a_lot_in_an_error_only_the_beginning_is_kept', async () => {
   for (const text of [`ERR ${'x'.repeat(5_000_000)}`, `NOPERM ${'x'.repeat(5_000_000)}`, `x${'y'.repeat(5_000_000)}`]) {
-    const locks = new LockManager({ call: async () => Promise.reject(new Error(text)) }, { responseTimeout: 100 });
+    const locks = new LockManager({ call: async () => Promise.reject(new Error(text)) }, GENEROUS);
     const error = await caught(locks.mutex('a').acquire({ wait: 50 }));
     assert.ok(isLeaseholdError(error));
     assert.ok(error.message.length < 2_000, `${error.code} with ${error.message.length} characters`);
@@ -116,13 +117,13 @@ async function ofDeadServer(library: Library, t: Test, prepare: (client: object)
   const { client, close } = await library.open(server.port);
   t.after(close);
   prepare(client);
-  const locks = new LockManager(client, { responseTimeout: 500 });
+  const locks = new LockManager(client, GENEROUS);
   t.after(() => locks.close());
   await (await locks.mutex('a').acquire()).release();
   // A GLIDE client that is closed while its server is dead may keep the process alive.
   if (library.name === 'GLIDE 2') server.pause();
   else await server.kill();
-  const error = await caught(locks.mutex('a').acquire({ wait: 600 }));
+  const error = await caught(locks.mutex('a').acquire({ wait: 2_000 }));
   server.resume();
   assert.ok(isLeaseholdError(error, 'unreachable'), String(error));
   return { error, port: server.port };

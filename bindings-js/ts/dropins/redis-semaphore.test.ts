@@ -70,7 +70,7 @@ for (const [one, other] of PAIRS) {
     await waiter.release();
   });
 
-  test(`mutexes_of_${one}_and_${other}_take_turns_and_lose_no_increment`, { timeout: 60_000 }, async () => {
+  test(`mutexes_of_${one}_and_${other}_take_turns_and_lose_no_increment`, async () => {
     const name = unique();
     let value = 0;
     const work = async (library: typeof dropIn): Promise<void> => {
@@ -127,7 +127,7 @@ test('a_refresh_survives_a_server_that_is_away_when_the_original_would_refresh',
   assert.equal(await paused.redis.exists('mutex:a'), 0);
 });
 
-test('a_loss_calls_on_lock_lost_once_with_the_lock_as_this', { timeout: 20_000 }, async () => {
+test('a_loss_calls_on_lock_lost_once_with_the_lock_as_this', async () => {
   for (const loss of ['SET', 'DEL']) {
     const name = unique();
     const lost: [boolean, Error][] = [];
@@ -149,7 +149,7 @@ test('a_loss_calls_on_lock_lost_once_with_the_lock_as_this', { timeout: 20_000 }
   }
 });
 
-test('a_loss_that_nobody_handles_is_an_unhandled_rejection', { timeout: 20_000 }, async (t) => {
+test('a_loss_that_nobody_handles_is_an_unhandled_rejection', async (t) => {
   const [seen, name] = [unhandled(t), unique()];
   const mutex = new Mutex(clientOf(), name, { lockTimeout: 300 });
   await mutex.acquire();
@@ -243,7 +243,7 @@ test('a_semaphore_has_its_limit_and_a_multi_semaphore_takes_several_permits', as
   await Promise.all([one.release(), three.release()]);
 });
 
-test('a_semaphore_is_refreshed_and_told_of_its_loss', { timeout: 20_000 }, async () => {
+test('a_semaphore_is_refreshed_and_told_of_its_loss', async () => {
   const name = unique();
   const lost: Error[] = [];
   const semaphore = new Semaphore(clientOf(), name, 1, { ...ALONE, lockTimeout: 1_000, onLockLost: (error) => lost.push(error) });
@@ -266,7 +266,7 @@ test('a_key_prefix_of_the_client_is_kept', async () => {
   client.disconnect();
 });
 
-test('a_redlock_mutex_is_a_quorum_that_excludes_the_original', { timeout: 60_000 }, async (t) => {
+test('a_redlock_mutex_is_a_quorum_that_excludes_the_original', async (t) => {
   const five = await FiveServers.start((close) => t.after(close));
   const clients = (): Client[] => five.clients().slice(0, 3).map(clientOf);
   for (const [one, other] of PAIRS) {
@@ -287,7 +287,7 @@ test('a_redlock_mutex_is_a_quorum_that_excludes_the_original', { timeout: 60_000
   assert.ok(error instanceof TimeoutError && error.message === 'Acquire redlock-mutex mutex:b timeout', String(error));
 });
 
-test('a_redlock_mutex_takes_several_clusters_and_excludes_the_original', { timeout: 60_000 }, async (t) => {
+test('a_redlock_mutex_takes_several_clusters_and_excludes_the_original', async (t) => {
   const nodes = [await startCluster(t), await startCluster(t), await startCluster(t)] as const;
   const clients = (): Client[] => nodes.map(([{ port }]) => {
     const cluster = new Cluster([{ host: '127.0.0.1', port }]);

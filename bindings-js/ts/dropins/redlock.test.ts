@@ -89,7 +89,7 @@ for (const [one, other] of PAIRS) {
     await (await waiter.acquire([b, c], 10_000)).release();
   });
 
-  test(`${one}_and_${other}_get_the_lock_in_turns_and_lose_no_increment`, { timeout: 60_000 }, async () => {
+  test(`${one}_and_${other}_get_the_lock_in_turns_and_lose_no_increment`, async () => {
     const name = unique();
     const counts = { one: 0, other: 0 };
     let value = 0;
@@ -144,7 +144,7 @@ test('using_extends_the_lock_while_the_routine_runs_and_releases_it', async () =
   assert.ok(!(await fleet.isThere(name)));
 });
 
-test('using_aborts_its_signal_with_an_error_when_the_lock_is_lost_and_rejects', { timeout: 20_000 }, async () => {
+test('using_aborts_its_signal_with_an_error_when_the_lock_is_lost_and_rejects', async () => {
   const [locks, name] = [redlock(), unique()];
   let seen: Error | undefined;
   const error = await caught(locks.using([name], 700, async (signal) => {
@@ -237,7 +237,7 @@ test('without_original_processes_waiters_stand_in_a_queue', async () => {
   assert.equal(more.length, 0);
 });
 
-test('a_cluster_alone_takes_names_of_any_slot_and_excludes_the_original', { timeout: 60_000 }, async (t) => {
+test('a_cluster_alone_takes_names_of_any_slot_and_excludes_the_original', async (t) => {
   const [node] = await startCluster(t);
   const clusters = [0, 1].map(() => new Cluster([{ host: '127.0.0.1', port: node.port }]));
   t.after(() => clusters.forEach((cluster) => cluster.disconnect()));
@@ -248,7 +248,7 @@ test('a_cluster_alone_takes_names_of_any_slot_and_excludes_the_original', { time
   await (await new Original([theirs], { retryCount: 0 }).acquire(['{a}1', '{a}2'], 1_000)).release();
 });
 
-test('several_clusters_are_a_quorum_that_excludes_the_original', { timeout: 60_000 }, async (t) => {
+test('several_clusters_are_a_quorum_that_excludes_the_original', async (t) => {
   const nodes = [await startCluster(t), await startCluster(t), await startCluster(t)] as const;
   const clients = (): Client[] => nodes.map(([{ port }]) => {
     const cluster = new Cluster([{ host: '127.0.0.1', port }]);
@@ -278,7 +278,7 @@ test('several_clusters_are_a_quorum_that_excludes_the_original', { timeout: 60_0
   assert.equal(await locks.using(['b'], 2_000, async () => 'done'), 'done');
 });
 
-test('several_clients_are_a_quorum_that_excludes_the_original', { timeout: 60_000 }, async (t) => {
+test('several_clients_are_a_quorum_that_excludes_the_original', async (t) => {
   const five = await FiveServers.start((close) => t.after(close));
   const clients = (): Client[] => five.clients().slice(0, 3).map(clientOf);
   const eager = { retryCount: 3, retryDelay: 5, retryJitter: 1 };
@@ -296,7 +296,7 @@ test('several_clients_are_a_quorum_that_excludes_the_original', { timeout: 60_00
   }
 });
 
-test('in_a_quorum_both_libraries_get_the_lock_in_turns_and_lose_no_increment', { timeout: 100_000 }, async (t) => {
+test('in_a_quorum_both_libraries_get_the_lock_in_turns_and_lose_no_increment', async (t) => {
   const five = await FiveServers.start((close) => t.after(close));
   const eager = { retryCount: -1, retryDelay: 10, retryJitter: 10 };
   let [value, done] = [0, 0];
@@ -325,7 +325,7 @@ test('a_quorum_takes_all_names_or_none', async (t) => {
   await lock.release();
 });
 
-test('a_minority_that_is_down_is_done_without_and_a_majority_is_told_by_server', { timeout: 60_000 }, async (t) => {
+test('a_minority_that_is_down_is_done_without_and_a_majority_is_told_by_server', async (t) => {
   const five = await FiveServers.start((close) => t.after(close));
   const locks = new Redlock(five.clients().slice(0, 3).map(clientOf), { retryCount: 1, retryDelay: 1 });
   await (await locks.acquire(['a'], 5_000)).release();

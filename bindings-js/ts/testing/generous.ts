@@ -11,6 +11,9 @@ export const GENEROUS = { responseTimeout: '60s', claimWindow: '60s', ttl: '5m',
 
 export const GENEROUS_QUORUM = { ...GENEROUS, nodeTimeout: '60s' } as const satisfies QuorumOptions;
 
+/** For a quorum that starts while some servers are dead: it waits so long for them. */
+export const QUORUM_WITH_DEAD = { ...GENEROUS_QUORUM, responseTimeout: '12s', nodeTimeout: '12s' } as const satisfies QuorumOptions;
+
 /** For waiters that poll: their next heartbeat is soon. A waiter that is late only loses its place. */
 export const POLLING = { ...GENEROUS, claimWindow: 600 } as const satisfies LockManagerOptions;
 
