@@ -41,7 +41,7 @@ async function doesNotGrow(what: (count: number) => Promise<void>, count: number
   assert.fail(`it grows: ${JSON.stringify(seen)}`);
 }
 
-test('two_hundred_thousand_cycles_leave_nothing', async () => {
+test('fifty_thousand_cycles_leave_nothing', async () => {
   const locks = fleet.manager();
   const prefix = unique();
   await doesNotGrow(async (count) => {
@@ -56,7 +56,7 @@ test('two_hundred_thousand_cycles_leave_nothing', async () => {
         await lease.release();
       }
     }));
-  }, 200_000);
+  }, 50_000);
 });
 
 test('waits_that_end_leave_nothing', async () => {
@@ -93,5 +93,5 @@ test('managers_that_are_refused_leave_nothing', async () => {
   await redis.ping();
   await doesNotGrow(async (count) => {
     for (let i = 0; i < count; i++) assert.throws(() => new LockManager(redis, { claimWindow: '1ms' }), { code: 'invalid-option', field: 'claimWindow' });
-  }, 20_000);
+  }, 10_000);
 });

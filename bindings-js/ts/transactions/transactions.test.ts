@@ -6,6 +6,7 @@ import { after, describe, test } from 'node:test';
 import { isLeaseholdError, LockManager } from '../index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { GENEROUS } from '../testing/generous.js';
 import { libraries } from '../testing/libraries.js';
 import { Server } from '../testing/server.js';
 import { withoutScripts } from './index.js';
@@ -20,7 +21,7 @@ after(() => refusing.kill());
 for (const library of libraries.filter(({ name }) => !name.startsWith('GLIDE'))) {
   describe(library.name, async () => {
     const opened = await Promise.all([library.open(refusing.port), library.open(refusing.port)]);
-    const managers = opened.map(({ client }) => new LockManager(withoutScripts(client), { claimWindow: 30_000, wait: '10s' }));
+    const managers = opened.map(({ client }) => new LockManager(withoutScripts(client), GENEROUS));
     const [ours, theirs] = managers as [LockManager, LockManager];
     after(async () => {
       await Promise.all(managers.map((locks) => locks.close()));
@@ -83,7 +84,7 @@ for (const library of libraries.filter(({ name }) => !name.startsWith('GLIDE')))
 
 test('a_client_with_scripts_shares_the_locks', async () => {
   const name = unique();
-  const [plain, other] = [fleet.manager(), new LockManager(withoutScripts(fleet.client()), { claimWindow: 30_000 })];
+  const [plain, other] = [fleet.manager(), new LockManager(withoutScripts(fleet.client()), GENEROUS)];
   const lease = await plain.mutex(name).acquire();
   const waiting = other.mutex(name).acquire();
   await fleet.waiting(name, 1);
@@ -106,15 +107,13 @@ test('without_it_the_error_names_the_command_that_is_refused', async () => {
 
 test('calls_over_a_client_that_was_closed_end_at_once', async () => {
   const client = fleet.client();
-  const locks = new LockManager(withoutScripts(client));
+  const locks = new LockManager(withoutScripts(client), GENEROUS);
   const lease = await locks.mutex('closing').acquire();
   client.disconnect();
   await until(async () => client.status === 'end');
-  for (const call of [() => lease.release(), () => locks.mutex('closing').acquire({ wait: '30s' })]) {
-    const began = performance.now();
+  for (const call of [() => lease.release(), () => locks.mutex('closing').acquire({ wait: 'forever' })]) {
     const error = await caught(call());
     assert.ok(isLeaseholdError(error, 'unreachable') && error.message.includes('closed'), String(error));
-    assert.ok(performance.now() - began < 3_000);
   }
   await locks.close();
 });
