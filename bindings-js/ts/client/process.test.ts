@@ -22,7 +22,7 @@ function start(what: string, name: string, port = `${fleet.server.port}`): { end
 }
 
 for (const what of ['nothing', 'released', 'waited', 'held', 'aborted', 'timed-out', 'given-up', 'unanswered']) {
-  test(`a_process_ends_by_itself_when_all_it_has_is_${what}`, { timeout: 20_000 }, async () => {
+  test(`a_process_ends_by_itself_when_all_it_has_is_${what}`, async () => {
     const name = unique();
     const lease = what === 'waited' || what === 'aborted' || what === 'timed-out' ? await fleet.manager().mutex(name).acquire() : undefined;
     const { ended, output } = start(what, name);
@@ -36,15 +36,12 @@ for (const what of ['nothing', 'released', 'waited', 'held', 'aborted', 'timed-o
   });
 }
 
-test('behind_sentinel_what_is_held_or_idle_keeps_no_process_alive_either', { timeout: 60_000 }, async (t) => {
+test('behind_sentinel_what_is_held_or_idle_keeps_no_process_alive_either', async (t) => {
   const { sentinel } = await startSentinel(t);
   for (const what of ['released', 'held']) {
-    const began = performance.now();
     const { ended, output } = start(what, unique(), `sentinel:${sentinel.port}`);
-    const early = await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 10_000, 'alive'))]);
-    assert.equal(early, 0, what);
+    assert.equal(await ended, 0, what);
     assert.equal(output(), 'done\n');
-    t.diagnostic(`${what}: ended after ${Math.trunc(performance.now() - began)} ms`);
   }
 });
 

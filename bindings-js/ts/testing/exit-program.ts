@@ -3,6 +3,7 @@
 import { Redis } from 'ioredis-6';
 
 import { isLeaseholdError, LockManager } from '../index.js';
+import { GENEROUS, IMPATIENT } from './generous.js';
 import { PRIMARY } from './topologies.js';
 
 const [port = '', what, name = ''] = process.argv.slice(2);
@@ -11,14 +12,14 @@ const redis = sentinel === port ? new Redis(Number(port), '127.0.0.1') : new Red
 await redis.ping();
 (redis as unknown as { stream: { unref(): void } }).stream.unref();
 
-const lock = new LockManager(redis, { claimWindow: 600 }).mutex(name);
+const lock = new LockManager(redis, GENEROUS).mutex(name);
 switch (what) {
   case 'released':
   case 'waited':
     await (await lock.acquire()).release();
     break;
   case 'held':
-    await lock.acquire({ ttl: '2s' });
+    await lock.acquire();
     break;
   case 'given-up': {
     // No server is there, and the client was told to stop trying. It emits no event for that.
@@ -30,7 +31,7 @@ switch (what) {
   }
   case 'unanswered': {
     const silent = () => ({ call: () => new Promise(() => {}) });
-    await LockManager.quorum([silent(), silent(), silent()], { responseTimeout: 200 }).catch(() => {});
+    await LockManager.quorum([silent(), silent(), silent()], IMPATIENT).catch(() => {});
     break;
   }
   case 'aborted':
