@@ -73,7 +73,8 @@ async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Te
         let lease = one.mutex(name).acquire().await?;
         let error = busy(two.mutex(name), Duration::from_millis(500)).await;
         assert!(matches!(error, Error::Busy { .. }), "{error:?}");
-        let waiting = begin(two.mutex(name));
+        // A member that still had the first lease when it was asked gets the next one with its renewal.
+        let waiting = begin(two.mutex(name).ttl(RENEWED));
         until("it waits", async || one.inspect(name).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
         let fence = lease.fence();
         assert!(lease.verify().await?);
@@ -174,7 +175,7 @@ async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_a
     })
     .await;
     // The queue is on the cluster.
-    let waiting = begin(options().claim_window(ASKING).quorum(members(&cluster)).await?.mutex(NAME));
+    let waiting = begin(options().claim_window(ASKING).quorum(members(&cluster)).await?.mutex(NAME).ttl(RENEWED));
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     cluster.server_mut(owner).stop();
     cluster.server(owner + 3).resume()?;
@@ -290,7 +291,7 @@ async fn a_slot_that_moves_delays_nobody_while_the_other_members_agree() -> Test
         lease.release().await?;
     }
     moving.finish()?;
-    let lease = locks.mutex(NAME).acquire().await?;
+    let lease = locks.mutex(NAME).ttl(RENEWED).acquire().await?;
     until("the cluster has it at its new place", async || is_there(cluster.server(to), NAME).is_ok_and(|there| there))
         .await;
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);
