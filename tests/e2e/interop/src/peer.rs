@@ -121,7 +121,7 @@ impl Peer {
     /// As [`Peer::order`] and [`Peer::reply`].
     pub fn ask(&mut self, order: &str) -> Result<String, Error> {
         self.order(order)?;
-        Ok(self.reply(Duration::from_secs(10))?.text)
+        Ok(self.reply(Duration::from_secs(60))?.text)
     }
 
     /// Kills it at once (SIGKILL).

@@ -6,8 +6,11 @@ use leasehold_servers::Server;
 
 use crate::Tested;
 
-/// For orders that take as long as they take.
-pub(crate) const LONG: Duration = Duration::from_secs(120);
+/// For orders that take as long as they take. A machine that runs tests may stop for seconds at any time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The TTL of leases that outlast their test, and so does a waiter that nothing wakes.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 /// One of our processes and one of theirs, which want the same lock.
 pub(crate) struct Pair {
@@ -51,7 +54,7 @@ impl Pair {
         self.ours.order(&order)?;
         self.theirs.order(&order)?;
         let counted = |peer: &Peer| -> Result<u64, Box<dyn std::error::Error>> {
-            let reply = peer.reply(LONG)?.text;
+            let reply = peer.reply(PATIENCE)?.text;
             Ok(reply.strip_prefix("counted ").ok_or_else(|| format!("it said {reply:?}"))?.parse()?)
         };
         let counts = [counted(&self.ours)?, counted(&self.theirs)?];

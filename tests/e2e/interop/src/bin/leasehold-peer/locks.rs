@@ -52,7 +52,7 @@ impl Locks {
 
     /// Another client, as in another process.
     pub(crate) async fn connect(&self) -> Done<Connected> {
-        let builder = LockManager::builder().wait(Wait::Forever);
+        let builder = LockManager::builder().wait(Wait::Forever).response_timeout(Duration::from_secs(60));
         let builder = match self.kind {
             Kind::Mutex | Kind::Semaphore | Kind::Quorum => builder,
             Kind::MixedMutex => builder.mixed_fleet(true),
