@@ -61,6 +61,9 @@ pub(crate) struct Explore {
     /// Stop each scenario after this many states
     #[arg(long, value_name = "N")]
     states: Option<u64>,
+    /// Stop after this many states, which the scenarios share: the same work on every machine
+    #[arg(long, value_name = "N", conflicts_with = "states")]
+    budget: Option<u64>,
     /// Stop after this time, which the scenarios share
     #[arg(long, value_name = "M")]
     minutes: Option<f64>,
@@ -74,14 +77,14 @@ pub(crate) struct Explore {
     #[arg(long)]
     list: bool,
     /// Show which deliberate bugs of the engine the explorer finds; the names are those of mutants
-    #[arg(long, conflicts_with_all = ["faults", "slow", "states", "minutes", "steps", "list"])]
+    #[arg(long, conflicts_with_all = ["faults", "slow", "states", "budget", "minutes", "steps", "list"])]
     mutants: bool,
 }
 
 impl Explore {
     /// What the daily tests run.
     pub(crate) fn briefly() -> Self {
-        Self { faults: 1, minutes: Some(0.3), ..Self::default() }
+        Self { faults: 1, budget: Some(2_000_000), ..Self::default() }
     }
 }
 
@@ -169,6 +172,7 @@ pub(crate) fn exploring(options: &Explore) -> Command {
     command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
     let values = [
         ("--states", options.states.map(|states| states.to_string())),
+        ("--budget", options.budget.map(|budget| budget.to_string())),
         ("--minutes", options.minutes.map(|minutes| minutes.to_string())),
         ("--steps", options.steps.clone()),
         ("--vector", options.vector.map(|client| client.to_string())),
