@@ -2,13 +2,19 @@
 
 import type { Cluster, Redis } from 'ioredis';
 
-import { InvalidOptionError, LockManager } from '../index.js';
+import { InvalidOptionError, LockManager, type QuorumOptions } from '../index.js';
 
 /** What the originals take: a client of ioredis. */
 export type Client = Redis | Cluster;
 
 /** Opens a manager, or returns the one that is open. */
 export type OpenManager = () => Promise<LockManager>;
+
+/**
+ * How long all managers wait for an answer. The originals wait for a slow server. Half a second also suits servers in several
+ * zones. Tests over real servers wait longer.
+ */
+export const answers: Pick<QuorumOptions, 'nodeTimeout' | 'responseTimeout'> = { nodeTimeout: 500 };
 
 /** The open managers, by their first client. They live as long as that client. */
 const opened = new WeakMap<Client, Opened[]>();
@@ -48,7 +54,8 @@ function makeManager(clients: readonly Client[], mixedFleet: boolean): OpenManag
   // A drop-in never closes its manager, because that would release locks. A label would stay on the server.
   const options = { mixedFleet, prefix: keyPrefixOf(clients), label: '' };
   if (clients.length > 1) return openQuorum(clients, options);
-  const manager = new LockManager(clients[0] as Client, options);
+  const { responseTimeout } = answers;
+  const manager = new LockManager(clients[0] as Client, { ...options, responseTimeout });
   return async () => manager;
 }
 
@@ -58,8 +65,7 @@ function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: 
   }
   let manager: Promise<LockManager> | undefined;
   return () => {
-    // The originals wait for a slow server. Half a second also suits servers in several zones.
-    manager ??= LockManager.quorum(clients, { ...options, nodeTimeout: 500 });
+    manager ??= LockManager.quorum(clients, { ...options, ...answers });
     // A quorum that could not be opened is opened again by the next call.
     manager.catch(() => (manager = undefined));
     return manager;

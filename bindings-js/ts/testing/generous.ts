@@ -20,5 +20,11 @@ export const POLLING = { ...GENEROUS, claimWindow: 600 } as const satisfies Lock
 /** For a server that never answers again: a call gives up soon. Before that, only an acquire may be awaited, because it asks again. */
 export const IMPATIENT = { ...GENEROUS, responseTimeout: 300 } as const satisfies LockManagerOptions;
 
+/** For a lock of a drop-in for redis-semaphore. */
+export const GENEROUS_LOCK = { lockTimeout: 300_000, acquireTimeout: 300_000 } as const;
+
+/** How long a lock of a drop-in for node-redlock is kept, in milliseconds. */
+export const GENEROUS_DURATION = 300_000;
+
 /** How long a test waits for what must happen before it fails: longer than any heartbeat or answer of these. */
 export const PATIENCE_MS = 120_000;
