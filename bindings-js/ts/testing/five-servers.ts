@@ -5,6 +5,7 @@ import { after } from 'node:test';
 import { Redis } from 'ioredis-6';
 
 import { LockManager, type QuorumOptions } from '../index.js';
+import { GENEROUS_QUORUM } from './generous.js';
 import { Server } from './server.js';
 
 export class FiveServers {
@@ -34,9 +35,9 @@ export class FiveServers {
     return clients;
   }
 
-  /** Makes a manager with a node timeout that is long enough for a busy machine. */
+  /** Makes a manager. */
   async manager(options: QuorumOptions = {}): Promise<LockManager> {
-    const locks = await LockManager.quorum(this.clients(), { nodeTimeout: 500, ttl: '2s', ...options });
+    const locks = await LockManager.quorum(this.clients(), { ...GENEROUS_QUORUM, ...options });
     this.#managers.push(locks);
     return locks;
   }
@@ -53,8 +54,10 @@ export class FiveServers {
 
   async close(): Promise<void> {
     for (const server of this.servers) server.resume();
+    // A manager waits for servers that are dead, for a node timeout or two.
+    await Promise.all(this.servers.map((server) => server.isRunning || server.restart()));
     await Promise.all(this.#managers.map((locks) => locks.close()));
-    for (const client of this.#clients) client.disconnect();
+    this.#clients.forEach((client) => client.disconnect());
     await Promise.all(this.servers.map((server) => server.kill()));
   }
 }

@@ -14,6 +14,9 @@ export const GENEROUS_QUORUM = { ...GENEROUS, nodeTimeout: '60s' } as const sati
 /** For a quorum that starts while some servers are dead: it waits so long for them. */
 export const QUORUM_WITH_DEAD = { ...GENEROUS_QUORUM, responseTimeout: '12s', nodeTimeout: '12s' } as const satisfies QuorumOptions;
 
+/** For a lease whose next renewal a test awaits: it comes after ten seconds, and may be twice as late. */
+export const RENEWED_SOON = '30s';
+
 /** For waiters that poll: their next heartbeat is soon. A waiter that is late only loses its place. */
 export const POLLING = { ...GENEROUS, claimWindow: 600 } as const satisfies LockManagerOptions;
 

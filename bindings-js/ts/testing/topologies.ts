@@ -16,7 +16,7 @@ export interface Node {
   run(...args: string[]): Promise<unknown>;
 }
 
-/** A cluster of two nodes. The first one serves the lower half of the slots. */
+/** A cluster of two nodes. The first one serves the lower half of the slots. A node that is slow or dead changes nothing for the other. */
 export async function startCluster(t: TestContext, ...options: string[]): Promise<[Node, Node]> {
   const [first, second] = [await start(t, options), await start(t, options)];
   await first.run('CLUSTER', 'ADDSLOTSRANGE', '0', '8191');
@@ -38,7 +38,7 @@ export async function keyOfFirst([first]: readonly [Node, Node]): Promise<string
 }
 
 async function start(t: TestContext, options: readonly string[]): Promise<Node> {
-  const server = await Server.start('--cluster-enabled', 'yes', ...options);
+  const server = await Server.start('--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '60000', ...options);
   t.after(() => server.kill());
   const client = new Redis(server.port, '127.0.0.1', { enableReadyCheck: false, retryStrategy: () => 20 });
   client.on('error', () => {});
@@ -71,6 +71,7 @@ export interface SentinelSetup {
 
 export const PRIMARY = 'primary';
 
+/** A sentinel that fails over only when it is told to, so a primary may be slow. */
 export async function startSentinel(t: TestContext): Promise<SentinelSetup> {
   const primary = await Server.start('--repl-diskless-sync-delay', '0');
   t.after(() => primary.kill());
@@ -78,12 +79,22 @@ export async function startSentinel(t: TestContext): Promise<SentinelSetup> {
   t.after(() => replica.kill());
   await untilReply(replica, ['info', 'replication'], /master_link_status:up/);
   const file = join(directory, `sentinel-${primary.port}.conf`);
-  const settings = [`monitor ${PRIMARY} 127.0.0.1 ${primary.port} 1`, `down-after-milliseconds ${PRIMARY} 300`, `failover-timeout ${PRIMARY} 3000`];
+  const settings = [`monitor ${PRIMARY} 127.0.0.1 ${primary.port} 1`, `down-after-milliseconds ${PRIMARY} 600000`, `failover-timeout ${PRIMARY} 3000`];
   writeFileSync(file, settings.map((line) => `sentinel ${line}\n`).join(''));
   const sentinel = await Server.start(file, '--sentinel');
   t.after(() => sentinel.kill());
   await untilReply(sentinel, ['sentinel', 'replicas', PRIMARY], new RegExp(`${replica.port}`));
   return { primary, replica, sentinel };
+}
+
+/** Tells the sentinel to replace a primary that is dead or silent. */
+export async function expectFailover({ sentinel }: SentinelSetup): Promise<void> {
+  const client = new Redis(sentinel.port, '127.0.0.1');
+  try {
+    await client.call('SENTINEL', 'SET', PRIMARY, 'down-after-milliseconds', '300');
+  } finally {
+    client.disconnect();
+  }
 }
 
 /** Waits until the reply to a command contains a text. */
