@@ -61,16 +61,15 @@ pub(crate) enum Scope {
     Full,
 }
 
-/// These tests depend on the server's version.
+/// These tests depend on the server's version. Those that are ignored need a cluster or a failover, which takes seconds.
 const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live", "leasehold-cli"];
 
 /// What only `--full` runs.
-const LEFT_OUT: [&str; 9] = [
+const LEFT_OUT: [&str; 8] = [
     "the tests that measure time, load or shares (or: cargo xtask test --timed)",
     "failovers and moving cluster slots, with every supported version of Redis and Valkey",
     "every interleaving with one fault (or: cargo xtask explore), and those with more faults",
     "new inputs for the fuzz targets, ten minutes for each (or: cargo xtask fuzz); all runs replay the corpus",
-    "50,000 and 100,000 leases of one client",
     "the npm package in Bun, Deno, workerd and other versions of Node",
     "the component in Node 26",
     "the playground in a browser",
@@ -100,15 +99,14 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         .and_then(|build| Background::start("a build of the npm package's WebAssembly", build))
         .ok();
     // All packages at once: one by one, some dependencies would be built twice, with different features.
-    steps.step("Rust: unit, doc and live tests", || on_a_server(find(), &tested(Tests::Together)?, &[]));
+    steps.step("Rust: unit, doc and live tests", || on_a_server(find(), &tested(Tests::Together)?, Which::Quick));
     if scope == Scope::Full {
         for version in Version::ALL {
             let program = || find_version(version);
             let packages = ON_A_SERVER.map(str::to_owned);
-            steps.step(version.name(), || on_a_server(program(), &packages, &[]));
+            steps.step(version.name(), || on_a_server(program(), &packages, Which::Quick));
             let name = format!("{}: failovers, moving slots", version.name());
-            let packages = ["leasehold-live", "leasehold-cli"].map(str::to_owned);
-            steps.step(&name, || on_a_server(program(), &packages, &["--ignored"]));
+            steps.step(&name, || on_a_server(program(), &packages, Which::Ignored));
         }
     }
     steps.step("simulation and explorer: their own tests", || {
@@ -143,8 +141,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     }
     if scope == Scope::Ci {
         steps.step("faults on real servers", || torture::run_built(&torture::Options::of_a_commit()));
-        let topologies = ["leasehold-live", "--test", "topologies"].map(str::to_owned);
-        steps.step("failovers, moving slots", || on_a_server(find(), &topologies, &["--ignored"]));
+        steps.step("failovers, moving slots", || on_a_server(find(), &ON_A_SERVER.map(str::to_owned), Which::Ignored));
     }
     if scope > Scope::Quick {
         steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::default()), Background::wait));
@@ -168,18 +165,28 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
 /// How many tests of a Rust program run at the same time.
 const RUST_TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// Tests packages on this server, or one test program of a package: `["leasehold-live", "--test", "topologies"]`.
+/// Which tests of a crate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Quick,
+    /// Those that take seconds to begin.
+    Ignored,
+}
+
+/// Tests packages on this server.
 fn on_a_server(
     program: std::result::Result<PathBuf, leasehold_servers::Error>,
     packages: &[String],
-    words: &[&str],
+    which: Which,
 ) -> Result {
     let program = program?;
     say!("the server is {}", program.display());
-    let one = packages.iter().position(|word| word == "--test").unwrap_or(packages.len());
-    let (packages, one) = packages.split_at(one);
     let mut command = cargo(&["test", "--no-fail-fast"]);
-    command.args(packages.iter().flat_map(|package| ["--package", package])).args(one).arg("--").args(words);
+    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    if which == Which::Ignored {
+        // Examples in docs that are ignored can't run.
+        command.args(["--tests", "--", "--ignored"]);
+    }
     run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", program))
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn add_to(steps: &mut Steps) -> Result {
 
 /// Runs the tests of a crate. Those that fail run once more, each by itself.
 fn twice(command: impl Fn(&[&str]) -> Result<Command>) -> Result {
-    let Err(error) = run(&mut command(&["--test-threads=1"])?) else { return Ok(()) };
+    let Err(error) = run(&mut command(&["--test-threads=1", "--include-ignored"])?) else { return Ok(()) };
     let failed = Report::of(&log::so_far(), 1).failed;
     if failed.is_empty() {
         // They could not be built.
@@ -38,7 +38,7 @@ fn twice(command: impl Fn(&[&str]) -> Result<Command>) -> Result {
     for test in failed {
         let name = test.rsplit(' ').next().unwrap_or(&test);
         say!("{name} failed, and is repeated by itself");
-        run(&mut command(&["--exact", name])?)?;
+        run(&mut command(&["--exact", "--include-ignored", name])?)?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The time that a script takes in the model and on a real server.
-//! `cargo test --release -p leasehold-model --test cost -- --ignored --nocapture --test-threads 1`
+//! `cargo test --release -p leasehold-model --test cost -- --nocapture --test-threads 1`
 
 mod common;
 
@@ -15,7 +15,6 @@ const BATCHES: u32 = 20;
 const CYCLES: u32 = 9 * 501;
 
 #[test]
-#[ignore = "a measurement"]
 fn a_script_call_in_the_model() {
     for waiters in [0, 2, 8] {
         let mut lock = model_lock();
@@ -35,7 +34,6 @@ fn a_script_call_in_the_model() {
 }
 
 #[test]
-#[ignore = "a measurement"]
 fn a_script_call_on_a_real_server() {
     let server = Server::start().unwrap();
     for waiters in [0, 2, 8, 500] {

@@ -1,8 +1,8 @@
 //! The model answers like a real server: the same random calls on a real server, on the scripts in Lua and on the functions
 //! of `leasehold-memory` give the same answers, messages and keys.
 //!
-//! `LEASEHOLD_CALLS=1000000 cargo test --profile sim -p leasehold-model --test differential -- --ignored` makes as many
-//! calls, shared among all supported servers.
+//! `LEASEHOLD_CALLS=1000000 cargo test --profile sim -p leasehold-model --test differential` makes as many calls.
+//! `LEASEHOLD_SERVER` chooses the server.
 
 mod common;
 
@@ -15,7 +15,7 @@ use common::real::{Real, receive_message};
 use common::state::{KeyState, alike, dump};
 use common::{Host, Lock, scalar_text};
 use leasehold_core::{Reply, Scalar};
-use leasehold_servers::{Connection, Server, Version};
+use leasehold_servers::{Connection, Server};
 
 const CALLS: usize = 6_000;
 /// So many calls reach everything.
@@ -26,26 +26,17 @@ const TOLERANCE_MS: i64 = 5;
 
 #[test]
 fn the_model_answers_as_a_real_server() {
-    compare_with(&Server::start().unwrap(), Scripts::OnServer, CALLS, 0);
+    compare_with(&Server::start().unwrap(), Scripts::OnServer, calls(), 0);
 }
 
 #[test]
 fn a_client_without_scripts_does_what_the_scripts_do() {
-    compare_with(&Server::start().unwrap(), Scripts::InTransactions, CALLS, 500_000_000);
+    compare_with(&Server::start().unwrap(), Scripts::InTransactions, calls(), 500_000_000);
 }
 
-#[test]
-#[ignore = "installs every supported server"]
-fn the_model_answers_as_every_supported_server() {
-    let calls = std::env::var("LEASEHOLD_CALLS").ok().and_then(|calls| calls.parse().ok());
-    let calls = calls.map_or(CALLS, |calls: usize| calls.div_ceil(Version::ALL.len()));
-    for (place, version) in Version::ALL.into_iter().enumerate() {
-        println!("{}", version.name());
-        // Other calls on each server.
-        let server = Server::builder().version(version).start().unwrap();
-        compare_with(&server, Scripts::OnServer, calls, place as u64 * 1_000_000_000);
-        compare_with(&server, Scripts::InTransactions, calls.div_ceil(10), place as u64 * 1_000_000_000 + 500_000_000);
-    }
+/// How many calls each test makes.
+fn calls() -> usize {
+    std::env::var("LEASEHOLD_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(CALLS)
 }
 
 /// Where the scripts of the real server's client run.

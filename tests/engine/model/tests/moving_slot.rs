@@ -5,26 +5,12 @@ mod common;
 use common::Host;
 use common::moving::{NAME, contents, scenarios};
 use common::real::Real;
-use leasehold_servers::{Cluster, Server, Version};
+use leasehold_servers::{Cluster, Server};
 
 #[test]
 #[ignore = "a cluster takes seconds to start"]
 fn while_a_slot_moves_every_script_is_refused_as_a_whole_or_runs_to_its_end() {
-    check(None);
-}
-
-#[test]
-#[ignore = "installs every supported server"]
-fn the_same_on_every_supported_server() {
-    for version in Version::ALL {
-        println!("{}", version.name());
-        check(Some(version));
-    }
-}
-
-fn check(version: Option<Version>) {
-    let builder = || version.map_or_else(Server::builder, |version| Server::builder().version(version));
-    let cluster = Cluster::steady(builder).unwrap();
+    let cluster = Cluster::steady(Server::builder).unwrap();
     let (from, slot) = (cluster.owner(NAME).unwrap(), cluster.slot(NAME).unwrap().to_string());
     let mut host = Real::connect(cluster.server(from));
     let mut problems = Vec::new();
