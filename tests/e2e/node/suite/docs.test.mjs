@@ -108,18 +108,18 @@ function declares(code, name) {
 async function runs(file, code, more = '') {
   writeFileSync(file, program(code, more));
   await server.cli('FLUSHALL');
-  const { stdout } = await execute(process.execPath, [file], { cwd: project, env: { ...process.env, REDIS_URL: server.url }, timeout: 60_000 });
+  const { stdout } = await execute(process.execPath, [file], { cwd: project, env: { ...process.env, REDIS_URL: server.url }, timeout: 600_000 });
   return stdout;
 }
 
 async function parses(file, code) {
   writeFileSync(file, code);
-  await execute(process.execPath, ['--check', file], { timeout: 60_000 });
+  await execute(process.execPath, ['--check', file], { timeout: 600_000 });
 }
 
 async function compiles(file, code) {
   writeFileSync(file, `import { LockManager } from 'leasehold';\ndeclare const locks: LockManager;\n${code}\nexport {};\n`);
   const words = ['--module', 'node16', '--target', 'es2022', '--lib', 'es2022,esnext.disposable', '--strict', '--types', 'node', '--noEmit'];
-  await execute(process.execPath, ['node_modules/typescript/bin/tsc', ...words, file], { cwd: project, timeout: 60_000 })
+  await execute(process.execPath, ['node_modules/typescript/bin/tsc', ...words, file], { cwd: project, timeout: 600_000 })
     .catch((error) => assert.fail(error.stdout));
 }

@@ -70,6 +70,6 @@ test('errors of a drop-in are errors of the package', async () => {
 });
 
 async function run(file) {
-  const { stdout } = await execute(process.execPath, [file], { cwd: project, timeout: 60_000, env: { ...process.env, REDIS_URL: server.url } });
+  const { stdout } = await execute(process.execPath, [file], { cwd: project, timeout: 600_000, env: { ...process.env, REDIS_URL: server.url } });
   return stdout;
 }

@@ -17,7 +17,7 @@ after(() => server.stop());
 
 async function run(program, ...words) {
   const { stdout } = await execute(process.execPath, [join(examples, program), ...words], {
-    timeout: 30_000, env: { ...process.env, REDIS_URL: server.url },
+    timeout: 600_000, env: { ...process.env, REDIS_URL: server.url },
   });
   return stdout;
 }

@@ -23,7 +23,7 @@ after(() => Promise.all([server, ...others].map((one) => one.stop())));
 /** Runs a program in this project and returns its output. */
 async function run(...words) {
   const { stdout } = await execute(process.execPath, words, {
-    cwd: project, timeout: 20_000, env: { ...process.env, REDIS_URL: server.url, REDIS_URLS: [server, ...others].map(({ url }) => url).join(',') },
+    cwd: project, timeout: 600_000, env: { ...process.env, REDIS_URL: server.url, REDIS_URLS: [server, ...others].map(({ url }) => url).join(',') },
   });
   return stdout;
 }

@@ -34,7 +34,7 @@ for (const [runner, { printed, words, passed }] of Object.entries(RUNNERS)) {
     // No runner prints colours, and Node's own doesn't see that it runs in a test.
     const { NODE_TEST_CONTEXT, FORCE_COLOR, REDIS_URL, ...env } = process.env;
     const failed = ({ stdout, stderr }) => assert.fail(`${stdout}\n${stderr}`);
-    const { stdout, stderr } = await execute(process.execPath, words, { cwd: project, env: { ...env, NO_COLOR: '1', CI: '1' }, timeout: 100_000 }).catch(failed);
+    const { stdout, stderr } = await execute(process.execPath, words, { cwd: project, env: { ...env, NO_COLOR: '1', CI: '1' }, timeout: 600_000 }).catch(failed);
     assert.match(`${stdout}\n${stderr}`, passed);
   });
 }

@@ -17,7 +17,7 @@ after(() => server.stop());
 /** The spans of a call from one service to another. */
 async function spans(...command) {
   const { stdout } = await promisify(execFile)(process.execPath, [program, ...command], {
-    timeout: 60_000, env: { ...process.env, REDIS_URL: server.url, TRACEPARENT: '' },
+    timeout: 600_000, env: { ...process.env, REDIS_URL: server.url, TRACEPARENT: '' },
   });
   return stdout.trim().split('\n').map((line) => JSON.parse(line));
 }
