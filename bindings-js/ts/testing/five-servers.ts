@@ -35,9 +35,10 @@ export class FiveServers {
     return clients;
   }
 
-  /** Makes a manager. */
-  async manager(options: QuorumOptions = {}): Promise<LockManager> {
-    const locks = await LockManager.quorum(this.clients(), { ...GENEROUS_QUORUM, ...options });
+  /** Makes a manager. The clients are closed after it. */
+  async manager(options: QuorumOptions = {}, clients = this.clients()): Promise<LockManager> {
+    this.#clients.push(...clients);
+    const locks = await LockManager.quorum(clients, { ...GENEROUS_QUORUM, ...options });
     this.#managers.push(locks);
     return locks;
   }

@@ -50,6 +50,12 @@ export class VirtualTime {
     return this.#now - began;
   }
 
+  /** Lets time pass until the promise is settled, and returns its result. */
+  async result<T>(promise: Promise<T>): Promise<T> {
+    await this.until(promise);
+    return promise;
+  }
+
   async #step(ms: number): Promise<void> {
     this.#now += ms;
     const late = this.#now - this.#ticked;
