@@ -9,7 +9,7 @@ const [port, mode, name, ttl, claimWindow, counterPort] = process.argv.slice(2);
 const sentinel = port.replace(/^sentinel:/, '');
 const redis = sentinel === port ? new Redis(Number(port)) : new Redis({ sentinels: [{ host: '127.0.0.1', port: Number(sentinel) }], name: 'main' });
 redis.on('error', () => {});
-const locks = new LockManager(redis, { claimWindow: Number(claimWindow) });
+const locks = new LockManager(redis, { claimWindow: Number(claimWindow), responseTimeout: '60s' });
 const lock = mode === 'read' ? locks.readWrite(name).read() : locks.readWrite(name).write();
 
 if (mode === 'turns') {
