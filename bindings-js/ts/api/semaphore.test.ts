@@ -51,6 +51,10 @@ test('many_managers_never_hold_more_than_the_limit_and_work_beside_each_other', 
   const managers = [fleet.manager(), fleet.manager(), fleet.manager()];
   await Promise.all(managers.flatMap((locks) => [1, 2, 3].map((permits) => task(locks, permits))));
   assert.ok(most > 3, `never more than one at once: ${most}`);
+  const all = [2, 3].map((permits, at) => managers[at]?.semaphore(name, { limit, permits }).tryAcquire());
+  const leases = await Promise.all(all);
+  for (const lease of leases) assert.ok(lease, 'the whole limit can be held at once');
+  for (const lease of leases) await lease?.release();
   assert.ok(!(await fleet.isThere(name)));
 });
 

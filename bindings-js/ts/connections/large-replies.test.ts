@@ -56,7 +56,7 @@ for (const library of libraries) {
       const look = setInterval(() => (peak = Math.max(peak, process.memoryUsage().rss)), 5);
       t.after(() => clearInterval(look));
 
-      const error = await caught(locks.mutex('a').acquire({ wait: 5_000 }));
+      const error = await caught(locks.mutex('a').acquire({ wait: 2_000 }));
       peak = Math.max(peak, process.memoryUsage().rss);
       assert.ok(isLeaseholdError(error), String(error));
       await locks.close();
