@@ -13,6 +13,9 @@ pub(crate) struct Options {
     /// Without optimisation and limits of size, as `cargo xtask test` builds it
     #[arg(long, requires = "wasm_only")]
     quick: bool,
+    /// Also run the tests beside the sources
+    #[arg(long, requires = "wasm_only")]
+    test: bool,
     /// Build a package that only the demo uses, as fast as possible
     #[arg(long, hide = true, conflicts_with = "wasm_only")]
     for_demo: bool,
@@ -22,7 +25,8 @@ pub(crate) fn make(options: &Options) -> Result {
     if options.for_demo {
         quick_package::make()
     } else if options.wasm_only {
-        package::generate(if options.quick { Effort::Quick } else { Effort::Full })
+        package::generate(if options.quick { Effort::Quick } else { Effort::Full })?;
+        if options.test { package::test() } else { Ok(()) }
     } else {
         package::check(&package::tarball()?)
     }

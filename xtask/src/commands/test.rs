@@ -9,7 +9,7 @@ use crate::tools::background::Background;
 use crate::tools::cargo::{cargo, ourselves, root, run, target};
 use crate::tools::error::{Error, Result};
 use crate::tools::log::say;
-use crate::tools::node::{self, npm};
+use crate::tools::node;
 use crate::tools::package::Effort;
 use crate::tools::steps::{Steps, THREADS};
 use crate::tools::workspace::{Tests, tested};
@@ -95,9 +95,14 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
             Background::start("a build of the simulation", tests)
         })
         .ok();
-    let mut package_build = package::wasm_beside(if scope == Scope::Quick { Effort::Quick } else { Effort::Full })
-        .and_then(|build| Background::start("a build of the npm package's WebAssembly", build))
-        .ok();
+    let npm_tests = package::tests_beside(if scope == Scope::Quick { Effort::Quick } else { Effort::Full });
+    let npm_tests = npm_tests.and_then(|mut tests| {
+        if scope == Scope::Full {
+            // For each of three properties.
+            tests.env("LEASEHOLD_FUZZ_MS", "180000");
+        }
+        Background::start("the tests of the npm package", tests)
+    });
     // All packages at once: one by one, some dependencies would be built twice, with different features.
     steps.step("Rust: unit, doc and live tests", || on_a_server(find(), &tested(Tests::Together)?, Which::Quick));
     if scope == Scope::Full {
@@ -118,17 +123,15 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     // From here on most steps wait for most of their time. What only computes runs beside them.
     let seeds = |seeds| Background::start("the simulation", simulation::simulating(&Simulate::of_this_commit(seeds))?);
     let (mut simulated, mut mutated, mut component_build) = (None, None, None);
-    steps.step("npm package", || {
-        let built = package_build.take().map_or(Ok(()), Background::wait);
-        if scope == Scope::Quick {
-            simulated = seeds(simulation::OF_A_TEST).ok();
-        } else {
-            let suite = component::linted(&component::SUITE);
-            component_build = Background::start("a build of wasmtime, for the component's tests", suite).ok();
-        }
-        built.and(npm_package(scope))
-    });
+    if scope == Scope::Quick {
+        simulated = seeds(simulation::OF_A_TEST).ok();
+    } else {
+        let suite = component::linted(&component::SUITE);
+        component_build = Background::start("a build of wasmtime, for the component's tests", suite).ok();
+    }
+    steps.step("npm package", || npm_tests?.wait());
     if scope > Scope::Quick {
+        steps.step("npm package as users get it", || package::check(&package::tarball()?));
         steps.step("examples", examples::run_all);
         steps.step("engine without a host", wasm::check);
         steps.step("npm package in real projects", || npm_projects(scope == Scope::Full));
@@ -188,21 +191,6 @@ fn on_a_server(
         command.args(["--tests", "--", "--ignored"]);
     }
     run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", program))
-}
-
-/// Makes the package, or just what the tests beside its sources need, and runs these tests.
-fn npm_package(scope: Scope) -> Result {
-    if scope == Scope::Quick {
-        package::generate(Effort::Quick)?;
-    } else {
-        package::check(&package::tarball()?)?;
-    }
-    let mut command = npm(&node::package(), &["test", "--silent"]);
-    if scope == Scope::Full {
-        // For each of three properties.
-        command.env("LEASEHOLD_FUZZ_MS", "180000");
-    }
-    run(command.env("LEASEHOLD_SERVER", find()?))
 }
 
 /// Builds the components, and runs them in a host against a server; then beside the crate and the npm package, which an earlier step has

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
+use leasehold_servers::find;
+
 use super::cargo::{cargo, root, run, target};
 use super::error::Result;
 use super::log::say;
@@ -20,12 +22,19 @@ pub(crate) enum Effort {
     Quick,
 }
 
-/// Builds the WebAssembly while another command uses the target directory.
-pub(crate) fn wasm_beside(effort: Effort) -> Result<Command> {
+/// Builds the WebAssembly and runs the tests beside the sources, while another command uses the target directory.
+pub(crate) fn tests_beside(effort: Effort) -> Result<Command> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["package", "--wasm-only"]).args((effort == Effort::Quick).then_some("--quick"));
+    command.args(["package", "--wasm-only", "--test"]).args((effort == Effort::Quick).then_some("--quick"));
     command.env("CARGO_TARGET_DIR", root().join(target()).join("package"));
+    // Found here, because a server that has to be installed goes to the target directory.
+    command.env("LEASEHOLD_SERVER", find()?);
     Ok(command)
+}
+
+/// Runs the tests beside the sources.
+pub(crate) fn test() -> Result {
+    run(npm(&node::package(), &["test", "--silent"]).env("LEASEHOLD_SERVER", find()?))
 }
 
 /// Makes the tarball that would be published, and returns its path.
