@@ -1,4 +1,5 @@
-// Processes in Node and in Rust behind Sentinel share one lock through failovers.
+// Processes in Node and in Rust behind Sentinel share one lock through failovers. It measures: on a busy machine, a client may need
+// longer than a second to leave the old primary.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startSentinel, startServer } from '../support/server.mjs';
@@ -7,7 +8,6 @@ import { LANGUAGES, startWorker } from '../support/worker.mjs';
 
 /** In microseconds. From the promotion until the sentinel reports it, the old and the new primary may both grant the lock. */
 const SECOND = 1_000_000;
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
 
 /** The ways to cause a failover. Each ends when the sentinel names the other server. */
@@ -44,12 +44,10 @@ for (const [kind, failOver] of Object.entries(KINDS)) {
     await failOver(watched, () =>
       until('the replica is the primary', async () => (await sentinel.cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'main'))[1] === `${replica.port}`));
     const switched = now();
-    await sleep(5000);
+    await until('each has gone on', () => workers.every((_, at) => turns.some((turn) => turn.at === at && turn.granted > switched + SECOND)));
     for (const worker of workers) await worker.end();
     await Promise.all(told);
 
-    const after = turns.filter(({ granted }) => granted > switched + SECOND);
-    for (const at of workers.keys()) assert.ok(after.some((turn) => turn.at === at), `worker ${at} has gone on`);
     const overlaps = turns.filter(({ inside }) => inside > 1);
     const late = overlaps.filter(({ granted }) => granted < switched - SECOND || granted > switched + SECOND);
     t.diagnostic(`${turns.length} turns, ${overlaps.length} overlapped another, ${late.length} of these more than a second before or after the switch`);
