@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use leasehold_servers::Server;
@@ -91,14 +91,10 @@ fn play(source: &Path, mut command: Command) -> Result<Duration> {
     let servers = (0..wanted).map(|_| Server::start()).collect::<std::result::Result<Vec<_>, _>>()?;
     let urls: Vec<_> = servers.iter().map(Server::url).collect();
     command.env("REDIS_URL", urls.first().map_or("", String::as_str)).env("REDIS_URLS", urls.join(","));
-    command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let start = Instant::now();
     let mut child = command.spawn()?;
-    let output = child.stdout.take();
-    let reader = thread::spawn(move || {
-        let mut text = String::new();
-        output.map(|mut output| output.read_to_string(&mut text)).transpose().map(|_| text)
-    });
+    let (output, warnings) = (collected(child.stdout.take()), collected(child.stderr.take()));
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -110,7 +106,9 @@ fn play(source: &Path, mut command: Command) -> Result<Duration> {
         }
         thread::sleep(Duration::from_millis(5));
     };
-    let printed = reader.join().map_err(|_| Error::new("its output could not be read"))??;
+    let unreadable = |_| Error::new("its output could not be read");
+    let printed = output.join().map_err(unreadable)??;
+    say!("{}", warnings.join().map_err(unreadable)??.trim_end());
     if !status.success() {
         return Err(Error::new(format!("it failed ({status}); it printed\n{printed}")));
     }
@@ -120,6 +118,14 @@ fn play(source: &Path, mut command: Command) -> Result<Duration> {
         return Err(Error::new(format!("it printed\n{printed}\nbut its header says\n{expected}")));
     }
     Ok(start.elapsed())
+}
+
+/// Reads everything that a process writes.
+fn collected(output: Option<impl Read + Send + 'static>) -> JoinHandle<std::io::Result<String>> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        output.map(|mut output| output.read_to_string(&mut text)).transpose().map(|_| text)
+    })
 }
 
 /// The lines after `It prints:` in the comment at the top.
