@@ -13,7 +13,7 @@ pub fn begin(lock: Lock) -> JoinHandle<Result<Lease, Error>> {
 }
 
 /// How a wait for a lock that stays held ends: with this error, after this time. On a slow machine the server may not have
-/// answered by then, which is told too. Then it waits once more.
+/// answered by then, which is an error too. Then it waits once more.
 ///
 /// # Panics
 /// If it gets the lock, or never learns that the lock is held.

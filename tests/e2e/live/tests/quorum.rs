@@ -111,7 +111,7 @@ async fn one_slow_server_slows_nobody_down() -> Tested {
     let locks = connect(&servers).await?;
     locks.mutex(NAME).acquire().await?.release().await?;
     servers[2].pause()?;
-    // Whoever waits for the slow one waits for a node timeout.
+    // A client that waits for the slow one waits for a node timeout.
     let taken = async { locks.mutex(NAME).acquire().await?.release().await };
     tokio::time::timeout(PATIENCE / 2, taken).await??;
     servers[2].resume()?;

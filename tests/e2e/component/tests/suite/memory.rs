@@ -75,7 +75,7 @@ struct State {
 enum Behaves {
     #[default]
     Answers,
-    /// Its commands wait until it goes on.
+    /// Its commands wait until it continues.
     Paused,
     /// Nothing listens at its address.
     Stopped,

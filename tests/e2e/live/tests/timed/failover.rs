@@ -100,7 +100,7 @@ impl Fleet {
         Ok(Self { end, clients })
     }
 
-    /// From one second after the switch, for as long as a sentinel lets an old primary go on.
+    /// From one second after the switch, for as long as a sentinel lets an old primary continue.
     async fn leaves_the_old_primary(self) -> Tested {
         let switched = Instant::now();
         tokio::time::sleep(Duration::from_secs(6)).await;
