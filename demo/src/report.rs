@@ -276,7 +276,7 @@ impl Report {
         Duration::from_micros(pairs.map(|pair| pair[1] - pair[0]).max().unwrap_or(u64::MAX))
     }
 
-    /// The workers that are here and have never had the lock, and the paused one if it has not had it again.
+    /// The running workers that have never held the lock, and the paused one if it has not held it again.
     pub(crate) fn without_a_turn(&self) -> impl Iterator<Item = usize> {
         let is_here = |worker: &Seen| !matches!(worker.state, State::Starting | State::Missing);
         let waits = move |worker: &Seen| worker.turns == 0 || worker.turns_since_resumed == Some(0);

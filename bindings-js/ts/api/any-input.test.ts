@@ -61,7 +61,7 @@ test('any_replies_of_a_connection_are_answers_or_typed_errors', async (t) => {
     const most = Math.max(1_000, ...replies.map(({ list }) => timeOf(list)));
     const call = async (args: string[]) => {
       if (args[0] === 'INFO') return '';
-      // Otherwise, a client that is told to ask again at once would ask without end.
+      // Otherwise, a client would ask without end when the answer is "ask again at once".
       time.takes(1);
       const next = replies[at++ % replies.length];
       return args[2] === '3' ? next?.common : next?.list;

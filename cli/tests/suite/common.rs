@@ -53,7 +53,7 @@ pub(crate) fn start(server: &Server, arguments: &[&str]) -> Result<Process, Box<
     Ok(Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?)
 }
 
-/// Starts `exec` for a lock that it has to wait for first, and then gets. So it hears messages, and its label is told.
+/// Starts `exec` for a lock that it has to wait for first, and then gets. So it hears messages, and its label is on the server.
 pub(crate) fn start_listening(
     server: &Server,
     name: &str,

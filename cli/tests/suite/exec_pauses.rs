@@ -9,22 +9,9 @@ use nix::sys::signal::Signal;
 use tempfile::tempdir;
 
 use crate::common::{
-    Tested, WAIT, calls, exit, finish, holders, inspect, last_fence, leasehold, lives, number_in, run, start, terminal,
-    until,
+    Tested, calls, finish, holders, inspect, last_fence, leasehold, lives, number_in, run, start, terminal, until,
 };
-use crate::job::{Job, Whom};
-
-/// A script that ends with 3 if none of the processes runs, and with 9 otherwise. One that has ended and that nobody has
-/// waited for doesn't run.
-fn overlaps_with(pids: [i32; 2]) -> String {
-    let [a, b] = pids;
-    format!("for pid in {a} {b}; do grep -q '^State:.[^ZX]' /proc/$pid/status 2>/dev/null && exit 9; done; exit 3")
-}
-
-/// The next holder's exit code.
-fn next(server: &Server, job: &Job) -> Result<(Option<i32>, String), Box<dyn std::error::Error>> {
-    Ok(exit(&run(server, &["exec", "-w", WAIT, "job", "--", "sh", "-c", &overlaps_with(job.pids)])?))
-}
+use crate::job::{Job, Whom, cut_off, next};
 
 #[test]
 fn a_command_that_ignores_sigterm_is_killed_although_exec_is_paused_or_killed() -> Tested {
@@ -42,17 +29,8 @@ fn a_command_that_ignores_sigterm_is_killed_although_exec_is_paused_or_killed() 
 
 #[test]
 fn a_lease_that_cannot_be_renewed_ends_the_command() -> Tested {
-    let server = Server::builder().acl("app", "on >secret ~* &* +@all").start()?;
-    let directory = tempdir()?;
-    let pid = directory.path().join("pid");
-    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.02; done", pid.display());
-    let mut command = leasehold(&server, &["exec", "--ttl", "10s", "--grace", "1s", "job", "--", "sh", "-c", &script]);
-    command.env("REDIS_URL", format!("redis://app:secret@127.0.0.1:{}/", server.port()));
-    let exec = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-    let pid = number_in(&pid);
-    // The server is there for others only.
-    server.cli(&["ACL", "SETUSER", "app", "off"])?;
-    server.cli(&["CLIENT", "KILL", "USER", "app"])?;
+    let server = Server::start()?;
+    let (exec, pid) = cut_off(&server, "10s")?;
     let (code, _, message) = finish(exec)?;
     assert_eq!(code, Some(76), "{message}");
     assert!(!lives(pid));
@@ -99,7 +77,7 @@ fn a_job_whose_processes_are_all_paused_ends_when_they_run_again() -> Tested {
         job.signal(whom, Signal::SIGSTOP)?;
     }
     // Nothing can end the paused command. The fence is what stops its writes.
-    assert_eq!(next(&server, &job)?.0, Some(9));
+    assert_eq!(next(&server, job.pids)?, Some(9));
     assert!(last_fence(&server)? > fence);
     for whom in [Whom::Guard, Whom::Exec] {
         job.signal(whom, Signal::SIGCONT)?;

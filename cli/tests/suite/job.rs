@@ -1,13 +1,14 @@
 //! A job under a lock, for the tests that kill and pause its processes.
 
 use std::fs;
+use std::process::Stdio;
 
 use leasehold_servers::{Process, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::{TempDir, tempdir};
 
-use crate::common::{Tested, lives, number_in, start, start_listening, until};
+use crate::common::{Tested, WAIT, exit, leasehold, lives, number_in, run, start, start_listening, until};
 
 /// A command that starts another process, and writes the ids of both into files.
 pub(crate) struct Job {
@@ -90,6 +91,31 @@ impl Job {
         }
         Ok(())
     }
+}
+
+/// The exit code of the next holder's command: 3 if none of these processes runs, and 9 otherwise. One that has ended and
+/// that nobody has waited for doesn't run.
+pub(crate) fn next(server: &Server, pids: [i32; 2]) -> Result<Option<i32>, Box<dyn std::error::Error>> {
+    let [a, b] = pids;
+    let script =
+        format!("for pid in {a} {b}; do grep -q '^State:.[^ZX]' /proc/$pid/status 2>/dev/null && exit 9; done; exit 3");
+    Ok(exit(&run(server, &["exec", "-w", WAIT, "job", "--", "sh", "-c", &script])?).0)
+}
+
+/// Starts `exec` with a command that ignores SIGTERM, and then keeps this client alone from the server. Returns `exec` and
+/// the id of the command.
+pub(crate) fn cut_off(server: &Server, ttl: &str) -> Result<(Process, i32), Box<dyn std::error::Error>> {
+    server.cli(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"])?;
+    let directory = tempdir()?;
+    let pid = directory.path().join("pid");
+    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.02; done", pid.display());
+    let mut command = leasehold(server, &["exec", "--ttl", ttl, "--grace", "1s", "job", "--", "sh", "-c", &script]);
+    command.env("REDIS_URL", format!("redis://app:secret@127.0.0.1:{}/", server.port()));
+    let exec = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    let pid = number_in(&pid);
+    server.cli(&["ACL", "SETUSER", "app", "off"])?;
+    server.cli(&["CLIENT", "KILL", "USER", "app"])?;
+    Ok((exec, pid))
 }
 
 /// A process of a job.

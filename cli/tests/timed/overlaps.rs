@@ -8,20 +8,8 @@ use leasehold_servers::{Process, Server};
 use nix::sys::signal::Signal;
 use tempfile::tempdir;
 
-use crate::common::{Tested, WAIT, exit, finish, leasehold, number_in, run};
-use crate::job::{Job, Whom};
-
-/// A script that ends with 3 if none of the processes runs, and with 9 otherwise. One that has ended and that nobody has
-/// waited for doesn't run.
-fn overlaps_with(pids: [i32; 2]) -> String {
-    let [a, b] = pids;
-    format!("for pid in {a} {b}; do grep -q '^State:.[^ZX]' /proc/$pid/status 2>/dev/null && exit 9; done; exit 3")
-}
-
-/// The next holder's exit code.
-fn next(server: &Server, job: &Job) -> Result<(Option<i32>, String), Box<dyn std::error::Error>> {
-    Ok(exit(&run(server, &["exec", "-w", WAIT, "job", "--", "sh", "-c", &overlaps_with(job.pids)])?))
-}
+use crate::common::{Tested, finish};
+use crate::job::{Job, Whom, cut_off, next};
 
 #[test]
 fn a_command_that_ignores_sigterm_is_dead_when_the_next_one_starts() -> Tested {
@@ -30,7 +18,7 @@ fn a_command_that_ignores_sigterm_is_dead_when_the_next_one_starts() -> Tested {
         // The grace period is longer than the lease. The command gets less of it.
         let job = Job::start(&server, &["--ttl", "4s", "--grace", "60s"], "trap '' TERM")?;
         job.signal(Whom::Exec, if matches!(whom, Whom::Exec) { Signal::SIGSTOP } else { Signal::SIGKILL })?;
-        assert_eq!(next(&server, &job)?.0, Some(3));
+        assert_eq!(next(&server, job.pids)?, Some(3));
         job.signal(Whom::Exec, Signal::SIGCONT).ok();
     }
     Ok(())
@@ -38,19 +26,9 @@ fn a_command_that_ignores_sigterm_is_dead_when_the_next_one_starts() -> Tested {
 
 #[test]
 fn a_lease_that_cannot_be_renewed_ends_the_command_before_the_lease_ends() -> Tested {
-    let server = Server::builder().acl("app", "on >secret ~* &* +@all").start()?;
-    let directory = tempdir()?;
-    let pid = directory.path().join("pid");
-    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.02; done", pid.display());
-    let mut command = leasehold(&server, &["exec", "--ttl", "6s", "--grace", "1s", "job", "--", "sh", "-c", &script]);
-    command.env("REDIS_URL", format!("redis://app:secret@127.0.0.1:{}/", server.port()));
-    let exec = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
-    let pid = number_in(&pid);
-    // The server is there for others only.
-    server.cli(&["ACL", "SETUSER", "app", "off"])?;
-    server.cli(&["CLIENT", "KILL", "USER", "app"])?;
-    let next = run(&server, &["exec", "-w", WAIT, "job", "--", "sh", "-c", &overlaps_with([pid, pid])])?;
-    assert_eq!(exit(&next).0, Some(3));
+    let server = Server::start()?;
+    let (exec, pid) = cut_off(&server, "6s")?;
+    assert_eq!(next(&server, [pid, pid])?, Some(3));
     let (code, _, message) = finish(exec)?;
     assert_eq!(code, Some(76), "{message}");
     assert!(message.contains("not renewed") && message.contains("was ended by SIGKILL"), "{message}");

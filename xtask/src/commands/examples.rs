@@ -28,7 +28,8 @@ pub(crate) fn run_all() -> Result {
         let outcome = play(&source, command);
         let (count, result) = if outcome.is_ok() { (&mut passed, "ok") } else { (&mut failed, "FAILED") };
         *count += 1;
-        say!("test {name} ... {result}");
+        let took = outcome.as_ref().copied().unwrap_or_default();
+        say!("test {name} ... {result} <{:.3}s>", took.as_secs_f64());
         if let Err(error) = outcome {
             say!("{error}");
         }

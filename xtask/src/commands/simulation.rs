@@ -82,9 +82,9 @@ pub(crate) struct Explore {
 }
 
 impl Explore {
-    /// What the daily tests run.
-    pub(crate) fn briefly() -> Self {
-        Self { faults: 1, budget: Some(2_000_000), ..Self::default() }
+    /// With one fault, and no further than this many states.
+    pub(crate) fn within(states: u64) -> Self {
+        Self { faults: 1, budget: Some(states), ..Self::default() }
     }
 }
 

@@ -119,7 +119,8 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         let outcome = run(simulation::testing()?.env(RUST_TEST_THREADS, THREADS.to_string()));
         built.and(outcome)
     });
-    steps.step("interleavings of messages, replies and timers", || simulation::explore(&Explore::briefly()));
+    let states = if scope == Scope::Quick { 500_000 } else { 2_000_000 };
+    steps.step("interleavings of messages, replies and timers", || simulation::explore(&Explore::within(states)));
     // From here on most steps wait for most of their time. What only computes runs beside them.
     let seeds = |seeds| Background::start("the simulation", simulation::simulating(&Simulate::of_this_commit(seeds))?);
     let (mut simulated, mut mutated, mut component_build) = (None, None, None);

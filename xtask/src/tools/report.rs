@@ -50,8 +50,11 @@ impl Report {
                 program = Program { name, began: *at, ended: Vec::new() };
             } else if text.starts_with("running ") {
                 program.began = *at;
-            } else if let Some((name, result)) = test_of(text) {
-                program.ended.push((name.to_owned(), *at));
+            } else if let Some((name, result, took)) = test_of(text) {
+                match took {
+                    Some(took) => report.add(vec![program.timed(name, took)]),
+                    None => program.ended.push((name.to_owned(), *at)),
+                }
                 if result == "FAILED" {
                     report.failed.push(program.test(name));
                 }
@@ -127,14 +130,18 @@ impl Program {
         let timed = by_name.into_iter().enumerate().map(|(number, (name, end))| {
             let before = number.checked_sub(threads).and_then(|before| self.ended.get(before));
             let began = before.map_or(self.began, |(_, at)| *at);
-            // A file of a program with several is a module at its root.
-            let file = match name.split_once("::") {
-                Some((module, _)) => format!("{} {module}", self.name),
-                None => self.name.clone(),
-            };
-            (file, self.test(name), end.saturating_duration_since(began))
+            self.timed(name, end.saturating_duration_since(began))
         });
         timed.collect()
+    }
+
+    fn timed(&self, name: &str, took: Duration) -> (String, String, Duration) {
+        // A file of a program with several is a module at its root.
+        let file = match name.split_once("::") {
+            Some((module, _)) => format!("{} {module}", self.name),
+            None => self.name.clone(),
+        };
+        (file, self.test(name), took)
     }
 }
 
@@ -149,10 +156,12 @@ fn program_of(line: &str) -> Option<String> {
     Some(name.rsplit_once('-').map_or(name, |(name, _)| name).to_owned())
 }
 
-/// Reads `test faults::a_late_reply_is_ignored ... ok`.
-fn test_of(line: &str) -> Option<(&str, &str)> {
-    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
-    matches!(result, "ok" | "FAILED").then(|| (name.trim_end_matches(" - should panic"), result))
+/// Reads `test faults::a_late_reply_is_ignored ... ok`, and `test examples/a.rs ... ok <1.234s>` of our own runners.
+fn test_of(line: &str) -> Option<(&str, &str, Option<Duration>)> {
+    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let (result, took) = outcome.split_once(' ').unwrap_or((outcome, ""));
+    let took = took.strip_prefix('<').and_then(|took| seconds(took.strip_suffix("s>")?));
+    matches!(result, "ok" | "FAILED").then(|| (name.trim_end_matches(" - should panic"), result, took))
 }
 
 /// Reads `test result: ok. 8 passed; 0 failed; 1 ignored; ...`.
@@ -213,6 +222,19 @@ mod tests {
         let tests = ["suite locks::a", "suite locks::b", "suite waits::c", "suite waits::d"].map(str::to_owned);
         assert_eq!(report.tests, tests.into_iter().zip([4, 1, 7, 1].map(took)).collect::<Vec<_>>());
         assert_eq!(report.files, BTreeMap::from([("suite locks".into(), took(5)), ("suite waits".into(), took(8))]));
+    }
+
+    #[test]
+    fn a_runner_of_our_own_says_how_long_each_test_took() {
+        let report = read(&[
+            (1, "     Running all programs (examples)"),
+            (2, "test examples/a.rs ... ok <0.500s>"),
+            (2, "test examples/b.rs ... FAILED <0.000s>"),
+            (2, "test result: FAILED. 1 passed; 1 failed; 0 ignored"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 1, failed: 1, skipped: 0 });
+        assert_eq!(report.failed, ["examples examples/b.rs"]);
+        assert_eq!(report.tests[0], ("examples examples/a.rs".to_owned(), Duration::from_millis(500)));
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub async fn introduce(locks: &LockManager, server: &Server) -> Tested {
     let (name, before) = (unique("introduction"), labels(server)?.len());
     text(server, &["SET", &name, "somebody", "PX", "600000"])?;
     let waiting = begin(locks.mutex(&name));
-    until("its label is told", async || labels(server).is_ok_and(|labels| labels.len() > before)).await;
+    until("its label is on the server", async || labels(server).is_ok_and(|labels| labels.len() > before)).await;
     until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
     waiting.abort();
     until("it waits no more", async || waiters(server, &name).is_ok_and(|count| count == 0)).await;

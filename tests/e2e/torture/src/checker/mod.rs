@@ -55,7 +55,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Whether a machine that is too busy could look like a broken promise. The other rules hold whatever the delays.
+    /// Whether a machine that is too busy could look like a broken promise. The other rules hold however long a delay is.
     pub const fn is_about_time(self) -> bool {
         match self {
             Self::MutualExclusion | Self::FenceOrder | Self::AllOrNone | Self::Reentrance | Self::Processes => false,
