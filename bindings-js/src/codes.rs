@@ -247,6 +247,7 @@ codes! {
         Taken,
         Revoked,
         MaxHold,
+        Closed,
     }
 
     texts as ERROR_CODES
@@ -293,6 +294,7 @@ impl From<LossReason> for LossCode {
             LossReason::Taken => Self::Taken,
             LossReason::Revoked => Self::Revoked,
             LossReason::MaxHold => Self::MaxHold,
+            LossReason::Closed => Self::Closed,
             LossReason::Expired => Self::Expired,
             _ => Self::Expired,
         }
@@ -365,9 +367,8 @@ mod typescript {
 
     #[test]
     fn errors_and_losses_have_the_codes_that_every_surface_shows() {
-        for reason in
-            [LossReason::Expired, LossReason::Gone, LossReason::Taken, LossReason::Revoked, LossReason::MaxHold]
-        {
+        use LossReason::{Closed, Expired, Gone, MaxHold, Revoked, Taken};
+        for reason in [Expired, Gone, Taken, Revoked, MaxHold, Closed] {
             assert_eq!(kebab_case(&format!("{:?}", LossCode::from(reason))), reason.code());
         }
         let text = String::new;

@@ -221,6 +221,8 @@ pub enum LossReason {
     Revoked,
     /// The renewed lease reached its `max_hold`.
     MaxHold,
+    /// The manager was closed, and gives its leases back. The engine doesn't report it: a driver does, before the engine closes.
+    Closed,
 }
 
 impl LossReason {
@@ -232,6 +234,7 @@ impl LossReason {
             Self::Taken => "taken",
             Self::Revoked => "revoked",
             Self::MaxHold => "max-hold",
+            Self::Closed => "closed",
         }
     }
 }
@@ -244,6 +247,7 @@ impl fmt::Display for LossReason {
             Self::Taken => "another client holds the lock",
             Self::Revoked => "an operator took the lock by force",
             Self::MaxHold => "it reached its max_hold",
+            Self::Closed => "its manager was closed",
         })
     }
 }

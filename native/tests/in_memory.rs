@@ -209,3 +209,31 @@ async fn woken_at_once() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_close_reports_every_lease_as_lost_before_another_client_gets_the_lock() {
+    let server = Server::new();
+    let (locks, others) = (server.manager().unwrap(), server.manager().unwrap());
+    let (happened, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let (held, released) = (locks.mutex("a").acquire().await.unwrap(), locks.mutex("b").acquire().await.unwrap());
+    for lost in [held.lost(), released.lost()] {
+        let happened = happened.clone();
+        tokio::spawn(async move { happened.send(lost.await.code()) });
+    }
+    let waiter = tokio::spawn(async move {
+        let lease = others.mutex("a").acquire().await.unwrap();
+        happened.send("granted").unwrap();
+        lease
+    });
+    while locks.inspect("a").await.unwrap().waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    released.release().await.unwrap();
+    assert_eq!(locks.close().await.unreleased, 0);
+    assert_eq!(timeout(TTL, order.recv()).await.unwrap(), Some("closed"));
+    assert_eq!(timeout(TTL, order.recv()).await.unwrap(), Some("granted"));
+    assert!(waiter.await.unwrap().fence() > held.fence());
+    assert!(!held.is_held());
+    assert_eq!(held.lost().await, LossReason::Closed, "it says so later, too");
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::AlreadyExpired);
+}

@@ -198,6 +198,7 @@ export const LOSS_REASONS = [
   'taken',
   'revoked',
   'max-hold',
+  'closed',
 ] as const;
 
 /**

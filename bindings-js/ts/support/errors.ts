@@ -14,8 +14,9 @@ export type ErrorCode =
  * - `taken`: another client holds the lock.
  * - `revoked`: an operator took the lock with `forceRelease`, or a request with `steal`.
  * - `max-hold`: the lease reached its `maxHold`.
+ * - `closed`: its manager was closed.
  */
-export type LossReason = 'expired' | 'gone' | 'taken' | 'revoked' | 'max-hold';
+export type LossReason = 'expired' | 'gone' | 'taken' | 'revoked' | 'max-hold' | 'closed';
 
 /** How one server of a quorum answered. */
 export interface Vote {
@@ -348,6 +349,7 @@ const LOSSES: Record<LossReason, string> = {
   'taken': 'another client holds the lock',
   'revoked': 'another client took the lock by force',
   'max-hold': 'it reached its maxHold',
+  'closed': 'its manager was closed',
 };
 
 /** The beginning of a message about a lock. */

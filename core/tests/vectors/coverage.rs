@@ -132,7 +132,8 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             LossReason::Gone => "gone",
             LossReason::Taken => "taken",
             LossReason::Revoked => "revoked",
-            LossReason::MaxHold => "max-hold",
+            // Drivers report a close, not the engine.
+            LossReason::MaxHold | LossReason::Closed => "max-hold",
         }),
         // Names of options, and votes in words: no type has these.
         (

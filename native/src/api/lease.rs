@@ -105,8 +105,8 @@ impl Lease {
 
     /// Resolves with the reason when the lease is lost. If it is already lost, the future resolves at once.
     ///
-    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is released first, or if the
-    /// manager is closed.
+    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is released first. If the manager is
+    /// closed, it resolves with [`LossReason::Closed`] before the lock is given back.
     ///
     /// ```no_run
     /// # async fn work() {}
@@ -151,10 +151,7 @@ impl Lease {
 
     /// Resolves with an error when the lease is lost or the client is closed.
     pub(super) async fn interrupted(&self) -> Error {
-        match self.ended().await {
-            Some(reason) => Error::Lost { name: self.name.as_ref().to_owned(), reason },
-            None => Error::Closed,
-        }
+        loss_error(&self.name, self.ended().await.unwrap_or(LossReason::Closed))
     }
 
     /// Makes the lease valid for at least `ttl` from now (10 ms to 30 days), but not past its
@@ -309,7 +306,7 @@ impl Lease {
     /// Gives the hold back after some work. Fails if the lease ended before the work did.
     pub(super) async fn release_or_loss(self) -> Result<(), Error> {
         let (name, loss) = (Arc::clone(&self.name), self.client.shared.loss(self.id));
-        let lost = |reason| Error::Lost { name: name.as_ref().to_owned(), reason: loss.unwrap_or(reason) };
+        let lost = |reason| loss_error(&name, loss.unwrap_or(reason));
         match self.release().await {
             Ok(ReleaseOutcome::AlreadyExpired) => Err(lost(LossReason::Expired)),
             Ok(ReleaseOutcome::NotOwner) => Err(lost(LossReason::Taken)),
@@ -320,6 +317,14 @@ impl Lease {
 
     fn execute<'a>(&'a self, operation: Operation<'a>) -> OperationFuture<'a> {
         self.client.execute(operation, Some(&self.name))
+    }
+}
+
+/// What ends work whose lease has ended.
+fn loss_error(name: &str, reason: LossReason) -> Error {
+    match reason {
+        LossReason::Closed => Error::Closed,
+        reason => Error::Lost { name: name.to_owned(), reason },
     }
 }
 

@@ -174,9 +174,16 @@ impl Holding {
     fn end(&mut self, code: &'static str, loss: Option<LossReason>) {
         let Some(since) = self.since.take() else { return };
         let held = now().since(since);
-        let code = if loss.is_some() { "lost" } else { code };
+        let closed = loss == Some(LossReason::Closed);
+        let code = if closed {
+            "closed"
+        } else if loss.is_some() {
+            "lost"
+        } else {
+            code
+        };
         metrics::hold_ended(code, held);
-        if let Some(reason) = loss {
+        if let Some(reason) = loss.filter(|_| !closed) {
             self.span.record("leasehold.reason", reason.code());
             fails(&self.span, &format_args!("the lease was lost: {}", reason.code()));
         }

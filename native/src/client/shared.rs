@@ -51,6 +51,9 @@ impl Shared {
     /// Starts an operation. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
     /// [`poll_result`](Self::poll_result) returns the result.
     pub(super) fn start(&self, operation: &Operation<'_>, waker: Option<&Waker>) -> Result<OperationResult, OpId> {
+        if matches!(operation, Operation::Close) {
+            self.lose_all();
+        }
         self.with_state(|state, now, deferred| {
             if state.stopped {
                 return Ok(operation.result_when_stopped(state.unreleased));
@@ -63,10 +66,8 @@ impl Shared {
             }
             match operation {
                 Operation::Release { lease } => state.release(now, op, *lease, deferred),
+                Operation::Close => state.close(now, op),
                 operation => state.engine.handle(now, operation.input(op)),
-            }
-            if matches!(operation, Operation::Close) {
-                state.close_leases(deferred);
             }
             state.drain_outputs(now, deferred);
             match state.starting.take() {
@@ -130,11 +131,17 @@ impl Shared {
 
     /// Closes the client without waiting for the result.
     pub(super) fn close(&self) {
-        self.with_state(|state, now, deferred| {
+        self.lose_all();
+        self.with_state(|state, now, _| {
             let op = state.next_op();
-            state.engine.handle(now, Input::Close { op });
-            state.close_leases(deferred);
+            state.close(now, op);
         });
+    }
+
+    /// Notifies the holders that the client closes, and only then returns, so that no lease is given back under a holder who
+    /// could not know.
+    fn lose_all(&self) {
+        self.with_state(|state, _, deferred| state.lose_all(deferred));
     }
 
     /// The state of a lease. None once its last hold was released.
@@ -171,18 +178,14 @@ impl Shared {
         self.lock().loss(lease)
     }
 
-    /// A receiver that gets the reason when a lease is lost. Its sender is dropped when the lease is released or the
-    /// client is closed.
+    /// A receiver that gets the reason when a lease is lost. Its sender is dropped when the lease is released.
     pub(crate) fn loss_receiver(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
         let mut state = self.lock();
-        let (closing, lost) = (state.closing, state.loss(lease));
+        let lost = state.loss(lease);
         let lease = state.leases.get_mut(&lease)?;
         if lost.is_some() {
             // Other watchers may receive the loss a moment later, after the mutex is unlocked.
             return Some(watch::channel(lost).1);
-        }
-        if closing {
-            return None;
         }
         Some(lease.loss_sender.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
     }
@@ -228,7 +231,11 @@ impl Shared {
         }
         deferred.wakers.for_each(Waker::wake);
         for (name, loss_sender, reason) in deferred.losses {
-            tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
+            if reason == LossReason::Closed {
+                tracing::debug!(name = name.as_deref(), reason = reason.code(), "lease lost");
+            } else {
+                tracing::warn!(name = name.as_deref(), reason = reason.code(), "lease lost");
+            }
             if let Some(loss_sender) = loss_sender {
                 loss_sender.send_replace(Some(reason));
             }

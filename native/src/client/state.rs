@@ -81,7 +81,6 @@ pub(super) struct Deferred {
     pub(super) wakers: Few<Waker>,
     pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
     released: Few<LeaseState>,
-    closed: Vec<LossSender>,
 }
 
 /// A list that allocates nothing for its first value. A hand-over wakes one task and ends one lease.
@@ -247,9 +246,19 @@ impl State {
 
     /// How a lease was lost. None if it wasn't.
     pub(super) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
+        if self.closing {
+            return self.losses_at_close(lease);
+        }
         // Nothing renews a lease after the driver has stopped.
-        let stopped = (self.stopped && !self.closing).then_some(LossReason::Expired);
+        let stopped = self.stopped.then_some(LossReason::Expired);
         self.engine.lease(lease)?.lost.or(stopped)
+    }
+
+    /// A closed engine knows only the leases that were lost before.
+    fn losses_at_close(&self, lease: LeaseId) -> Option<LossReason> {
+        let is_unreleased = self.leases.contains_key(&lease);
+        let before = self.engine.lease(lease).and_then(|lease| lease.lost);
+        is_unreleased.then(|| before.unwrap_or(LossReason::Closed))
     }
 
     /// The driver has stopped. Fails the pending operations, and reports the leases as lost, because nothing renews them.
@@ -271,13 +280,25 @@ impl State {
         }
     }
 
-    /// The engine releases every lease, so losses are no longer reported.
-    pub(super) fn close_leases(&mut self, deferred: &mut Deferred) {
+    /// Reports every lease as lost. The engine gives them back next.
+    pub(super) fn lose_all(&mut self, deferred: &mut Deferred) {
+        if self.closing || self.stopped {
+            return;
+        }
+        for lease in self.leases.keys() {
+            if self.engine.lease(*lease).is_some_and(|lease| lease.lost.is_none()) {
+                self.notify_loss(*lease, LossReason::Closed, deferred);
+            }
+        }
         self.closing = true;
+    }
+
+    /// Closes the engine, which gives every lease back.
+    pub(super) fn close(&mut self, now: Instant, op: OpId) {
+        self.engine.handle(now, Input::Close { op });
         if let Some(labels) = &mut self.labels {
             labels.close();
         }
-        deferred.closed.extend(self.leases.values_mut().filter_map(|lease| lease.loss_sender.take()));
     }
 
     pub(super) fn release(&mut self, now: Instant, op: OpId, lease: LeaseId, deferred: &mut Deferred) {

@@ -80,7 +80,7 @@ impl Lease {
     /// ```
     ///
     /// # Errors
-    /// `closed` if the manager is closed, and `unsupported` inside a tokio task.
+    /// `unsupported` inside a tokio task.
     pub fn wait_lost(&self, limit: Duration) -> Result<Option<LossReason>, Error> {
         let ended = self.inner.ended();
         match self.background.block_on(async { timeout(limit, ended).await })? {
@@ -91,7 +91,7 @@ impl Lease {
     }
 
     /// Calls `notify` once with the reason when the lease is lost, before the lease expires on the server. If it is
-    /// already lost, that is at once. It is never called if the lease is released first or the manager is closed.
+    /// already lost, that is at once. It is never called if the lease is released first.
     ///
     /// The background thread calls it, so it must not block: renewals of other leases wait for it. Set a flag or send to
     /// a channel.

@@ -189,7 +189,7 @@ fn close_ends_the_waits_of_other_threads() -> Tested {
         until_blocking("it waits", || waiters(server, &name).is_ok_and(|count| count == 1));
         locks.close()?;
         assert!(matches!(waiting.join().expect("no panic"), Err(Error::Closed)));
-        assert!(matches!(mine.wait_lost(SOON), Err(Error::Closed)));
+        assert_eq!(mine.wait_lost(SOON)?, Some(LossReason::Closed));
         Ok(())
     })
 }
