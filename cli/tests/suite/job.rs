@@ -63,6 +63,9 @@ impl Job {
             return Ok(None);
         }
         let pids = ["command", "below"].map(|name| number_in(&directory.path().join(name)));
+        // Until then it is a copy of the shell, which handles signals as the shell does.
+        let sleeps = || fs::read_to_string(format!("/proc/{}/comm", pids[1])).is_ok_and(|name| name != "sh\n");
+        until("the other process has begun", sleeps);
         Ok(Some(Self { directory, exec, pids }))
     }
 
