@@ -70,9 +70,12 @@ export class Lock {
    *
    * @example
    * ```ts
-   * const lease = await locks.mutex('nightly-report').tryAcquire();
-   * if (lease === null) return; // another instance is doing it
+   * const lease = await locks.mutex('cache:rates').tryAcquire();
+   * if (lease === null) return cached; // another instance refreshes it now
    * ```
+   *
+   * This doesn't make a job run once: an instance whose clock is late finds the lock free again. Such a job needs a mark that it
+   * is done, as in the example `nightly-job.mjs` of the repository.
    */
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { settings, signal } = readAcquireOptions(options, this.#settings);

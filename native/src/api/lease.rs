@@ -172,6 +172,9 @@ impl Lease {
     /// Makes the lease end `ttl` from now (10 ms to 30 days), here and on the server, and stops the renewals. The lock is then
     /// free in time, even if this process ends before. [`extend`](Self::extend) can make the lease longer again.
     ///
+    /// The lock is free before that if you release or drop the lease, as the end of [`run`](crate::Lock::run) does, or close the
+    /// manager.
+    ///
     /// If the call fails, the lease still ends here in time, but the server may keep it for as long as before.
     ///
     /// # Cancel safety
@@ -183,7 +186,8 @@ impl Lease {
     ///
     /// ```no_run
     /// # async fn f(lease: leasehold::Lease) -> Result<(), leasehold::Error> {
-    /// lease.shorten(std::time::Duration::from_secs(5)).await?; // nobody else runs the job for five more seconds
+    /// lease.shorten(std::time::Duration::from_secs(5)).await?;
+    /// lease.lost().await; // nobody else gets the lock for five more seconds
     /// # Ok(())
     /// # }
     /// ```
