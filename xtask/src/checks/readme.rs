@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::tools::cargo::root;
+use crate::tools::workspace::packages;
 
 /// The first pages that newcomers see: how many lines each may have, and how many columns.
 const SHORT: [(&str, usize, usize); 3] =
@@ -45,6 +46,15 @@ fn every_link_leads_somewhere() {
     }
     assert!(broken.is_empty(), "{broken:#?}");
     assert!(seen > 100, "{seen} links");
+}
+
+/// crates.io takes relative links to start from the crate's own directory.
+#[test]
+fn the_page_of_a_published_crate_is_in_its_own_directory() {
+    for package in packages().unwrap().into_iter().filter(|package| package.is_published) {
+        let manifest = fs::read_to_string(package.directory.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("\nreadme = \"README.md\"\n"), "{}", package.name);
+    }
 }
 
 #[test]

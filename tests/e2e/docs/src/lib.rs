@@ -6,6 +6,10 @@
 mod readme {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../../native/README.md")]
+mod native {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../../docs/benchmarks.md")]
 mod benchmarks {}
 
