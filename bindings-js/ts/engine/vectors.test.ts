@@ -225,7 +225,9 @@ async function learnScripts(): Promise<Map<string, string>> {
     },
     lost: () => {},
   };
-  const engine = new Engine(new Uint8Array(16), config(), outputs);
+  // Time stands still, or a slow machine would make an answer late.
+  const clocks = { monotonic: () => 0, wall: () => 0 };
+  const engine = new Engine(new Uint8Array(16), config(), outputs, undefined, clocks);
   const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
   const lock = (kind: LockKind): LockSpec => ({ name: 'a', mode: 'exclusive', kind });
   const forceAnother = (op: number, misses: number): void => {
@@ -265,14 +267,14 @@ async function learnScripts(): Promise<Map<string, string>> {
     const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name.split('-').at(-1) ?? ''] ?? '';
     engine.reply(learn(name, engine), answered(1_700_000_000_000_000, status));
   }
-  const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']));
+  const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']), clocks);
   sent.length = 0;
   quorum.acquire(1, lock(PLAIN), settings);
   sent.splice(0).slice(0, 2).forEach(({ id }, at) => quorum.reply(id, answered(1_700_000_000_000_000 + at)));
   learn('raise', quorum);
   quorum.free();
   engine.free();
-  const together = new Engine(new Uint8Array(16), config({ batches: true }), outputs);
+  const together = new Engine(new Uint8Array(16), config({ batches: true }), outputs, undefined, clocks);
   const others: Record<string, [() => void, Reply]> = {
     'acquire-fast': [() => together.acquire(1, lock(PLAIN), settings), '1700000000000000'],
     'release-fast': [() => together.release(2, granted.at(-1) ?? assert.fail()), 1],
