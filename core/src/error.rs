@@ -217,7 +217,7 @@ pub enum LossReason {
     Gone,
     /// Another client holds the lock.
     Taken,
-    /// An operator took the lock by force.
+    /// An operator took the lock by force, or another process adopted the lease.
     Revoked,
     /// The renewed lease reached its `max_hold`.
     MaxHold,
@@ -245,7 +245,7 @@ impl fmt::Display for LossReason {
             Self::Expired => "it expired without a renewal",
             Self::Gone => "its key vanished from the server",
             Self::Taken => "another client holds the lock",
-            Self::Revoked => "an operator took the lock by force",
+            Self::Revoked => "an operator took the lock by force, or another process adopted the lease",
             Self::MaxHold => "it reached its max_hold",
             Self::Closed => "its manager was closed",
         })

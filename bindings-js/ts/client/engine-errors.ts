@@ -91,7 +91,7 @@ export function refusalError(text: string, lockName: string, cause: unknown): Au
 }
 
 /** The errors of a server that is not ready yet, or that another server has replaced. */
-const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|MOVED|ASK) /;
+const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|NOREPLICAS|MISCONF|MOVED|ASK) /;
 
 /** Whether a server's error means that it is not ready. */
 export function isNotReady(text: string): boolean {

@@ -12,7 +12,7 @@ export type ErrorCode =
  * - `expired`: no renewal succeeded in time, or a fixed lease reached its end.
  * - `gone`: the key vanished on the server.
  * - `taken`: another client holds the lock.
- * - `revoked`: an operator took the lock with `forceRelease`, or a request with `steal`.
+ * - `revoked`: an operator took the lock with `forceRelease`, a request did with `steal`, or another process adopted the lease.
  * - `max-hold`: the lease reached its `maxHold`.
  * - `closed`: its manager was closed.
  */
@@ -347,7 +347,7 @@ const LOSSES: Record<LossReason, string> = {
   'expired': 'it expired without a renewal',
   'gone': 'its key vanished from the server',
   'taken': 'another client holds the lock',
-  'revoked': 'another client took the lock by force',
+  'revoked': 'another client took the lock by force or adopted the lease',
   'max-hold': 'it reached its maxHold',
   'closed': 'its manager was closed',
 };

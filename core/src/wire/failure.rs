@@ -17,7 +17,8 @@ pub(crate) enum FailureClass {
 }
 
 /// Error codes of a server that can't run the command now, but may be able to soon.
-const PASSING: [&str; 7] = ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS"];
+const PASSING: [&str; 8] =
+    ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"];
 
 /// What an error without a code of its own says if the login or a right is missing. A client that has not logged in gets
 /// `ERR Protocol error: unauthenticated multibulk length` for a command of more than ten words.
@@ -145,6 +146,7 @@ mod tests {
             "BUSY Redis is busy",
             "TRYAGAIN Multiple keys",
             "NOREPLICAS Not enough good replicas to write.",
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
         ] {
             assert!(matches!(of(text), FailureClass::Retry(Failure::Unavailable(_))), "{text}");
         }
