@@ -1,5 +1,5 @@
-//! What users rely on with more than one server, or with TLS. Slow tests are ignored by default. `cargo xtask test
-//! --full` runs them.
+//! What users rely on with more than one server, or with TLS. Slow tests are ignored by default. `cargo xtask ci`
+//! and `cargo xtask test --full` run them.
 
 mod cluster;
 mod cluster_moving;
