@@ -44,7 +44,7 @@ enum Command {
     Docs,
     /// Check the formats, run clippy, and build the API's docs
     Lint,
-    /// Compute without end: the load of `test --under-load`
+    /// Use the processor until killed: the load of `test --under-load`
     #[command(hide = true)]
     Busy,
     /// Run everything that must pass before a change is merged: format, lints, docs and all tests

@@ -48,7 +48,7 @@ fn every_link_leads_somewhere() {
     assert!(seen > 100, "{seen} links");
 }
 
-/// crates.io takes relative links to start from the crate's own directory.
+/// crates.io resolves relative links from the crate's own directory.
 #[test]
 fn the_page_of_a_published_crate_is_in_its_own_directory() {
     for package in packages().unwrap().into_iter().filter(|package| package.is_published) {

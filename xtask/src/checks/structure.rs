@@ -1,4 +1,4 @@
-//! Checks the borders between the folders of all our Rust crates, by their `use` lines.
+//! Checks the imports between the folders of all our Rust crates, by their `use` lines.
 //!
 //! Imports between the folders below `src` point one way. A file directly in `src` counts as a folder of its own, unless
 //! there are no folders. Inside a folder, no cycle of imports has more than three files.

@@ -14,8 +14,8 @@ use crate::tools::{component, node, quick_package};
 /// Watch ten processes, in Rust and in Node, share one lock while one is killed and one is paused
 ///
 /// Eight processes write and two read. The demo uses the server at REDIS_URL, under a random prefix, or starts its own server.
-/// The processes in Rust begin. Two writers in Node join when they are built; if they are not ready in time, the demo ends without
-/// them. At the end it draws a picture of who held the lock when.
+/// The processes in Rust begin. Two writers in Node join when they are built. If they are not ready in time, the demo ends
+/// without them. At the end it draws a picture of who held the lock when.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Wait for the writers in Node before one process is killed and one is paused
@@ -35,7 +35,7 @@ pub(crate) struct Options {
 /// Starts the demo. It builds the workers itself, because those in Rust run while the others are built.
 pub(crate) fn run(options: &Options) -> Result {
     let began = begin();
-    // A crate of its own, which needs little more than this program has already built.
+    // A separate crate, which needs few dependencies that this program has not already built.
     let worker = ["build", "--package", "leasehold-demo-worker"];
     let first = Build { what: "building the Rust worker", command: cargo(&worker) };
     let mut workers = Workers { rust: target().join("debug").join("demo-worker"), node: None, component: None };
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result {
             program: component::host_target().join("debug").join("demo-worker"),
             lock: component::place("lock.wasm"),
         });
-        // wasmtime first: it has a target directory of its own, so the Rust worker doesn't wait for it.
+        // wasmtime first: it has its own target directory, so the Rust worker doesn't wait for it.
         let builds = vec![
             Build { what: "building wasmtime and its worker", command: host },
             Build { what: "building the WASI component", command: lock },
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(leasehold_demo::run(options)?)
 }
 
-/// Whether workers in JavaScript can run here. An error if they must.
+/// Whether workers in JavaScript can run here. An error if they can't, but are needed.
 fn has_node(needed: bool) -> Result<bool> {
     match node::check() {
         Ok(()) => Ok(true),
@@ -77,8 +77,8 @@ fn has_node(needed: bool) -> Result<bool> {
     }
 }
 
-/// A command that leaves the processor to the Rust worker's build and to the processes that share the lock, unless the demo waits for
-/// it.
+/// The command with a low priority, unless the demo waits for it. So the processor is free for the Rust worker's build and for the
+/// processes that share the lock.
 fn behind_others(command: Command, awaited: bool) -> Command {
     if awaited {
         return command;
@@ -88,18 +88,19 @@ fn behind_others(command: Command, awaited: bool) -> Command {
     nice
 }
 
-/// When the user called cargo. Cargo first builds this program, and then becomes it: the process stays the same.
+/// When the user started cargo. Cargo builds this program and then becomes it, in the same process.
 fn begin() -> Instant {
     let now = Instant::now();
     age().and_then(|age| now.checked_sub(age)).unwrap_or(now)
 }
 
-/// How long this process has existed, where Linux tells.
+/// How long this process has existed. Only Linux reports it.
 fn age() -> Option<Duration> {
     age_from(&fs::read_to_string("/proc/self/stat").ok()?, &fs::read_to_string("/proc/uptime").ok()?)
 }
 
-/// The 22nd word of `stat` is the start in hundredths of a second since the machine started. The second one can contain spaces.
+/// The 22nd word of `stat` is when the process started, in hundredths of a second since the machine started. The second word
+/// can contain spaces.
 fn age_from(stat: &str, uptime: &str) -> Option<Duration> {
     let started: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let now: f64 = uptime.split_whitespace().next()?.parse().ok()?;
@@ -115,6 +116,6 @@ mod tests {
         let stat = "17 (a (strange) name) S 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1000 2 3";
         assert_eq!(age_from(stat, "200.45 300.00"), Some(Duration::from_millis(77_000)));
         assert_eq!(age_from("", "1"), None);
-        assert_eq!(age_from(stat, "1.00 2.00"), None, "the clock stepped back");
+        assert_eq!(age_from(stat, "1.00 2.00"), None, "the process starts in the future");
     }
 }

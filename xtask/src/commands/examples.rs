@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Runs the examples in Rust and for Node. `tests/e2e/component` runs those for WASI.
 pub(crate) fn run_all() -> Result {
     let programs = native()?.into_iter().chain(scripts()?);
-    // The lines are those of cargo's test runner, so that they count as tests.
+    // The lines look like those of cargo's test runner, so that each program counts as a test.
     let (mut passed, mut failed) = (0, 0);
     say!("     Running all programs (examples)");
     for Program { source, command } in programs {

@@ -41,7 +41,7 @@ pub(crate) fn run_all(options: &Options) -> Result {
     steps.step(&names.join(", "), || {
         let mut command = cargo(&["test", "--package", PACKAGE, "--test", "suite"]);
         prepare(&languages, &mut command)?;
-        // One after the other: the programs of four languages start slowly beside each other.
+        // One after the other: the programs of four languages start slowly if they start at the same time.
         command.args(["--", "--test-threads", "1"]);
         command.args(names.iter().map(|name| format!("{}::", name.replace('-', "_"))));
         run(command.env("LEASEHOLD_SERVER", find()?))
@@ -49,7 +49,7 @@ pub(crate) fn run_all(options: &Options) -> Result {
     steps.finish()
 }
 
-/// Builds the programs that the tests start, and tells the tests where they are.
+/// Builds the programs that the tests start, and passes their places to the tests.
 pub(crate) fn prepare(languages: &[Language], tests: &mut Command) -> Result {
     let peers = peers::build(languages).map_err(|error| {
         Error::new(format!(
@@ -57,7 +57,7 @@ pub(crate) fn prepare(languages: &[Language], tests: &mut Command) -> Result {
         ))
     })?;
     say!("building our own peer");
-    // Optimised, as users have it. The first client to ask gets Redisson's lock, and a debug build asks late.
+    // Optimised, as users have it. The first client to ask gets Redisson's lock, and a debug build is slower to ask.
     run(&mut cargo(&["build", "--release", "--package", PACKAGE]))?;
     tests.env("LEASEHOLD_PEERS", peers).env("LEASEHOLD_PEER", target().join("release/leasehold-peer"));
     Ok(())

@@ -21,7 +21,7 @@ pub(crate) fn run_all() -> Result {
         let packages = ["--package", "leasehold", "--package", "leasehold-tcp-connection"];
         run(apart(&["clippy", "--lib"]).args(packages).args(["--", "-D", "warnings"]))
     });
-    // `--all-targets` leaves out the targets that plain `cargo test` doesn't run.
+    // `--all-targets` leaves these targets out, because plain `cargo test` doesn't run them.
     steps.step("clippy of the tests that measure", || {
         let all = packages()?.into_iter().filter(|package| package.has_timed_tests() && package.is_at_root);
         let mut command = apart(&["clippy", "--test", TIMED]);

@@ -10,10 +10,10 @@ pub(crate) struct Options {
     /// Build only the WebAssembly and its JavaScript, which the sources import. Enough for the unit tests
     #[arg(long)]
     wasm_only: bool,
-    /// Without optimisation and limits of size, as `cargo xtask test` builds it
+    /// Build without optimisation and without size limits, as `cargo xtask test` does
     #[arg(long, requires = "wasm_only")]
     quick: bool,
-    /// Also run the tests beside the sources
+    /// Also run the unit tests in bindings-js/ts
     #[arg(long, requires = "wasm_only")]
     test: bool,
     /// Build a package that only the demo uses, as fast as possible

@@ -13,8 +13,9 @@ use crate::tools::workspace::{Tests, tested};
 
 /// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;
-/// How many seeds belong to one commit, and how many of them `cargo xtask test` runs. A release needs a million.
+/// How many seeds belong to one commit. A release needs a million.
 pub(crate) const OF_A_COMMIT: u64 = 10_000;
+/// How many of these `cargo xtask test` runs.
 pub(crate) const OF_A_TEST: u64 = 1_000;
 
 /// Run engines and model servers on virtual time, with faults, and check every promise at every step
@@ -61,7 +62,7 @@ pub(crate) struct Explore {
     /// Stop each scenario after this many states
     #[arg(long, value_name = "N")]
     states: Option<u64>,
-    /// Stop after this many states, which the scenarios share: the same work on every machine
+    /// Stop after this many states, which the scenarios share. This is the same work on every machine
     #[arg(long, value_name = "N", conflicts_with = "states")]
     budget: Option<u64>,
     /// Stop after this time, which the scenarios share
@@ -82,7 +83,7 @@ pub(crate) struct Explore {
 }
 
 impl Explore {
-    /// With one fault, and no further than this many states.
+    /// With one fault, and at most this many states.
     pub(crate) fn within(states: u64) -> Self {
         Self { faults: 1, budget: Some(states), ..Self::default() }
     }
@@ -212,7 +213,7 @@ fn program() -> Command {
     program_of("leasehold-simulation")
 }
 
-/// A cargo command with optimisation and assertions. The simulation links Lua, so it has a profile and a target directory of its own.
+/// A cargo command with optimisation and assertions. The simulation links Lua, so it has its own profile and target directory.
 fn optimised(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
     command.args(["--profile", "sim"]);

@@ -17,17 +17,18 @@ use crate::tools::{component, package};
 
 /// Run the tests, with everything they need: a real server, the npm package, and simulated clients
 ///
-/// No test fails because the machine is slow or busy. The last lines list what took longest, what only --full runs, and
-/// what failed.
+/// Without --full and --timed, no test fails because the machine is slow or busy. The last lines list what this run left out,
+/// what took longest, and what failed.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Run every test: the component, failovers, every supported server version and JavaScript runtime
     #[arg(long, conflicts_with = "timed")]
     full: bool,
-    /// Run only the tests that measure time, load or shares, one after the other. They need a quiet machine
+    /// Run only the tests that measure time, load or fairness, one after the other. They need a quiet machine, and the
+    /// languages of `cargo xtask interop`
     #[arg(long)]
     timed: bool,
-    /// Run the tests beside four busy processes. No test may fail, and the run takes about four times as long
+    /// Run the tests beside four busy processes, to show that no test depends on a fast machine. Takes about four times as long
     #[arg(long, conflicts_with = "timed")]
     under_load: bool,
 }
@@ -46,7 +47,7 @@ pub(crate) fn run_all(options: &Options) -> Result {
 /// Starts busy processes. They end when they are dropped.
 fn load() -> Result<Vec<Process>> {
     const BUSY: usize = 4;
-    say!("beside {BUSY} busy processes");
+    say!("{BUSY} busy processes run beside the tests");
     (0..BUSY).map(|_| Ok(Process::spawn(&mut ourselves(&["busy"])?)?)).collect()
 }
 
@@ -61,14 +62,14 @@ pub(crate) enum Scope {
     Full,
 }
 
-/// These tests depend on the server's version. Those that are ignored need a cluster or a failover, which takes seconds.
+/// The packages whose tests depend on the server's version. Their ignored tests need a cluster or a failover, which takes
+/// seconds.
 const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live", "leasehold-cli"];
 
 /// What only `--full` runs.
-const LEFT_OUT: [&str; 8] = [
-    "the tests that measure time, load or shares (or: cargo xtask test --timed)",
+const LEFT_OUT: [&str; 7] = [
+    "the tests that measure time, load or fairness (or: cargo xtask test --timed)",
     "failovers and moving cluster slots, with every supported version of Redis and Valkey",
-    "every interleaving with one fault (or: cargo xtask explore), and those with more faults",
     "new inputs for the fuzz targets, ten minutes for each (or: cargo xtask fuzz); all runs replay the corpus",
     "the npm package in Bun, Deno, workerd and other versions of Node",
     "the component in Node 26",
@@ -76,11 +77,12 @@ const LEFT_OUT: [&str; 8] = [
     "ten minutes of faults on real servers, with processes in Rust and Node (or: cargo xtask torture)",
 ];
 
-/// What `.ci/run` runs, but not `cargo xtask test`.
-const LEFT_TO_CI: [&str; 6] = [
+/// What `cargo xtask ci` and `cargo xtask test --full` run, but not `cargo xtask test`.
+const LEFT_TO_CI: [&str; 7] = [
+    "1,500,000 more states of the explorer (or all states: cargo xtask explore)",
     "9,000 of the commit's 10,000 seeds, and the mutants (or: cargo xtask mutants)",
     "the programs in examples/ (or: cargo xtask examples)",
-    "the check that the engine needs no host (or: cargo xtask wasm), and of the package's types and exports",
+    "the checks that the engine needs no host (or: cargo xtask wasm), and that the package's types and exports are right",
     "the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node",
     "the demo (or: cargo xtask demo)",
     "the WASI component in wasmtime, beside the crate and the npm package",
@@ -103,7 +105,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         }
         Background::start("the tests of the npm package", tests)
     });
-    // All packages at once: one by one, some dependencies would be built twice, with different features.
+    // All packages at once. One by one, some dependencies would be built twice, with different features.
     steps.step("Rust: unit, doc and live tests", || on_a_server(find(), &tested(Tests::Together)?, Which::Quick));
     if scope == Scope::Full {
         for version in Version::ALL {
@@ -173,11 +175,11 @@ const RUST_TEST_THREADS: &str = "RUST_TEST_THREADS";
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     Quick,
-    /// Those that take seconds to begin.
+    /// Those that need seconds to set up.
     Ignored,
 }
 
-/// Tests packages on this server.
+/// Runs the tests of these packages on this server.
 fn on_a_server(
     program: std::result::Result<PathBuf, leasehold_servers::Error>,
     packages: &[String],
@@ -194,8 +196,8 @@ fn on_a_server(
     run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", program))
 }
 
-/// Builds the components, and runs them in a host against a server; then beside the crate and the npm package, which an earlier step has
-/// made. `beside` is called when everything is built.
+/// Builds the components and runs them in a host: against a server, and beside the crate and the npm package. An earlier step
+/// has made the npm package. `beside` is called when everything is built.
 fn component(build: Option<Background>, beside: impl FnOnce()) -> Result {
     let built = build.map_or(Ok(()), Background::wait);
     let programs = component::linted(&["build", "--quiet", "--workspace", "--bins"]);
@@ -208,7 +210,7 @@ fn component(build: Option<Background>, beside: impl FnOnce()) -> Result {
     let player = node::project(&root().join("tests/e2e/surfaces/player"), &package::place())?;
     programs?.wait()?;
     beside();
-    // Nothing else in that workspace has tests, and each program more would be linked with wasmtime.
+    // Nothing else in that workspace has tests, and linking each more program with wasmtime would take time.
     let mut command = component::linted(&["test", "--workspace", "--test", "suite", "--no-fail-fast"]);
     command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SURFACES_NODE", player.join("main.mjs"));
     run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", find()?))
@@ -234,12 +236,12 @@ fn npm_projects(full: bool) -> Result {
     run(command.env("LEASEHOLD_SERVER", find()?).env("LEASEHOLD_WORKERS", target().join("debug")))
 }
 
-/// A process of `--under-load`. It computes until it is killed.
+/// A process of `--under-load`. It uses the processor until it is killed.
 pub(crate) fn busy() -> Result {
     let begin = std::time::Instant::now();
     // A day is longer than any run of the tests.
     while begin.elapsed().as_secs() < 86_400 {
         (0..1_000_000).for_each(|_| std::hint::spin_loop());
     }
-    Err(Error::new("nobody ended this busy process"))
+    Err(Error::new("nothing stopped this busy process within a day"))
 }

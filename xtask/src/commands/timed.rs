@@ -1,4 +1,4 @@
-//! The tests that measure time, load or shares. They run one after the other, with nothing beside them.
+//! The tests that measure time, load or fairness. They run one after the other, with nothing beside them.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ use crate::tools::{component, package};
 
 /// Adds a step for each crate with such tests, and one for the npm package.
 pub(crate) fn add_to(steps: &mut Steps) -> Result {
-    say!("These tests measure, so they need a quiet machine. A test that fails is repeated once, by itself.");
+    say!("These tests measure, so they need a quiet machine. A failed test runs once more, by itself.");
     for package in packages()?.into_iter().filter(|package| package.has_timed_tests()) {
         steps.step(&format!("timed: {}", package.name), || twice(|words| command(&package, words)));
     }
@@ -32,12 +32,12 @@ fn twice(command: impl Fn(&[&str]) -> Result<Command>) -> Result {
     let Err(error) = run(&mut command(&["--test-threads=1", "--include-ignored"])?) else { return Ok(()) };
     let failed = Report::of(&log::so_far(), 1).failed;
     if failed.is_empty() {
-        // They could not be built.
+        // The build failed, so no test ran.
         return Err(error);
     }
     for test in failed {
         let name = test.rsplit(' ').next().unwrap_or(&test);
-        say!("{name} failed, and is repeated by itself");
+        say!("{name} failed; running it once more, by itself");
         run(&mut command(&["--exact", "--include-ignored", name])?)?;
     }
     Ok(())

@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// How long faults strike, for all topologies together
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     minutes: f64,
-    /// Instead of a time: strike each topology this often, and forgive what a busy machine could cause
+    /// Strike each topology with this many faults, instead of for a time. Rules about time are not judged
     #[arg(long, value_name = "N", conflicts_with = "minutes")]
     faults: Option<u64>,
     /// The same seed gives the same plan of faults; a new one each time otherwise
@@ -50,8 +50,8 @@ impl Options {
         Self::of(10.0, None)
     }
 
-    /// What `ci` runs: the same work on every machine, however slow. The faults are always the same ones, so that a failure
-    /// is about the change.
+    /// What `ci` runs: the same work on every machine, however slow. The faults are always the same, so that a failure comes from
+    /// the change.
     pub(crate) fn of_a_commit() -> Self {
         Self { faults: Some(5), ..Self::of(0.0, Some(1)) }
     }

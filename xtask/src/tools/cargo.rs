@@ -17,7 +17,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command. What it prints goes to the log of the step, or to our terminal.
+/// Runs a command. What it prints goes to the log of the step, or outside a step to our terminal.
 pub(crate) fn run(command: &mut Command) -> Result {
     let status = log::status(command).map_err(|error| Error::new(format!("{}: {error}", shown(command))))?;
     if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }

@@ -1,6 +1,6 @@
 //! The output of a step. It is kept while the step runs, and a terminal shows its last line.
 //!
-//! Outside a step everything goes straight to the terminal.
+//! Outside a step, everything goes straight to the terminal.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -16,7 +16,7 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// The output of the step that runs now. Commands run one after the other, so there is one.
+/// The output of the step that runs now. Steps run one after the other, so there is at most one.
 static CURRENT: Mutex<Option<Vec<Line>>> = Mutex::new(None);
 
 /// How often the line on a terminal changes.
@@ -30,7 +30,7 @@ pub(crate) fn during<T>(step: &str, work: impl FnOnce() -> T) -> (T, Vec<Line>) 
         if io::stdout().is_terminal() {
             scope.spawn(move || while show(step, began) {});
         }
-        // The thread above ends when the log is taken, also if the work panics.
+        // The thread above ends when the log is taken. That happens even if the work panics.
         let taken = Taken;
         (work(), taken.lines())
     });
@@ -57,7 +57,7 @@ pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
     // One pipe for both, so that the lines keep their order.
     let (output, input) = io::pipe()?;
     let mut child = command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input).spawn()?;
-    // The command holds copies of the pipe's end. The pipe closes when the last program that writes to it has ended.
+    // Drops the command's copies of the pipe's input. The pipe closes when the last program that writes to it ends.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let reader = thread::spawn(move || {
         BufReader::new(output)

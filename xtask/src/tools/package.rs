@@ -18,7 +18,7 @@ use super::wasm::{self, TARGET};
 pub(crate) enum Effort {
     /// For users: as small as possible.
     Full,
-    /// For tests: in a third of the time. A package is never made of it.
+    /// For tests: in a third of the time. It never goes into a package.
     Quick,
 }
 

@@ -1,4 +1,4 @@
-//! The npm package for the demo's workers: built in a fraction of the time, in a place of its own, and never published.
+//! The npm package for the demo's workers. It is built in a fraction of the time, in its own directory, and never published.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use super::package::WASM;
 use super::stamp::Stamp;
 use super::wasm::{self, TARGET};
 
-/// The demo's worker in JavaScript, once it is made.
+/// The path of the demo's worker in JavaScript. [`make`] puts it there.
 pub(crate) fn worker() -> PathBuf {
     place().join(WORKER)
 }
 
 const WORKER: &str = "demo-worker.mjs";
 
-/// Puts the worker, ioredis and the package side by side. The package is built without optimisation, without wasm-bindgen's tool and
-/// `wasm-opt`, and without limits of size.
+/// Puts the worker, ioredis and the package side by side. The package is built without optimisation, wasm-bindgen's tool,
+/// `wasm-opt` and size limits.
 pub(crate) fn make() -> Result {
     node::check()?;
     let worker = node::examples().join(WORKER);

@@ -1,4 +1,4 @@
-//! What the output of test runners says: how many tests passed, which ones failed, and how long each took.
+//! Reads the output of test runners: how many tests passed, which ones failed, and how long each took.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -122,8 +122,8 @@ impl Program {
 
     /// File, test and duration of each test.
     ///
-    /// The test runner prints only when a test ends. But it starts the tests in the order of their names: as many as there are
-    /// threads at first, and then one whenever one ends.
+    /// The test runner prints only when a test ends. But it starts the tests in the order of their names: first as many as there
+    /// are threads, and then one each time a test ends.
     fn durations(&self, threads: usize) -> Vec<(String, String, Duration)> {
         let mut by_name: Vec<_> = self.ended.iter().collect();
         by_name.sort_by(|one, other| one.0.cmp(&other.0));
@@ -136,7 +136,7 @@ impl Program {
     }
 
     fn timed(&self, name: &str, took: Duration) -> (String, String, Duration) {
-        // A file of a program with several is a module at its root.
+        // In a program with several files, each file is a module at its root.
         let file = match name.split_once("::") {
             Some((module, _)) => format!("{} {module}", self.name),
             None => self.name.clone(),
@@ -156,7 +156,7 @@ fn program_of(line: &str) -> Option<String> {
     Some(name.rsplit_once('-').map_or(name, |(name, _)| name).to_owned())
 }
 
-/// Reads `test faults::a_late_reply_is_ignored ... ok`, and `test examples/a.rs ... ok <1.234s>` of our own runners.
+/// Reads `test faults::a_late_reply_is_ignored ... ok`, and from our own runners `test examples/a.rs ... ok <1.234s>`.
 fn test_of(line: &str) -> Option<(&str, &str, Option<Duration>)> {
     let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let (result, took) = outcome.split_once(' ').unwrap_or((outcome, ""));

@@ -16,8 +16,9 @@ pub(crate) struct Steps {
     left_out: Vec<&'static str>,
 }
 
-/// How many of the slowest tests and files are listed, and of the failed tests.
+/// How many of the slowest tests and files are listed.
 const LISTED: usize = 10;
+/// How many of the failed tests are listed.
 const FAILURES: usize = 7;
 
 /// How many Rust tests run at the same time. Most of them wait for a server or for another process.
@@ -59,7 +60,7 @@ impl Steps {
     pub(crate) fn finish(self) -> Result {
         let Self { began, total, left_out } = self;
         if !left_out.is_empty() {
-            println!("\nOnly `cargo xtask test --full` runs:");
+            println!("\nThis run left out what `cargo xtask test --full` runs:");
             left_out.iter().for_each(|what| println!("  {what}"));
         }
         slowest("The slowest test files:", total.files.into_iter().collect());

@@ -1,12 +1,12 @@
 //! The crates of the repository, and what their manifests say about their tests.
 //!
-//! A crate is tested and checked unless its manifest says why not:
+//! A crate is tested and checked unless its manifest says otherwise:
 //!
 //! ```toml
 //! [package.metadata.leasehold]
-//! tests = "simulation"               # the step that runs them, if they need one of their own: see `Tests`
-//! tests = "none: a guest for tests"  # or why there are none
-//! folders = "free: generated code"   # why its folders may import each other in both directions
+//! tests = "optimised"                # the tests run in their own step, `optimised` or `component`: see `Tests`
+//! tests = "none: a guest for tests"  # or the reason why there are none
+//! folders = "free: generated code"   # the reason why its folders may import each other in both directions
 //! ```
 
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) struct Package {
     pub(crate) name: String,
     #[cfg(test)]
     pub(crate) directory: std::path::PathBuf,
-    /// Whether it is in the workspace of the root. The other one is for the component's tests.
+    /// Whether it is in the workspace of the root. The other workspace is for the component's tests.
     pub(crate) is_at_root: bool,
     /// Whether it goes to crates.io.
     pub(crate) is_published: bool,
@@ -68,7 +68,7 @@ pub(crate) fn packages() -> Result<Vec<Package>> {
     Ok(packages)
 }
 
-/// The names of the crates of the root's workspace whose tests run there.
+/// The crates of the root's workspace whose tests run this way.
 pub(crate) fn tested(tests: Tests) -> Result<Vec<String>> {
     let there = packages()?.into_iter().filter(|package| package.is_at_root && package.tests == tests);
     Ok(there.map(|package| package.name).collect())
