@@ -13,7 +13,7 @@ pub(crate) enum Event {
     Done(Turn),
     /// Its lease had expired, and the resource refused its late write.
     Refused { fence: u64 },
-    /// Its write came after its lease had expired, and the resource accepted it: fencing must prevent this.
+    /// It wrote after its lease had expired, and the resource accepted the write: fencing must prevent this.
     Slipped { fence: u64 },
     /// The shared state at the end.
     Final { counter: i64, mirror: i64 },

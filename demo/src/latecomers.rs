@@ -14,11 +14,11 @@ pub struct Latecomers {
     pub language: Language,
     /// What builds their programs, one command after the other.
     pub builds: Vec<Build>,
-    /// Whether the story waits for them. Otherwise it tells at the end that they are missing.
+    /// Whether the story waits for them. Otherwise the report says at the end if they are missing.
     pub awaited: bool,
 }
 
-/// Where the latecomers of one language are: `Building` → `Starting` → `Here`. Each but the last may become `Missing`.
+/// The state of the latecomers of one language: `Building` → `Starting` → `Here`. The first two may become `Missing`.
 pub(crate) struct Arrival {
     pub(crate) language: Language,
     pub(crate) awaited: bool,
@@ -28,13 +28,14 @@ pub(crate) struct Arrival {
 
 pub(crate) enum State {
     Building(Work),
-    /// Everything is built. So many of the processes are not connected yet.
+    /// Everything is built, and the processes have started.
     Starting {
+        /// How many of them are not connected yet.
         missing: usize,
         since: Instant,
     },
     Here,
-    /// They don't come, for this reason.
+    /// They will not join, for this reason.
     Missing(String),
 }
 
@@ -58,15 +59,15 @@ impl Arrival {
         Ok(Self { language, awaited, state: begun(first), builds })
     }
 
-    /// Whether they may still come.
+    /// Whether they may still join.
     pub(crate) fn is_expected(&self) -> bool {
         matches!(self.state, State::Building(_) | State::Starting { .. })
     }
 
-    /// Looks after the builds.
+    /// Checks the builds, and starts the next one.
     ///
     /// # Errors
-    /// If they are awaited, and they can't come.
+    /// If they are awaited, and they can't join.
     pub(crate) fn poll(&mut self) -> Result<News> {
         let news = match &mut self.state {
             State::Building(work) => match work.poll(Duration::ZERO) {
@@ -97,7 +98,7 @@ impl Arrival {
         }
     }
 
-    /// So many of their processes were started.
+    /// This many of their processes have started.
     pub(crate) fn started(&mut self, processes: usize) {
         self.state = State::Starting { missing: processes, since: Instant::now() };
     }
@@ -122,7 +123,7 @@ impl Arrival {
         }
     }
 
-    /// The story ends. Returns why they are missing, if they are.
+    /// The story ends. If they are missing, returns their language and the reason.
     pub(crate) fn end(self) -> Option<(Language, String)> {
         match self.state {
             State::Here => None,

@@ -43,7 +43,7 @@ pub struct Options {
     pub workers: Workers,
     /// Builds the worker in Rust.
     pub first: Build,
-    /// The other workers. Their builds begin at once, and the workers in Rust share the lock meanwhile.
+    /// The other workers. Their builds begin at once. Meanwhile, the workers in Rust share the lock.
     pub latecomers: Vec<Latecomers>,
     /// The file of the picture, an SVG.
     pub picture: PathBuf,
@@ -54,7 +54,7 @@ pub struct Options {
 /// Runs the demo with the server at `REDIS_URL`, or with one of its own.
 ///
 /// # Errors
-/// If there is no server, if something can't be built that the story needs, if a worker fails, or if a promise was broken.
+/// If there is no server, if something that the story needs can't be built, if a worker fails, or if a promise was broken.
 pub fn run(options: Options) -> Result {
     let Options { began, workers, mut first, latecomers, picture, json } = options;
     let theirs = env::var("REDIS_URL").ok();

@@ -84,7 +84,7 @@ pub(crate) fn draw(report: &Report) -> String {
         };
         let own: Vec<Turn> = turns.iter().filter(|(by, _)| *by == number).map(|(_, turn)| *turn).collect();
         if worker.state == State::Missing {
-            text(&mut svg, LEFT + 8, y + 14, "soft", "not here: its program was not ready");
+            text(&mut svg, LEFT + 8, y + 14, "soft", "missing: its program was not ready");
         }
         for (from, until) in bars(&own, &span) {
             let _ = writeln!(
@@ -170,7 +170,7 @@ fn draw_mark(svg: &mut String, span: &Span, mark: &Mark, bottom: u64) {
             let end = x - 6;
             let _ = writeln!(svg, "<text class=\"soft\" x=\"{end}\" y=\"{}\" text-anchor=\"end\">joins</text>", y + 14);
         }
-        // What the resource says follows at once, and the text about that tells both.
+        // The resource answers at once, and the text about the answer tells both.
         What::Resumed => {}
         What::Refused { fence } => {
             text(svg, x + 5, y + BAR + 12, "good", &format!("resumed: late write with fence {fence} refused"))
@@ -219,7 +219,7 @@ mod tests {
         report.add(0, 10, &crate::event::Event::Ready { server: String::new() }).unwrap();
         report.stopping(vec![(Language::Node, "no time".to_owned())]);
         let svg = draw(&report);
-        assert!(svg.contains(">joins<") && svg.contains("not here: "), "{svg}");
+        assert!(svg.contains(">joins<") && svg.contains("missing: "), "{svg}");
     }
 
     #[test]

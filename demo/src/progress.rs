@@ -103,7 +103,7 @@ impl Work {
     }
 }
 
-/// What a line says, in few words. Cargo adds where a crate of ours is: `Compiling leasehold v0.1.0 (/home/..)`.
+/// The line, shortened. Cargo adds the directory of our crates: `Compiling leasehold v0.1.0 (/home/..)`.
 fn short(line: &str) -> String {
     let line = line.trim();
     let what = line.strip_suffix(')').and_then(|line| line.split_once(" (/")).map_or(line, |(what, _)| what);

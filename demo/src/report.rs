@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Turn};
 use crate::fleet::{Language, Role, TTL, WRITERS};
 
-/// How long after a crash or a pause a stall counts as its consequence: the rest of the lease, and some time for a busy machine.
+/// For how long after a crash or a pause a stall counts as its consequence: the rest of the lease, and some time for a busy
+/// machine.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
 /// Everything that the workers reported, and the conclusions.
@@ -58,7 +59,7 @@ pub(crate) enum What {
     },
 }
 
-/// What the resource said to a late write.
+/// What the resource answered to a late write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judgement {
     Refused(u64),
@@ -206,7 +207,7 @@ impl Report {
         self.turns.iter().filter(|(_, turn)| turn.granted >= self.complete_at)
     }
 
-    /// From now on workers may end. Those in these languages did not join.
+    /// From now on workers may end. The workers in these languages did not join.
     pub(crate) fn stopping(&mut self, missing: Vec<(Language, String)>) {
         self.stopping = true;
         self.missing = missing;
@@ -276,7 +277,7 @@ impl Report {
         Duration::from_micros(pairs.map(|pair| pair[1] - pair[0]).max().unwrap_or(u64::MAX))
     }
 
-    /// The running workers that have never held the lock, and the paused one if it has not held it again.
+    /// The workers that have joined but never held the lock, and the paused one if it has not held the lock again.
     pub(crate) fn without_a_turn(&self) -> impl Iterator<Item = usize> {
         let is_here = |worker: &Seen| !matches!(worker.state, State::Starting | State::Missing);
         let waits = move |worker: &Seen| worker.turns == 0 || worker.turns_since_resumed == Some(0);
@@ -284,10 +285,10 @@ impl Report {
         workers.filter(move |(_, worker)| is_here(worker) && waits(worker)).map(|(number, _)| number)
     }
 
-    /// What the resource said to the late write of this worker, which was paused.
+    /// What the resource answered to the late write of this worker, which was paused.
     pub(crate) fn judgement_of(&self, number: usize) -> Option<Judgement> {
         let own = self.marks.iter().filter(|mark| mark.worker == number);
-        // A machine that stalls can have made it late before.
+        // A slow machine may have made it late before the pause, too.
         let mut since = own.skip_while(|mark| !matches!(mark.what, What::Paused));
         since.find_map(|mark| match mark.what {
             What::Refused { fence } => Some(Judgement::Refused(fence)),
@@ -311,7 +312,7 @@ impl Report {
         check(self.slipped == 0, format!("{} late writes went through", self.slipped));
         check(self.fences_rise(), "a fence was not greater than the one before".to_owned());
         for number in self.without_a_turn() {
-            check(false, format!("{} did not get the lock, or not after its pause", name(number)));
+            check(false, format!("{} did not get the lock, or not again after its pause", name(number)));
         }
         problems
     }

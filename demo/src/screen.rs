@@ -19,8 +19,9 @@ pub(crate) struct Screen {
 }
 
 const FRAME: Duration = Duration::from_millis(100);
-/// How often a line is printed where there is no terminal, and while something is built there.
+/// How often a line is printed where there is no terminal.
 const LINE: Duration = Duration::from_secs(1);
+/// The same, while something is built.
 const WHILE_BUILDING: Duration = Duration::from_secs(5);
 const BAR: usize = 32;
 const PULSE: usize = 60;
@@ -108,7 +109,7 @@ impl Screen {
         let most = report.workers.iter().map(|worker| worker.turns).max().unwrap_or(0).max(1);
         for (number, worker) in report.workers.iter().enumerate() {
             let (colour, state) = match worker.state {
-                State::Starting => (90, "not here yet"),
+                State::Starting => (90, "not joined yet"),
                 State::Missing => (90, "missing"),
                 State::Working => (if worker.role == Role::Writer { 32 } else { 36 }, ""),
                 State::Lingering => (33, "holds the lock"),

@@ -10,7 +10,7 @@ use crate::screen::Screen;
 
 /// How long to wait for what should happen soon.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long workers that have joined share the lock before the next act, so that they are seen.
+/// How long workers that have joined share the lock before the next act, so that the viewer sees them.
 const SEEN: Duration = Duration::from_secs(2);
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -87,7 +87,8 @@ impl<'a> Stage<'a> {
         Ok(numbers.len())
     }
 
-    /// Lets the workers run: at least for the first time, and up to the second if others may still join.
+    /// Lets the workers run for at least `least`, and for at most `most` if others may still join. Workers that have just joined
+    /// get [`SEEN`] more.
     pub(crate) fn play_for(&mut self, (least, most): (Duration, Duration)) -> Result {
         let began = Instant::now();
         loop {
@@ -101,8 +102,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Lets the workers run until each that is here has had a turn, and the one that was paused another one. If a worker gets
-    /// none, the verdict tells.
+    /// Lets the workers run until each one that has joined has had a turn, and the paused one another turn. If a worker gets no
+    /// turn, the report says so.
     pub(crate) fn play_until_all_had_a_turn(&mut self) -> Result {
         let end = Instant::now() + PATIENCE;
         while self.report.without_a_turn().next().is_some() && Instant::now() < end {
@@ -122,8 +123,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Pauses a writer (SIGSTOP) between its read and its write.
-    /// Returns the fence of its lease.
+    /// Pauses a writer (SIGSTOP) between its read and its write. Returns the fence of its lease.
     pub(crate) fn pause_in_section(&mut self, number: usize) -> Result<u64> {
         let fence = self.linger(number)?;
         self.worker(number)?.process.pause()?;

@@ -9,10 +9,11 @@ use crate::stage::Stage;
 
 /// A writer in Rust.
 const KILLED: usize = 2;
-/// The writer that is paused: one in Node, or else a writer in Rust, which is certainly there.
+/// The writer that is paused: one in Node if it has joined, or else one in Rust.
 const PAUSED: [usize; 2] = [6, 4];
 
-/// How long the workers run before each act: at least this long, and at most so long if other workers may still join.
+/// How long the workers run before each act. Of two times, the first is the least, and the second is the most while other workers
+/// may still join.
 pub(crate) struct Pace {
     kill: (Duration, Duration),
     pause: (Duration, Duration),
@@ -94,7 +95,7 @@ kill $turns
         Pace { kill: (least, most), pause: (least, most), resume: least, end: (least, most) }
     };
 
-    /// The story with fake workers. Those of the component come late, after this command.
+    /// The story with fake workers. The worker on the component joins late, after this command.
     fn with_latecomers(build: &[&str], awaited: bool) -> Result<Report> {
         let directory = tempfile::tempdir()?;
         let fake = directory.path().join("worker");

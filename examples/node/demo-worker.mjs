@@ -1,4 +1,4 @@
-// One process of `cargo xtask demo`, a writer or a reader. demo/worker is the same in Rust.
+// One process of `cargo xtask demo`: a writer or a reader. demo/worker is the same program in Rust.
 //
 // Usage: `demo-worker.mjs writer|reader <prefix> <ttl ms>`, with the server in REDIS_URL. It reports what it does as JSON lines on
 // standard output, accepts the command `linger` on standard input, and ends when standard input is closed.
@@ -11,7 +11,7 @@ const LOCK = 'account';
 
 const [role, prefix, ttl] = process.argv.slice(2);
 const redis = new Redis(process.env.REDIS_URL);
-// The machine may be building something, so the server has much time to answer.
+// The machine may be building something, so the server may take long to answer.
 const locks = new LockManager(redis, { prefix, ttl: Number(ttl), responseTimeout: '30 s' });
 const orders = listen();
 
@@ -23,7 +23,7 @@ const fenced = (then) => `
 const BEGIN = fenced("return redis.call('GET', KEYS[2])");
 const COMMIT = fenced("for i = 2, 3 do redis.call('SET', KEYS[i], ARGV[2], 'KEEPTTL') end return 1");
 
-/** The shared state: a counter and its mirror. It checks fences: once a writer with a greater fence has come, it refuses the others. */
+/** The shared state: a counter and its mirror. It checks fences: once a writer has come with a fence, it refuses every smaller one. */
 const account = {
   counter: async () => Number(await redis.get(`${prefix}counter`)),
   mirror: async () => Number(await redis.get(`${prefix}mirror`)),

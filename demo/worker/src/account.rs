@@ -4,10 +4,10 @@ use std::time::Duration;
 use leasehold::redis::aio::MultiplexedConnection;
 use leasehold::redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 
-/// The shared state: a counter and its mirror. It checks fences: once a writer with a greater fence has come, it refuses the others.
+/// The shared state: a counter and its mirror. It checks fences: once a writer has come with a fence, it refuses every smaller one.
 ///
-/// So a machine that stalls can make a writer late, but never wrong. Two writers at once would show: one of them would be refused
-/// although its lease is valid.
+/// So a slow machine can delay a writer, but can't cause a wrong value. Two writers at once would be noticed, because the account
+/// would refuse one of them although its lease is valid.
 pub(crate) struct Account {
     connection: MultiplexedConnection,
     counter: String,
@@ -15,7 +15,7 @@ pub(crate) struct Account {
     fence: String,
 }
 
-/// How long the server may take to answer. Long, because the machine may be building something.
+/// How long the server may take to answer. It is long because the machine may be building something.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The TTL of all keys. They vanish from the user's server even if all processes are killed.

@@ -45,7 +45,7 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
         prefix: Some(job.prefix.clone()),
         local_handoffs: None,
         claim_window_ms: None,
-        // The machine may be building something, so the server has much time to answer.
+        // The machine may be building something, so the server may take long to answer.
         response_timeout_ms: Some(30_000),
         node_timeout_ms: None,
         mixed_fleet: None,
