@@ -9,11 +9,10 @@ type Tested = Result<(), Box<dyn std::error::Error>>;
 
 /// The longest time that a test waits for something. Only a test that fails waits that long.
 const SOON: Duration = Duration::from_secs(60);
-/// A time that no test outlasts, not even on a slow machine.
+/// Longer than any test takes, even on a slow machine.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A client whose times end on no machine before a test does. How long things take is shown on virtual time, in
-/// `durations.rs` and `outages.rs`.
+/// A client whose times are all longer than a test takes. `durations.rs` and `outages.rs` test durations, on virtual time.
 async fn client(server: &Server) -> Result<LockManager, Error> {
     patient().connect(&server.url()).await
 }
@@ -22,7 +21,7 @@ fn patient() -> Builder {
     LockManager::builder().ttl(LONG).response_timeout(SOON).claim_window(SOON).wait(LONG)
 }
 
-/// A client that waits only 500 ms for an answer. On a slow machine it connects again, until it has one in that time.
+/// A client that waits only 500 ms for an answer. It connects again until the server has answered in that time.
 async fn hasty(server: &Server) -> LockManager {
     loop {
         let hasty = patient().response_timeout(Duration::from_millis(500)).connect(&server.url()).await;

@@ -1,4 +1,4 @@
-//! What takes how long: leases, waits and calls on virtual time, against a server in memory.
+//! How long leases, waits and calls take: on virtual time, against a server in memory.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn waits(lock: Lock, sees: &LockManager) -> JoinHandle<Result<Lease, Error
     waiting
 }
 
-/// Whether the lease ends after this time, less the part that it keeps as a margin.
+/// Asserts that the lease has ended now, after this time. Its client ends it earlier by a margin.
 fn assert_ends(what: &str, start: Instant, after: Duration) {
     let took = start.elapsed();
     assert!(took <= after && took >= after * 9 / 10 - Duration::from_millis(50), "{what}: {took:?} of {after:?}");
@@ -207,7 +207,7 @@ async fn a_lease_lasts_for_its_ttl_after_the_last_renewal_although_it_came_after
 async fn an_adopted_lease_is_renewed_and_the_former_holder_is_told_at_once() {
     let server = Server::new();
     let (first, second) = (server.manager().unwrap(), server.manager().unwrap());
-    // The first one listens since it has waited.
+    // The first client listens because it has waited.
     let before = second.mutex("job").acquire().await.unwrap();
     let waiting = waits(first.mutex("job").ttl(TTL), &second).await;
     before.release().await.unwrap();
@@ -239,7 +239,7 @@ async fn a_lingering_lease_is_taken_again_without_a_round_trip_and_another_clien
     let (server, linger) = (Server::new(), Duration::from_secs(60));
     let (locks, other) = (server.manager().unwrap(), server.manager().unwrap());
     let lock = locks.mutex("door").linger(linger);
-    // The client needs messages for that, and asks for them with the first.
+    // A lease lingers only if the client hears messages. The client subscribes with the first lease that may linger.
     for _ in 0..3 {
         lock.acquire().await.unwrap().release().await.unwrap();
         sleep(Duration::from_millis(10)).await;

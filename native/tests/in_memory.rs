@@ -196,7 +196,7 @@ async fn after_a_pause_longer_than_the_ttl_lost_resolves_when_it_is_polled() {
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A future that is pending once, and whose task is the next one.
+/// A future that is pending once and wakes its task at once, so that this task is polled next.
 async fn woken_at_once() {
     let mut woken = false;
     std::future::poll_fn(|context| {

@@ -15,11 +15,10 @@ type Tested = Result<(), Box<dyn std::error::Error>>;
 
 /// The longest time that a test waits for something. Only a test that fails waits that long.
 const SOON: Duration = Duration::from_secs(60);
-/// A time that no test outlasts, not even on a slow machine.
+/// Longer than any test takes, even on a slow machine.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A client whose times end on no machine before a test does. How long things take is shown on virtual time, in
-/// `durations.rs`.
+/// A client whose times are all longer than a test takes. `durations.rs` tests durations, on virtual time.
 async fn client(server: &Server) -> Result<LockManager, Error> {
     let patient = LockManager::builder().ttl(LONG).response_timeout(SOON).claim_window(SOON).wait(LONG);
     patient.connect(&server.url()).await

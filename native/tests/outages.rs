@@ -1,4 +1,4 @@
-//! The server is down or silent: how long each call takes, on virtual time.
+//! How long each call takes while the server is down or silent, on virtual time.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Trouble {
     }
 }
 
-/// The call ends as unreachable, and takes this long at most.
+/// Asserts that the call ends as unreachable, and takes at most this long.
 async fn unreachable<T>(what: &str, most: Duration, call: impl Future<Output = Result<T, Error>>) {
     let start = Instant::now();
     let Err(error) = call.await else { panic!("{what} had an answer") };
@@ -85,7 +85,7 @@ async fn a_try_ends_within_the_wait_that_was_set_on_the_lock_or_the_manager() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_without_a_server_is_at_once_where_nothing_is_held_and_else_within_the_response_timeout() {
+async fn close_without_a_server_ends_at_once_if_nothing_is_held_and_else_within_the_response_timeout() {
     for trouble in [Trouble::Down, Trouble::Silent] {
         let server = Server::new();
         let (idle, used, waits, leaving) = (client(&server), client(&server), client(&server), client(&server));
@@ -144,7 +144,7 @@ async fn a_grant_that_is_published_while_nobody_listens_is_not_lost() {
     while one.inspect("a").await.unwrap().waiters.is_empty() {
         tokio::task::yield_now().await;
     }
-    // The break ends the subscription, and the release is there before the next one.
+    // The break ends the subscription. The release arrives before the client subscribes again.
     server.stop();
     server.start();
     let start = Instant::now();

@@ -28,7 +28,7 @@ impl bindings::Guest for Component {
         let options = AcquireOptions { ttl_ms: Some(3_000), wait_ms: None, max_hold_ms: None };
         let lease = loop {
             let lease = locks.acquire(Target::Mutex(name.clone()), Some(options)).await.map_err(shown)?;
-            // A machine that stops for a TTL costs the lease. Then once more.
+            // A machine that stops for a TTL loses the lease. Then the guest tries again.
             match cancelled(lease.hold(60_000), renewed(&lease)).await {
                 Err(_) if !lease.is_held() => {}
                 ended => break ended.map(|()| lease)?,

@@ -7,15 +7,15 @@ use leasehold_servers::Server;
 
 use crate::waiting::until;
 
-/// A TTL that no test outlasts, not even on a slow machine. A lock that is free was released.
+/// A TTL that is longer than any test takes, even on a slow machine. So a free lock was released.
 pub const LONG: Duration = Duration::from_secs(600);
-/// The TTL of a lease whose renewal a test awaits. It comes after a third of it, and the rest is for a slow machine.
+/// The TTL of a lease whose renewal a test awaits. The renewal comes after a third of the TTL. The rest is for a slow machine.
 pub const RENEWED: Duration = Duration::from_secs(15);
-/// How long an answer may take, and how long a waiter keeps its place without asking: as long as a client may allow. So a
-/// slow machine makes no client send a command again.
+/// How long an answer may take, and how long a waiter keeps its place without asking: the longest that a client accepts. So no
+/// client sends a command again because the machine is slow.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// The claim window of a waiter that has to ask, because no message tells it. It asks three times in this time. A slow
-/// machine costs it its place in the queue, and nothing else.
+/// The claim window of a waiter that has to ask, because it gets no message. It asks three times in this time. On a slow
+/// machine it may lose its place in the queue, but nothing else.
 pub const ASKING: Duration = Duration::from_secs(1);
 
 /// The server for tests that don't disturb each other. Its own watchdog stops it when this process ends.
@@ -33,8 +33,7 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Options for tests. All times are so long that they end on no machine before a test does. A test sets a shorter one only
-/// to await its end.
+/// Options for tests. All times are longer than a test takes. A test sets a shorter time only to await its end.
 pub fn options() -> Builder {
     LockManager::builder()
         .ttl(LONG)
@@ -52,8 +51,8 @@ pub async fn client(server: &Server) -> Result<LockManager, Error> {
     options().connect(&server.url()).await
 }
 
-/// A client that waits only this long for an answer, for tests of servers that are silent or gone. Connecting is tried until
-/// the server has answered in that time, so a test does nothing else with it that has to be answered, except to wait for locks.
+/// A client that waits only this long for an answer, for tests of servers that are silent or gone. It connects again until the
+/// server has answered in that time. A test must not rely on later answers, except when the client waits for a lock.
 ///
 /// # Panics
 /// If the server never answers in time.
@@ -68,7 +67,7 @@ pub async fn hasty(server: &Server, timeout: Duration) -> LockManager {
 }
 
 /// A client of a quorum that waits only 500 ms for an answer of a member, for tests of members that are silent or gone.
-/// Connecting is tried until a majority has answered in that time. On a slow machine, later calls may fail, too.
+/// It connects again until a majority has answered in that time. On a slow machine, later calls may fail.
 ///
 /// # Panics
 /// If the members never answer in time.

@@ -7,11 +7,11 @@ use tokio::task::JoinHandle;
 use crate::waiting::{begin, soon, until};
 use crate::{Tested, keys, text, unique, waiters};
 
-/// The two clients pass a lock whose name begins like this, each time with one script call: the release. The waiter asks
-/// nothing, so a message brings the lock. It is on one of these servers, which nobody else uses.
+/// Asserts that two clients hand a lock over with one script call, the release. The waiter doesn't ask, so a message brings the
+/// lock. The lock's name begins with `name`. The lock is on one of these servers, which no other client uses.
 ///
-/// On a slow machine, a waiter may ask in between. So this goes on until two hand-overs took one call. A waiter that has to
-/// ask would need more for each.
+/// On a slow machine, a waiter may ask in between. So this goes on until two hand-overs took one call each. Without messages,
+/// each would take more calls.
 ///
 /// # Errors
 /// If a call fails.
@@ -25,7 +25,7 @@ pub async fn hands_over_by_message(
     name: &str,
 ) -> Tested {
     let name = unique(name);
-    // The first waits make the subscriptions and write the labels.
+    // With their first waits, the clients subscribe and write their labels.
     let mut lease = first.mutex(&name).acquire().await?;
     for next in [second, first] {
         let waiter = waits(next, servers, &name).await;
@@ -55,12 +55,12 @@ pub async fn hands_over_by_message(
 /// Begins to acquire, and returns once the waiter is in a server's queue.
 async fn waits(locks: &LockManager, servers: &[&Server], name: &str) -> JoinHandle<Result<Lease, Error>> {
     let waiting = begin(locks.mutex(name));
-    // Of a cluster, the others refuse the question.
+    // In a cluster, the other servers refuse the question.
     until("it waits", async || servers.iter().any(|server| waiters(server, name).is_ok_and(|count| count == 1))).await;
     waiting
 }
 
-/// How often the servers have run each script, and how often they were subscribed to.
+/// How many scripts the servers have run, by `EVALSHA` and by `EVAL`, and how many `SUBSCRIBE` commands.
 fn calls(servers: &[&Server]) -> Result<[u64; 3], leasehold_servers::Error> {
     let mut all = [0; 3];
     for server in servers {
@@ -73,8 +73,8 @@ fn calls(servers: &[&Server]) -> Result<[u64; 3], leasehold_servers::Error> {
     Ok(all)
 }
 
-/// Makes the client listen and tell its label, as it does when it first waits for a lock. With its first renewal, which takes
-/// longer, it does the same.
+/// Makes the client subscribe and write its label to the server, by a first wait for a lock. Its first renewal would do the
+/// same, but later.
 ///
 /// # Errors
 /// If a call fails.
@@ -93,7 +93,7 @@ pub async fn introduce(locks: &LockManager, server: &Server) -> Tested {
     Ok(())
 }
 
-/// The labels that clients have told to the server.
+/// The labels that clients have written to the server.
 ///
 /// # Errors
 /// As [`Server::cli`].

@@ -12,8 +12,8 @@ pub fn begin(lock: Lock) -> JoinHandle<Result<Lease, Error>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// How a wait for a lock that stays held ends: with this error, after this time. On a slow machine the server may not have
-/// answered by then, which is an error too. Then it waits once more.
+/// Waits this long for a lock that stays held, and returns the error. On a slow machine the server may not have answered by then.
+/// In that case it waits again.
 ///
 /// # Panics
 /// If it gets the lock, or never learns that the lock is held.
@@ -68,7 +68,7 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 /// Waits until each lease is renewed: the time that it has left rises.
 ///
 /// # Panics
-/// If one is not.
+/// If a lease is not renewed.
 pub async fn renewed(leases: &[Lease]) {
     let mut least: Vec<Duration> = leases.iter().map(Lease::remaining).collect();
     let mut done = vec![false; leases.len()];

@@ -7,7 +7,7 @@ use leasehold_live::{LONG, PATIENCE, RENEWED, Tested, begin, hasty_quorum, optio
 use leasehold_servers::{Reply, Server};
 
 const NAME: &str = "invoice:42";
-/// Of a lease whose end a test awaits.
+/// The TTL of a lease whose end a test awaits.
 const TTL: Duration = Duration::from_secs(2);
 
 fn five() -> Result<Vec<Server>, leasehold_servers::Error> {
@@ -87,7 +87,7 @@ async fn a_dead_majority_loses_the_lease_in_time_and_is_unreachable_with_each_ca
     }
     assert_eq!(soon("the loss", lease.lost()).await, LossReason::Expired);
     let address = servers[0].address().to_string();
-    // On a slow machine, the wait may be over before all causes are known.
+    // On a slow machine, the wait may end before all causes are known.
     until("each cause is told", async || {
         let error = locks.mutex(NAME).wait(Duration::from_secs(1)).acquire().await.expect_err("three are down");
         assert_eq!(error.code(), "unreachable");
@@ -111,7 +111,7 @@ async fn one_slow_server_slows_nobody_down() -> Tested {
     let locks = connect(&servers).await?;
     locks.mutex(NAME).acquire().await?.release().await?;
     servers[2].pause()?;
-    // A client that waits for the slow one waits for a node timeout.
+    // A client that waited for the slow server would wait for a node timeout.
     let taken = async { locks.mutex(NAME).acquire().await?.release().await };
     tokio::time::timeout(PATIENCE / 2, taken).await??;
     servers[2].resume()?;
@@ -129,17 +129,17 @@ async fn a_minority_that_restarts_empty_changes_nothing_and_is_won_again() -> Te
         server.restart()?;
     }
     assert!(other.mutex(NAME).try_acquire().await?.is_none());
-    // What it had on the empty servers is given back.
+    // The second client releases what it had on the empty servers.
     assert_eq!(other.close().await.unreleased, 0);
     for server in &servers[..2] {
         until("a renewal wins it again", async || server.cli(&["GET", NAME]).is_ok_and(|reply| reply != Reply::Nil))
             .await;
     }
-    // These two are needed now.
+    // Without two of the other servers, the restarted ones are needed for a majority.
     for server in &mut servers[2..4] {
         server.stop();
     }
-    // The client knows of its own success when the answer has come, a moment after the key is there.
+    // The key is on the server a moment before the client has the answer.
     until("a majority confirms it", async || lease.verify().await.is_ok_and(|held| held)).await;
     assert!(lease.is_held());
     assert_eq!(lease.release().await?, ReleaseOutcome::Released);

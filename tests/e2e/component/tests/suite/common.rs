@@ -4,13 +4,13 @@ use leasehold_servers::{Error as ServerError, Reply, Server};
 use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Multi, Reentrant, Target};
 use tokio::time::Instant;
 
-/// The longest time that a test waits for something. A machine that runs tests may stop for seconds at any time.
+/// The longest time that a test waits for something. A slow machine may stop for seconds at any time.
 pub(crate) const SOON: Duration = Duration::from_secs(150);
 
 /// How often a waiter asks the server with the options of [`patient`]: a third of the claim window.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(20);
 
-/// A server that a test looks into.
+/// A server whose keys and commands a test can see.
 pub(crate) trait Place {
     fn url(&self) -> String;
 
@@ -82,12 +82,12 @@ pub(crate) fn multi(names: &[&str]) -> Target {
     Target::Multi(Multi { names: names.iter().map(|name| (*name).to_owned()).collect(), one_script: false })
 }
 
-/// Options for a lease that outlasts its test, and for a wait that does.
+/// Options for a lease and a wait that are both longer than a test takes.
 pub(crate) fn long() -> Option<AcquireOptions> {
     ttl(600_000)
 }
 
-/// Options for a lease with this TTL, and a wait that outlasts its test.
+/// Options for a lease with this TTL, and a wait that is longer than a test takes.
 pub(crate) fn ttl(ttl_ms: u64) -> Option<AcquireOptions> {
     Some(AcquireOptions { ttl_ms: Some(ttl_ms), wait_ms: Some(600_000), max_hold_ms: None })
 }
@@ -123,8 +123,8 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
     })
 }
 
-/// [`quick`], with another response timeout. On a real server only if the test awaits that this time is over, and
-/// repeats what has to be answered: see [`again`].
+/// [`quick`], with another response timeout. A test on a real server may use it only to await the timeout, and must repeat calls
+/// that need an answer: see [`again`].
 pub(crate) fn answering_within(ms: u64) -> Option<ManagerOptions> {
     quick().map(|quick| ManagerOptions { response_timeout_ms: Some(ms), ..quick })
 }
@@ -133,7 +133,7 @@ pub(crate) async fn open<'a>(locks: Locks<'a>, server: &Server) -> Manager<'a> {
     ok(locks.open(&server.url(), patient()).await)
 }
 
-/// For tests on virtual time.
+/// A manager with [`quick`] options, for tests on virtual time.
 pub(crate) async fn open_quick<'a>(locks: Locks<'a>, server: &impl Place) -> Manager<'a> {
     ok(locks.open(&server.url(), quick()).await)
 }
@@ -161,7 +161,7 @@ pub(crate) async fn taken_handed_over_by_message_and_given_back(locks: Locks<'_>
     assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
     ok(lease.release().await);
 
-    // Only a message can tell the waiter before its next heartbeat. If the machine was too busy to see that, once more.
+    // Only a message can reach the waiter before its next heartbeat. If the machine was too slow to show that, try again.
     for _ in 0..5 {
         let lease = ok(one.acquire(mutex("job"), long()).await);
         let handing_over = async {

@@ -47,8 +47,8 @@ async fn run_job(url: &str) -> Result<(), ()> {
     soon("the job is done", run).await.unwrap().unwrap()
 }
 
-/// Runs it until it has done its job. It has the default options, and a busy machine may keep the server from answering
-/// in time.
+/// Runs the guest until it has done its job. It has the default options, and on a slow machine the server may not answer in
+/// time.
 async fn job_is_done(url: &str) {
     for _ in 0..5 {
         if run_job(url).await.is_ok() {
@@ -119,7 +119,7 @@ fn the_documented_wasmtime_command_does_the_job_with_and_without_tls() {
     let Some(server) = with_tls(&certificate) else { return };
     let path = certificate.path().display().to_string();
     for url in [server.url(), server.tls_url().unwrap()] {
-        // It has the default options, and a busy machine may keep the server from answering in time.
+        // The guest has the default options, and on a slow machine the server may not answer in time.
         let mut runs = (0..5).map(|_| run_documented(&url, &path));
         let (said, succeeded) = runs.find(|(_, succeeded)| *succeeded).unwrap_or_default();
         let fence = last_fence(&server).unwrap();

@@ -188,7 +188,7 @@ async fn a_reply_that_comes_too_late_is_not_taken_for_anothers() {
     let hostile = Hostile::before(&server).await;
     let work = with_tcp_component(async |locks| {
         let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(2_000)).await).await;
-        // A busy machine may answer others too late as well. Once, all of them are in time.
+        // On a slow machine, answers to other calls may be late, too. In one round, all of them must be in time.
         for round in 0.. {
             server.pause().unwrap();
             refused(soon("it is given up", manager.try_acquire(mutex(&format!("late-{round}")), None)).await);
@@ -251,8 +251,8 @@ async fn a_subscription_that_only_looks_alive_is_made_again() {
     work.await.unwrap();
 }
 
-/// A lock that a waiter on the hostile server wants, which is why it subscribes. The waiter comes again after an
-/// error, and gives everything back.
+/// A held lock, and a waiter for it on the hostile server. The waiter subscribes. It tries again after an error, and releases
+/// what it gets.
 async fn held_and_waited_for<'a>(
     locks: Locks<'a>,
     server: &Server,
@@ -322,7 +322,7 @@ async fn the_example_provider_answers_every_call_in_its_time_though_the_server_i
     hostile.set(Says(b""));
     let ping = || endpoint.call(vec![b"PING".to_vec()]);
     assert_eq!(ping().await, Err(Failure::TimedOut));
-    // One after the other, they would take longer than a test waits.
+    // One after the other, these calls would take longer than a test waits.
     let many = (SOON.as_secs() / limit.as_secs() * 2) as usize;
     for answer in soon("all end", futures_util::future::join_all((0..many).map(|_| ping()))).await {
         assert!(matches!(answer, Err(Failure::Unavailable(_))), "{answer:?}");

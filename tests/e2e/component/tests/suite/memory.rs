@@ -88,7 +88,7 @@ impl Memory {
         Self { number, alias: "", began: Instant::now(), state: Arc::default() }
     }
 
-    /// Another address of this server, with keys of its own.
+    /// Another address of this server. It has its own keys.
     pub(crate) fn under_another_address(&self) -> Self {
         Self { alias: "-again", state: Arc::default(), ..*self }
     }

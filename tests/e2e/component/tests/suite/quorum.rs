@@ -27,7 +27,7 @@ fn urls(servers: &[impl Place]) -> Vec<String> {
     servers.iter().map(Place::url).collect()
 }
 
-/// Of servers in memory.
+/// A manager on a quorum of servers in memory.
 async fn open_at<'a>(locks: Locks<'a>, servers: &[Memory]) -> Manager<'a> {
     ok(locks.open_at(Topology::Quorum(urls(servers)), quick()).await)
 }

@@ -28,7 +28,7 @@ pub(super) fn user(server: &Server, name: &str, rules: &[String]) -> Result<Stri
     Ok(format!("redis://{name}:{PASSWORD}@127.0.0.1:{}/", server.port()))
 }
 
-/// Long before a waiter asks, it is granted by message or its wait ends. Only for users that lack a right: they fail in any
+/// A wait that ends long before the waiter asks by itself. Only for users that lack a right, because their waits fail in any
 /// case.
 pub(super) const BRIEF: Duration = Duration::from_millis(1_500);
 

@@ -12,7 +12,7 @@ use leasehold_live::{
 };
 use leasehold_servers::Server;
 
-/// As the [`options`](leasehold_live::options) of the other tests.
+/// The same as the [`options`](leasehold_live::options) of the other tests.
 fn options() -> Builder {
     LockManager::builder().ttl(LONG).claim_window(PATIENCE).response_timeout(PATIENCE).wait(LONG)
 }
@@ -107,7 +107,7 @@ fn a_loss_is_told_by_the_wait_by_the_callback_and_at_the_end_of_run() -> Tested 
             let _ = told.send(reason);
         });
         assert_eq!(lease.wait_lost(Duration::from_millis(1))?, None);
-        // Nothing has waited yet, so the client hears no message. It has to ask.
+        // Nothing has waited yet, so the client has no subscription. It has to ask.
         locks.force_release(&name)?;
         assert!(!lease.verify()?);
         assert_eq!(lease.wait_lost(SOON)?, Some(LossReason::Gone));

@@ -120,7 +120,7 @@ async fn the_message_of_a_call_without_a_server_says_which_lock_which_server_and
     let locks = hasty(&server, TIMEOUT).await;
     server.stop();
     let expected = format!("lock `door`: redis://{} was not available within #: connection refused", server.address());
-    // On a slow machine, the time may be over before the client has learnt why.
+    // On a slow machine, the wait may end before the client knows the cause.
     until("the cause is known", async || {
         let error = locks.mutex("door").wait(TIMEOUT).acquire().await.unwrap_err();
         assert!(error.code() == "unreachable" && error.waited() >= Some(TIMEOUT), "{error}");

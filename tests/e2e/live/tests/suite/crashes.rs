@@ -89,7 +89,7 @@ async fn a_holder_paused_past_its_ttl_is_told_of_the_loss_and_its_stale_write_is
     let mut paused = worker(server, &name, TTL)?;
     assert!(paused.report().await.starts_with("held "));
     paused.order(&format!("write {account} early"))?;
-    // On a slow machine, it may lose its lease before it is paused.
+    // On a slow machine, the worker may lose its lease before it is paused.
     let mut reports = vec![paused.report().await];
     while !reports.contains(&"written".to_owned()) {
         reports.push(paused.report().await);

@@ -10,10 +10,10 @@ async fn labelled(server: &Server, label: &str) -> Result<LockManager, leasehold
     options().label(label).connect(&server.url()).await
 }
 
-/// How long a test makes a lock held, or waited for.
+/// How long a test holds a lock or waits for it.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// The same for a client that has told its label, and answers questions about its leases.
+/// A client that has written its label to the server, and answers questions about its leases.
 async fn introduced(server: &Server, label: &str) -> Result<LockManager, Box<dyn std::error::Error + Send + Sync>> {
     let locks = labelled(server, label).await?;
     introduce(&locks, server).await?;
@@ -78,7 +78,7 @@ async fn inspect_shows_what_clients_call_their_leases_and_how_long_they_have_hel
         let holder = seen.holders.first()?.clone();
         Some((holder.lease_label?, seen.waiters.first()?.lease_label.clone(), holder.held?))
     };
-    // A client is not waited for if its answer takes long, as it may on a busy machine.
+    // On a slow machine a client's answer may take long, and then `inspect` doesn't wait for it.
     let until_called = async |locks: &LockManager, job: &str| {
         let mut held = Duration::ZERO;
         until(job, async || {
@@ -93,7 +93,7 @@ async fn inspect_shows_what_clients_call_their_leases_and_how_long_they_have_hel
     let held = until_called(&third, "job 17").await;
     let own = until_called(&first, "job 17").await;
     assert!(own >= held, "{own:?} {held:?}");
-    // The time of the next one begins with the hand-over, of which the server does not know.
+    // The next lease is held from the hand-over on. The server doesn't know about the hand-over.
     let released = Instant::now();
     lease.release().await?;
     let lease = soon("the lock", next).await??;
@@ -287,7 +287,7 @@ async fn in_a_cluster_a_label_is_where_its_own_key_is_and_clients_hear_each_othe
     for name in 0..3 {
         leases.push(first.mutex(unique(&name.to_string())).label("job 17").acquire().await?);
     }
-    // With its first wait, a client tells its label and listens.
+    // With its first wait, a client writes its label to the server and subscribes.
     let _other = second.mutex("other").acquire().await?;
     let _waiting = begin(first.mutex("other"));
     for lease in &leases {

@@ -9,7 +9,7 @@ use leasehold_live::{
 };
 use leasehold_servers::Server;
 
-/// Of a lease whose end a test awaits.
+/// The TTL of a lease whose end a test awaits.
 const TTL: Duration = Duration::from_millis(900);
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_lease_that_is_made_shorter_ends_on_the_server_too() -> Tested {
     assert!(lease.is_held() && lease.fence() == fence);
     lease.extend(LONG).await?;
     assert!(number(server, &["PTTL", &name])? > 310_000, "it can be made longer again");
-    // On a slow machine, it may be over before the server answers.
+    // On a slow machine, the lease may end before the server answers.
     let shortened = lease.shorten(TTL).await;
     assert!(matches!(shortened, Ok(()) | Err(Error::Lost { .. } | Error::NotHeld { .. })), "{shortened:?}");
     assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);

@@ -6,7 +6,7 @@ use leasehold::{LockManager, Owner};
 use leasehold_live::{Tested, client, is_there, options, shared_server, soon, text, unique, until};
 use leasehold_servers::Server;
 
-/// As long as a lease may linger.
+/// The longest time that a lease may linger.
 const LONG: Duration = Duration::from_secs(60);
 
 /// How many scripts the server has run.
@@ -16,7 +16,8 @@ fn scripts(server: &Server) -> Result<u64, Box<dyn std::error::Error + Send + Sy
     Ok(calls.unwrap_or("0").parse()?)
 }
 
-/// Takes and releases a lock until its lease lingers. The client needs messages for that, and asks for them with the first.
+/// Takes and releases a lock until its lease lingers. That needs messages: the client subscribes
+/// with the first lease that may linger.
 async fn linger(locks: &LockManager, server: &Server, name: &str) {
     let lock = locks.mutex(name).linger(LONG);
     until("the lease lingers", async || {
@@ -32,8 +33,8 @@ async fn the_next_caller_of_the_client_gets_a_lingering_lease_without_a_command(
     let locks = client(&server).await?;
     linger(&locks, &server, "door").await;
     let mut last = 0;
-    // One script may ask for more fences. A lease that was not confirmed for a second is confirmed, so on a slow machine this
-    // takes more than one attempt.
+    // One script may ask for more fences. If the machine is so slow that a second passes, another script confirms the lease, so
+    // this tries again.
     until("10 locks by 2 scripts at most", async || {
         let before = scripts(&server).expect("the server counts");
         for _ in 0..10 {

@@ -8,7 +8,7 @@ use leasehold::{Lease, LossReason};
 use leasehold_live::{Tested, client};
 use leasehold_servers::Server;
 
-/// The number of leases. Their TTLs differ by some milliseconds.
+/// The number of leases. Their TTLs differ by a few milliseconds.
 const LEASES: u64 = 100;
 
 /// Whether the lease reports the loss at this moment.

@@ -224,7 +224,7 @@ async fn renewals_that_travel_together_are_counted_one_by_one() -> Tested {
     let seen = Seen::by(&recorder);
     let locks = client(shared_server()).await?;
     let lock = |number| locks.mutex(format!("{name}:{number}")).ttl(RENEWED);
-    // So the server knows the script.
+    // From now on the server knows the script.
     locks.mutex(unique("metrics")).acquire().await?.extend(LONG * 2).await?;
     let begun: Vec<_> = (0..LEASES).map(|number| begin(lock(number))).collect();
     let mut leases = Vec::new();

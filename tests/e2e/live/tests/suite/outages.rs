@@ -1,5 +1,5 @@
-//! The server is down or silent, and comes back. How long each call may take is shown on virtual time, in
-//! `native/tests/outages.rs`.
+//! The server is down or silent, and comes back. `native/tests/outages.rs` tests how long each call may take, on virtual
+//! time.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ async fn close_ends_without_a_server_and_counts_what_it_could_not_give_back() ->
         trouble.strike(&mut server)?;
         let closes = async |what: &str, locks: &LockManager| soon(what, locks.close()).await.unreleased;
         for nothing_held in [&idle, &used] {
-            // They wait for no answer, which would take a response timeout.
+            // These don't wait for an answer. That would take a response timeout.
             let closed = tokio::time::timeout(PATIENCE / 2, nothing_held.close()).await?;
             assert_eq!(closed.unreleased, 0);
         }

@@ -73,7 +73,7 @@ async fn a_java_holder_excludes_us_and_its_message_wakes_us() -> Tested {
         assert!(lock.try_acquire().await?.is_none());
         let waiting = begin(lock.clone());
         until("it listens", async || listeners(server, &name) == 1).await;
-        // By now its last attempt after the acknowledgement was answered.
+        // After the subscription the client asks once more. By now it has its answer.
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(text(server, &["HGET", &name, JAVA])?.as_deref(), Some("1"), "it is still theirs, untouched");
         let start = Instant::now();
@@ -85,8 +85,8 @@ async fn a_java_holder_excludes_us_and_its_message_wakes_us() -> Tested {
         lease.release().await?;
         Ok(took)
     };
-    // A waiter that no message wakes asks by itself after this time, and not before. On a slow machine a message may take as
-    // long, so it may try again.
+    // A waiter that gets no message asks by itself only after this time. On a slow machine a message may take as long, so there
+    // are three tries.
     let asks = PATIENCE / 3;
     assert!(woken().await? < asks || woken().await? < asks || woken().await? < asks, "no message wakes it");
     Ok(())

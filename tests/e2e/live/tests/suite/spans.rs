@@ -103,7 +103,7 @@ async fn the_span_of_an_acquire_tells_how_it_ended_and_how_long_it_waited() -> T
     }
 
     let mut ended = spans.named("leasehold.acquire");
-    // On a slow machine, a wait may end before the server answers. Then there was one more.
+    // On a slow machine, a wait may end before the server answers. Then `busy` waited once more.
     ended.retain(|fields| fields["leasehold.code"] != "unreachable");
     let codes: Vec<&str> = ended.iter().map(|fields| &*fields["leasehold.code"]).collect();
     assert_eq!(codes, ["granted", "busy", "busy", "cancelled"]);

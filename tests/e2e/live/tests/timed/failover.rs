@@ -69,7 +69,7 @@ impl Switch {
     }
 }
 
-/// When a lock was granted, and whether the new primary has it.
+/// When a lock was granted, and whether the new primary has the lock.
 type Granted = (Instant, bool);
 
 /// Clients that take one lock after the other.
@@ -100,7 +100,7 @@ impl Fleet {
         Ok(Self { end, clients })
     }
 
-    /// From one second after the switch, for as long as a sentinel lets an old primary continue.
+    /// Asserts that the old primary grants nothing from one second after the switch on. The test watches it for six seconds.
     async fn leaves_the_old_primary(self) -> Tested {
         let switched = Instant::now();
         tokio::time::sleep(Duration::from_secs(6)).await;

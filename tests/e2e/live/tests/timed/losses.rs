@@ -34,7 +34,7 @@ async fn every_loss_by_expiry_is_told_before_the_server_forgets_the_lease_though
         }));
     }
     server.pause()?;
-    // When the machine has kept this thread from running for longer than that.
+    // The times in which the machine kept this thread from running for longer than that.
     let stalls = Arc::new(Mutex::new(Vec::new()));
     let noting = Arc::clone(&stalls);
     let work = tokio::spawn(async move {
@@ -62,6 +62,6 @@ async fn every_loss_by_expiry_is_told_before_the_server_forgets_the_lease_though
     work.abort();
     late.sort();
     assert!(late.is_empty(), "{} of {LEASES} were told late, by {late:?}", late.len());
-    assert!(excused <= LEASES / 2, "the machine was too busy to tell: {excused} of {LEASES}");
+    assert!(excused <= LEASES / 2, "the machine was too busy to measure {excused} of {LEASES}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Together with clients of other libraries that poll.
+//! How our clients and polling clients of other libraries share one lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_mixed_fleet_both_sides_get_a_fair_part() -> Tested {
     const LASTS: Duration = Duration::from_secs(4);
-    // The default.
+    // The default claim window.
     const WINDOW: Duration = Duration::from_secs(3);
     const WORK: Duration = Duration::from_millis(5);
     let (server, inside) = (Server::start()?, Arc::new(AtomicU32::new(0)));

@@ -13,7 +13,7 @@ async fn client(cluster: &Cluster) -> Result<LockManager, Error> {
 }
 
 #[tokio::test]
-#[ignore = "a slot on its way for a renewal takes seconds"]
+#[ignore = "a renewal while a slot moves takes seconds"]
 async fn a_lease_is_renewed_while_its_slot_moves_and_the_next_in_line_gets_it_afterwards() -> Tested {
     let cluster = Cluster::steady(Server::builder)?;
     let (first, second) = (client(&cluster).await?, client(&cluster).await?);
@@ -43,7 +43,7 @@ async fn a_lease_is_renewed_while_its_slot_moves_and_the_next_in_line_gets_it_af
 async fn no_update_is_lost_and_nobody_is_left_waiting_while_slots_move() -> Tested {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     const ROUNDS: u64 = 60;
-    // Long for a slow machine, and short for a release that was not confirmed.
+    // Long enough for a slow machine, and short enough for a lease whose release was not confirmed.
     const TTL: Duration = Duration::from_secs(30);
     let cluster = Cluster::steady(Server::builder)?;
     let counters: [Arc<Counter>; 3] = Default::default();
@@ -171,7 +171,7 @@ async fn a_silent_server_holds_up_nobody_elses_locks() -> Tested {
         }
         Tested::Ok(())
     };
-    // The server may be silent for as long as that.
+    // The client waits this long for the silent server. The other locks must not wait for it.
     tokio::time::timeout(PATIENCE / 2, others).await??;
     assert!(!stuck.is_finished());
     silent.resume()?;

@@ -336,7 +336,7 @@ async fn members_that_are_down_at_the_start_join_when_they_are_back() -> Tested 
         Ok(())
     };
     pause(true)?;
-    // Some members answer nothing. Only a node timeout ends the questions to them.
+    // Some members don't answer. Only the node timeout ends a command to them.
     let locks = hasty_quorum(|| members(&server)).await;
     let lease = locks.mutex(NAME).acquire().await?;
     until("a majority has it", async || lease.verify().await.is_ok_and(|held| held)).await;

@@ -140,7 +140,7 @@ async fn a_lease_that_is_taken_away_or_closed_while_replicas_are_waited_for_is_t
     follow(&replica, &primary)?;
     let locks = client(&primary).await?;
     replica.pause()?;
-    // The longest possible timeout. A caller that waited for its end would not be notified in half of it.
+    // The longest possible timeout. The caller is notified in less than half of it.
     let door = locks.mutex("door").ttl(MOMENT).renew(false).wait_for_replicas(1, PATIENCE);
     let answer = tokio::time::timeout(PATIENCE / 2, door.acquire()).await?;
     assert!(matches!(answer, Err(Error::Lost { reason: LossReason::Expired, .. })), "{answer:?}");
