@@ -54,7 +54,8 @@ pub struct Options {
 /// Runs the demo with the server at `REDIS_URL`, or with one of its own.
 ///
 /// # Errors
-/// If there is no server, if something that the story needs can't be built, if a worker fails, or if a promise was broken.
+/// If there is no server, if something that the story needs can't be built, if a worker fails, or if a promise was
+/// broken.
 pub fn run(options: Options) -> Result {
     let Options { began, workers, mut first, latecomers, picture, json } = options;
     let theirs = env::var("REDIS_URL").ok();

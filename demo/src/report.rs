@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Turn};
 use crate::fleet::{Language, Role, TTL, WRITERS};
 
-/// For how long after a crash or a pause a stall counts as its consequence: the rest of the lease, and some time for a busy
-/// machine.
+/// For how long after a crash or a pause a stall counts as its consequence: the rest of the lease, and some time for a
+/// busy machine.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
 /// Everything that the workers reported, and the conclusions.

@@ -87,8 +87,8 @@ impl<'a> Stage<'a> {
         Ok(numbers.len())
     }
 
-    /// Lets the workers run for at least `least`, and for at most `most` if others may still join. Workers that have just joined
-    /// get [`SEEN`] more.
+    /// Lets the workers run for at least `least`, and for at most `most` if others may still join. Workers that have
+    /// just joined get [`SEEN`] more.
     pub(crate) fn play_for(&mut self, (least, most): (Duration, Duration)) -> Result {
         let began = Instant::now();
         loop {
@@ -102,8 +102,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Lets the workers run until each one that has joined has had a turn, and the paused one another turn. If a worker gets no
-    /// turn, the report says so.
+    /// Lets the workers run until each one that has joined has had a turn, and the paused one another turn. If a worker
+    /// gets no turn, the report says so.
     pub(crate) fn play_until_all_had_a_turn(&mut self) -> Result {
         let end = Instant::now() + PATIENCE;
         while self.report.without_a_turn().next().is_some() && Instant::now() < end {

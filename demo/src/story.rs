@@ -12,8 +12,8 @@ const KILLED: usize = 2;
 /// The writer that is paused: one in Node if it has joined, or else one in Rust.
 const PAUSED: [usize; 2] = [6, 4];
 
-/// How long the workers run before each act. Of two times, the first is the least, and the second is the most while other workers
-/// may still join.
+/// How long the workers run before each act. Of two times, the first is the least, and the second is the most while
+/// other workers may still join.
 pub(crate) struct Pace {
     kill: (Duration, Duration),
     pause: (Duration, Duration),

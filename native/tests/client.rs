@@ -12,7 +12,8 @@ const SOON: Duration = Duration::from_secs(60);
 /// Longer than any test takes, even on a slow machine.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A client whose times are all longer than a test takes. `durations.rs` and `outages.rs` test durations, on virtual time.
+/// A client whose times are all longer than a test takes. `durations.rs` and `outages.rs` test durations, on virtual
+/// time.
 async fn client(server: &Server) -> Result<LockManager, Error> {
     patient().connect(&server.url()).await
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 use leasehold::redis::aio::MultiplexedConnection;
 use leasehold::redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 
-/// The shared state: a counter and its mirror. It checks fences: once a writer has come with a fence, it refuses every smaller one.
+/// The shared state: a counter and its mirror. It checks fences: once a writer has come with a fence, it refuses every
+/// smaller one.
 ///
-/// So a slow machine can delay a writer, but can't cause a wrong value. Two writers at once would be noticed, because the account
-/// would refuse one of them although its lease is valid.
+/// So a slow machine can delay a writer, but can't cause a wrong value. Two writers at once would be noticed, because
+/// the account would refuse one of them although its lease is valid.
 pub(crate) struct Account {
     connection: MultiplexedConnection,
     counter: String,

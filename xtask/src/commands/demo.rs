@@ -13,9 +13,9 @@ use crate::tools::{component, node, quick_package};
 
 /// Watch ten processes, in Rust and in Node, share one lock while one is killed and one is paused
 ///
-/// Eight processes write and two read. The demo uses the server at REDIS_URL, under a random prefix, or starts its own server.
-/// The processes in Rust begin. Two writers in Node join when they are built. If they are not ready in time, the demo ends
-/// without them. At the end it draws a picture of who held the lock when.
+/// Eight processes write and two read. The demo uses the server at REDIS_URL, under a random prefix, or starts its own
+/// server. The processes in Rust begin. Two writers in Node join when they are built. If they are not ready in time,
+/// the demo ends without them. At the end it draws a picture of who held the lock when.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Wait for the writers in Node before one process is killed and one is paused
@@ -77,8 +77,8 @@ fn has_node(needed: bool) -> Result<bool> {
     }
 }
 
-/// The command with a low priority, unless the demo waits for it. So the processor is free for the Rust worker's build and for the
-/// processes that share the lock.
+/// The command with a low priority, unless the demo waits for it. So the processor is free for the Rust worker's build
+/// and for the processes that share the lock.
 fn behind_others(command: Command, awaited: bool) -> Command {
     if awaited {
         return command;
@@ -99,8 +99,8 @@ fn age() -> Option<Duration> {
     age_from(&fs::read_to_string("/proc/self/stat").ok()?, &fs::read_to_string("/proc/uptime").ok()?)
 }
 
-/// The 22nd word of `stat` is when the process started, in hundredths of a second since the machine started. The second word
-/// can contain spaces.
+/// The 22nd word of `stat` is when the process started, in hundredths of a second since the machine started. The second
+/// word can contain spaces.
 fn age_from(stat: &str, uptime: &str) -> Option<Duration> {
     let started: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let now: f64 = uptime.split_whitespace().next()?.parse().ok()?;

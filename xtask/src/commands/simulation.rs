@@ -213,7 +213,8 @@ fn program() -> Command {
     program_of("leasehold-simulation")
 }
 
-/// A cargo command with optimisation and assertions. The simulation links Lua, so it has its own profile and target directory.
+/// A cargo command with optimisation and assertions. The simulation links Lua, so it has its own profile and target
+/// directory.
 fn optimised(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
     command.args(["--profile", "sim"]);

@@ -17,8 +17,8 @@ use crate::tools::{component, package};
 
 /// Run the tests, with everything they need: a real server, the npm package, and simulated clients
 ///
-/// Without --full and --timed, no test fails because the machine is slow or busy. The last lines list what this run left out,
-/// what took longest, and what failed.
+/// Without --full and --timed, no test fails because the machine is slow or busy. The last lines list what this run
+/// left out, what took longest, and what failed.
 #[derive(Args, Default)]
 pub(crate) struct Options {
     /// Run every test: the component, failovers, every supported server version and JavaScript runtime
@@ -28,7 +28,8 @@ pub(crate) struct Options {
     /// languages of `cargo xtask interop`
     #[arg(long)]
     timed: bool,
-    /// Run the tests beside four busy processes, to show that no test depends on a fast machine. Takes about four times as long
+    /// Run the tests beside four busy processes, to show that no test depends on a fast machine. Takes about four times
+    /// as long
     #[arg(long, conflicts_with = "timed")]
     under_load: bool,
 }
@@ -62,8 +63,8 @@ pub(crate) enum Scope {
     Full,
 }
 
-/// The packages whose tests depend on the server's version. Their ignored tests need a cluster or a failover, which takes
-/// seconds.
+/// The packages whose tests depend on the server's version. Their ignored tests need a cluster or a failover, which
+/// takes seconds.
 const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live", "leasehold-cli"];
 
 /// What only `--full` runs.
@@ -82,7 +83,7 @@ const LEFT_TO_CI: [&str; 7] = [
     "1,500,000 more states of the explorer (or all states: cargo xtask explore)",
     "9,000 of the commit's 10,000 seeds, and the mutants (or: cargo xtask mutants)",
     "the programs in examples/ (or: cargo xtask examples)",
-    "the checks that the engine needs no host (or: cargo xtask wasm), and that the package's types and exports are right",
+    "the checks of the engine without a host (or: cargo xtask wasm), and of the package's types and exports",
     "the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node",
     "the demo (or: cargo xtask demo)",
     "the WASI component in wasmtime, beside the crate and the npm package",
@@ -196,8 +197,8 @@ fn on_a_server(
     run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", program))
 }
 
-/// Builds the components and runs them in a host: against a server, and beside the crate and the npm package. An earlier step
-/// has made the npm package. `beside` is called when everything is built.
+/// Builds the components and runs them in a host: against a server, and beside the crate and the npm package. An
+/// earlier step has made the npm package. `beside` is called when everything is built.
 fn component(build: Option<Background>, beside: impl FnOnce()) -> Result {
     let built = build.map_or(Ok(()), Background::wait);
     let programs = component::linted(&["build", "--quiet", "--workspace", "--bins"]);

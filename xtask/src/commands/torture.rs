@@ -50,8 +50,8 @@ impl Options {
         Self::of(10.0, None)
     }
 
-    /// What `ci` runs: the same work on every machine, however slow. The faults are always the same, so that a failure comes from
-    /// the change.
+    /// What `ci` runs: the same work on every machine, however slow. The faults are always the same, so that a failure
+    /// comes from the change.
     pub(crate) fn of_a_commit() -> Self {
         Self { faults: Some(5), ..Self::of(0.0, Some(1)) }
     }

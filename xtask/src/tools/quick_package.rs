@@ -1,4 +1,5 @@
-//! The npm package for the demo's workers. It is built in a fraction of the time, in its own directory, and never published.
+//! The npm package for the demo's workers. It is built in a fraction of the time, in its own directory, and never
+//! published.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,8 @@ pub(crate) fn worker() -> PathBuf {
 
 const WORKER: &str = "demo-worker.mjs";
 
-/// Puts the worker, ioredis and the package side by side. The package is built without optimisation, wasm-bindgen's tool,
-/// `wasm-opt` and size limits.
+/// Puts the worker, ioredis and the package side by side. The package is built without optimisation, wasm-bindgen's
+/// tool, `wasm-opt` and size limits.
 pub(crate) fn make() -> Result {
     node::check()?;
     let worker = node::examples().join(WORKER);

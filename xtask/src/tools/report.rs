@@ -122,8 +122,8 @@ impl Program {
 
     /// File, test and duration of each test.
     ///
-    /// The test runner prints only when a test ends. But it starts the tests in the order of their names: first as many as there
-    /// are threads, and then one each time a test ends.
+    /// The test runner prints only when a test ends. But it starts the tests in the order of their names: first as many
+    /// as there are threads, and then one each time a test ends.
     fn durations(&self, threads: usize) -> Vec<(String, String, Duration)> {
         let mut by_name: Vec<_> = self.ended.iter().collect();
         by_name.sort_by(|one, other| one.0.cmp(&other.0));

@@ -9,13 +9,14 @@ use crate::waiting::until;
 
 /// A TTL that is longer than any test takes, even on a slow machine. So a free lock was released.
 pub const LONG: Duration = Duration::from_secs(600);
-/// The TTL of a lease whose renewal a test awaits. The renewal comes after a third of the TTL. The rest is for a slow machine.
+/// The TTL of a lease whose renewal a test awaits. The renewal comes after a third of the TTL. The rest is for a slow
+/// machine.
 pub const RENEWED: Duration = Duration::from_secs(15);
-/// How long an answer may take, and how long a waiter keeps its place without asking: the longest that a client accepts. So no
-/// client sends a command again because the machine is slow.
+/// How long an answer may take, and how long a waiter keeps its place without asking: the longest that a client
+/// accepts. So no client sends a command again because the machine is slow.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// The claim window of a waiter that has to ask, because it gets no message. It asks three times in this time. On a slow
-/// machine it may lose its place in the queue, but nothing else.
+/// The claim window of a waiter that has to ask, because it gets no message. It asks three times in this time. On a
+/// slow machine it may lose its place in the queue, but nothing else.
 pub const ASKING: Duration = Duration::from_secs(1);
 
 /// The server for tests that don't disturb each other. Its own watchdog stops it when this process ends.
@@ -51,8 +52,9 @@ pub async fn client(server: &Server) -> Result<LockManager, Error> {
     options().connect(&server.url()).await
 }
 
-/// A client that waits only this long for an answer, for tests of servers that are silent or gone. It connects again until the
-/// server has answered in that time. A test must not rely on later answers, except when the client waits for a lock.
+/// A client that waits only this long for an answer, for tests of servers that are silent or gone. It connects again
+/// until the server has answered in that time. A test must not rely on later answers, except when the client waits for
+/// a lock.
 ///
 /// # Panics
 /// If the server never answers in time.

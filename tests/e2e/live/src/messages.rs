@@ -7,11 +7,12 @@ use tokio::task::JoinHandle;
 use crate::waiting::{begin, soon, until};
 use crate::{Tested, keys, text, unique, waiters};
 
-/// Asserts that two clients hand a lock over with one script call, the release. The waiter doesn't ask, so a message brings the
-/// lock. The lock's name begins with `name`. The lock is on one of these servers, which no other client uses.
+/// Asserts that two clients hand a lock over with one script call, the release. The waiter doesn't ask, so a message
+/// brings the lock. The lock's name begins with `name`. The lock is on one of these servers, which no other client
+/// uses.
 ///
-/// On a slow machine, a waiter may ask in between. So this goes on until two hand-overs took one call each. Without messages,
-/// each would take more calls.
+/// On a slow machine, a waiter may ask in between. So this goes on until two hand-overs took one call each. Without
+/// messages, each would take more calls.
 ///
 /// # Errors
 /// If a call fails.
@@ -73,8 +74,8 @@ fn calls(servers: &[&Server]) -> Result<[u64; 3], leasehold_servers::Error> {
     Ok(all)
 }
 
-/// Makes the client subscribe and write its label to the server, by a first wait for a lock. Its first renewal would do the
-/// same, but later.
+/// Makes the client subscribe and write its label to the server, by a first wait for a lock. Its first renewal would do
+/// the same, but later.
 ///
 /// # Errors
 /// If a call fails.

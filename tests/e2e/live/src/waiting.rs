@@ -12,8 +12,8 @@ pub fn begin(lock: Lock) -> JoinHandle<Result<Lease, Error>> {
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// Waits this long for a lock that stays held, and returns the error. On a slow machine the server may not have answered by then.
-/// In that case it waits again.
+/// Waits this long for a lock that stays held, and returns the error. On a slow machine the server may not have
+/// answered by then. In that case it waits again.
 ///
 /// # Panics
 /// If it gets the lock, or never learns that the lock is held.

@@ -123,8 +123,8 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
     })
 }
 
-/// [`quick`], with another response timeout. A test on a real server may use it only to await the timeout, and must repeat calls
-/// that need an answer: see [`again`].
+/// [`quick`], with another response timeout. A test on a real server may use it only to await the timeout, and must
+/// repeat calls that need an answer: see [`again`].
 pub(crate) fn answering_within(ms: u64) -> Option<ManagerOptions> {
     quick().map(|quick| ManagerOptions { response_timeout_ms: Some(ms), ..quick })
 }
@@ -161,7 +161,8 @@ pub(crate) async fn taken_handed_over_by_message_and_given_back(locks: Locks<'_>
     assert!(ok(other.try_acquire(mutex("job"), None).await).is_none());
     ok(lease.release().await);
 
-    // Only a message can reach the waiter before its next heartbeat. If the machine was too slow to show that, try again.
+    // Only a message can reach the waiter before its next heartbeat. If the machine was too slow to show that, try
+    // again.
     for _ in 0..5 {
         let lease = ok(one.acquire(mutex("job"), long()).await);
         let handing_over = async {

@@ -47,8 +47,8 @@ async fn run_job(url: &str) -> Result<(), ()> {
     soon("the job is done", run).await.unwrap().unwrap()
 }
 
-/// Runs the guest until it has done its job. It has the default options, and on a slow machine the server may not answer in
-/// time.
+/// Runs the guest until it has done its job. It has the default options, and on a slow machine the server may not
+/// answer in time.
 async fn job_is_done(url: &str) {
     for _ in 0..5 {
         if run_job(url).await.is_ok() {

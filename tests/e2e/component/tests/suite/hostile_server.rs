@@ -251,8 +251,8 @@ async fn a_subscription_that_only_looks_alive_is_made_again() {
     work.await.unwrap();
 }
 
-/// A held lock, and a waiter for it on the hostile server. The waiter subscribes. It tries again after an error, and releases
-/// what it gets.
+/// A held lock, and a waiter for it on the hostile server. The waiter subscribes. It tries again after an error, and
+/// releases what it gets.
 async fn held_and_waited_for<'a>(
     locks: Locks<'a>,
     server: &Server,

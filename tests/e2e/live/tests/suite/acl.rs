@@ -28,8 +28,8 @@ pub(super) fn user(server: &Server, name: &str, rules: &[String]) -> Result<Stri
     Ok(format!("redis://{name}:{PASSWORD}@127.0.0.1:{}/", server.port()))
 }
 
-/// A wait that ends long before the waiter asks by itself. Only for users that lack a right, because their waits fail in any
-/// case.
+/// A wait that ends long before the waiter asks by itself. Only for users that lack a right, because their waits fail
+/// in any case.
 pub(super) const BRIEF: Duration = Duration::from_millis(1_500);
 
 type Done = Result<(), Box<dyn Error + Send + Sync>>;

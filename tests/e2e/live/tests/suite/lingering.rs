@@ -33,8 +33,8 @@ async fn the_next_caller_of_the_client_gets_a_lingering_lease_without_a_command(
     let locks = client(&server).await?;
     linger(&locks, &server, "door").await;
     let mut last = 0;
-    // One script may ask for more fences. If the machine is so slow that a second passes, another script confirms the lease, so
-    // this tries again.
+    // One script may ask for more fences. If the machine is so slow that a second passes, another script confirms the
+    // lease, so this tries again.
     until("10 locks by 2 scripts at most", async || {
         let before = scripts(&server).expect("the server counts");
         for _ in 0..10 {

@@ -1,5 +1,5 @@
-//! The server is down or silent, and comes back. `native/tests/outages.rs` tests how long each call may take, on virtual
-//! time.
+//! The server is down or silent, and comes back. `native/tests/outages.rs` tests how long each call may take, on
+//! virtual time.
 
 use std::time::Duration;
 

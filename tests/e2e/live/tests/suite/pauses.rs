@@ -6,7 +6,8 @@ use leasehold::LossReason;
 use leasehold_live::{Tested, begin, client, hasty, soon, until, waiters};
 use leasehold_servers::Server;
 
-/// Much longer than any test takes. The pause stops scripts only, because `CLIENT UNPAUSE` can't end a pause of all commands.
+/// Much longer than any test takes. The pause stops scripts only, because `CLIENT UNPAUSE` can't end a pause of all
+/// commands.
 const LONG_MS: &str = "600000";
 
 #[tokio::test]

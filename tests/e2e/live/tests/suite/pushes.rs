@@ -164,8 +164,8 @@ async fn a_user_who_may_not_unsubscribe_waits_by_message_again_and_again() -> Te
     hands_over_by_message(&client(&server).await?, &locks, &[&server], "door").await
 }
 
-/// A client whose connection brings it no messages. It waits 500 ms for them before it polls. The server must also answer within
-/// 500 ms when the client connects, so on a slow machine this function may return an error.
+/// A client whose connection brings it no messages. It waits 500 ms for them before it polls. The server must also
+/// answer within 500 ms when the client connects, so on a slow machine this function may return an error.
 async fn deaf(
     server: &Server,
     what: &str,

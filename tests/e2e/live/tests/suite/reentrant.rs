@@ -85,8 +85,8 @@ async fn a_java_holder_excludes_us_and_its_message_wakes_us() -> Tested {
         lease.release().await?;
         Ok(took)
     };
-    // A waiter that gets no message asks by itself only after this time. On a slow machine a message may take as long, so there
-    // are three tries.
+    // A waiter that gets no message asks by itself only after this time. On a slow machine a message may take as long,
+    // so there are three tries.
     let asks = PATIENCE / 3;
     assert!(woken().await? < asks || woken().await? < asks || woken().await? < asks, "no message wakes it");
     Ok(())

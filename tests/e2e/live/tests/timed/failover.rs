@@ -100,7 +100,8 @@ impl Fleet {
         Ok(Self { end, clients })
     }
 
-    /// Asserts that the old primary grants nothing from one second after the switch on. The test watches it for six seconds.
+    /// Asserts that the old primary grants nothing from one second after the switch on. The test watches it for six
+    /// seconds.
     async fn leaves_the_old_primary(self) -> Tested {
         let switched = Instant::now();
         tokio::time::sleep(Duration::from_secs(6)).await;

@@ -1,5 +1,5 @@
-//! Many leases on one manager: released at once by `close`, and renewed at the same moment. The ignored tests use more of
-//! them, and take long in a debug build.
+//! Many leases on one manager: released at once by `close`, and renewed at the same moment. The ignored tests use more
+//! of them, and take long in a debug build.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
