@@ -130,7 +130,7 @@ export class Lease implements AsyncDisposable {
    * Makes the lease end `ttl` from now, here and on the server, and stops the renewals. The lock is then free in time, even if
    * this process ends before. {@link extend} can make the lease longer again. 10 ms to 30 days.
    *
-   * The lock is free before that if you release the lease, as the end of `run` does, or close the manager.
+   * The lock is free earlier if you release the lease or close the manager. The end of `run` releases the lease.
    *
    * If the call fails, the lease still ends here in time, but the server may keep it for as long as before.
    *

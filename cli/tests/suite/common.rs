@@ -16,12 +16,12 @@ use serde_json::Value;
 
 pub(crate) type Tested = Result<(), Box<dyn std::error::Error>>;
 
-/// How long an answer of a server may take on a slow machine, as an argument of the program.
+/// The program's arguments that set how long a server may take to answer: long enough for a slow machine.
 pub(crate) const PATIENCE: [&str; 2] = ["--timeout", "60s"];
-/// For `exec`: longer than any lease here lasts on a slow machine.
+/// A wait for `exec` that is longer than any lease here lasts on a slow machine.
 pub(crate) const WAIT: &str = "300s";
 
-/// Longer than anything here takes, on a slow machine. Only a test that fails waits that long.
+/// Longer than anything here takes, even on a slow machine. Only a test that fails waits that long.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The program, with a server.
@@ -53,7 +53,7 @@ pub(crate) fn start(server: &Server, arguments: &[&str]) -> Result<Process, Box<
     Ok(Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?)
 }
 
-/// Starts `exec` for a lock that it has to wait for first, and then gets. So it hears messages, and its label is on the server.
+/// Starts `exec` for a lock that it gets only after a wait. So it hears messages, and its label is on the server.
 pub(crate) fn start_listening(
     server: &Server,
     name: &str,

@@ -210,7 +210,7 @@ fn an_outage_that_is_shorter_than_the_lease_changes_nothing() -> Tested {
     let (mut server, directory) = (Server::start()?, tempdir()?);
     let (ready, go) = (directory.path().join("ready"), directory.path().join("go"));
     let script = format!("echo 1 > {}; until [ -e {} ]; do sleep 0.02; done; exit 5", ready.display(), go.display());
-    // The time in which it gives up to release the lock. In the same time, the server must answer at the beginning.
+    // `exec` gives up the release after this time. When it starts, the server must answer in this time, too.
     let hasty = ["--timeout", "1s", "exec", "job", "--", "sh", "-c", &script];
     let mut job = start(&server, &hasty)?;
     until("the command runs", || {

@@ -13,7 +13,7 @@ use crate::job::Job;
 #[test]
 fn a_revoked_lease_ends_the_command_and_what_it_started() -> Tested {
     let server = Server::start()?;
-    // So long a grace period that nobody waits for it here.
+    // The grace period is so long that the test doesn't wait for its end.
     let job = Job::listening(&server, &["--grace", "600s"], ":")?;
     assert_eq!(exit(&run(&server, &["force-release", "--yes", "job"])?).0, Some(0));
     let pids = job.pids;

@@ -70,7 +70,7 @@ fn a_paused_exec_says_that_the_lease_was_lost_even_if_the_command_ended_in_time(
 #[test]
 fn a_job_whose_processes_are_all_paused_ends_when_they_run_again() -> Tested {
     let server = Server::start()?;
-    // Longer than a slow machine needs to pause them all.
+    // The TTL is longer than a slow machine needs to pause all of them.
     let job = Job::start(&server, &["--ttl", "8s"], ":")?;
     let fence = last_fence(&server)?;
     for whom in [Whom::Exec, Whom::Guard, Whom::Command] {

@@ -20,7 +20,7 @@ pub(crate) struct Job {
 impl Job {
     /// `before` is what the shell does first, such as ignoring a signal. The other process inherits that.
     pub(crate) fn start(server: &Server, options: &[&str], before: &str) -> Result<Self, Box<dyn std::error::Error>> {
-        // On a slow machine, a short lease may be over before the command has begun.
+        // On a slow machine, a short lease may end before the command has begun.
         for _ in 0..10 {
             if let Some(job) = Self::begin(options, before, |arguments| start(server, arguments))? {
                 return Ok(job);
@@ -29,7 +29,7 @@ impl Job {
         Err("the command did not begin".into())
     }
 
-    /// The same for an `exec` that hears messages: it has to wait first.
+    /// The same for an `exec` that hears messages, because it has to wait first.
     pub(crate) fn listening(
         server: &Server,
         options: &[&str],
@@ -39,7 +39,7 @@ impl Job {
         job.ok_or_else(|| "the command did not begin".into())
     }
 
-    /// None if `exec` ended first.
+    /// Starts the job. Returns `None` if `exec` ended before the command ran.
     fn begin(
         options: &[&str],
         before: &str,
@@ -63,7 +63,7 @@ impl Job {
             return Ok(None);
         }
         let pids = ["command", "below"].map(|name| number_in(&directory.path().join(name)));
-        // Until then it is a copy of the shell, which handles signals as the shell does.
+        // Until it runs `sleep`, the other process is a copy of the shell, and handles signals as the shell does.
         let sleeps = || fs::read_to_string(format!("/proc/{}/comm", pids[1])).is_ok_and(|name| name != "sh\n");
         until("the other process has begun", sleeps);
         Ok(Some(Self { directory, exec, pids }))
@@ -96,8 +96,8 @@ impl Job {
     }
 }
 
-/// The exit code of the next holder's command: 3 if none of these processes runs, and 9 otherwise. One that has ended and
-/// that nobody has waited for doesn't run.
+/// The exit code of the next holder's command: 3 if none of these processes runs, and 9 otherwise. A zombie does not count
+/// as running.
 pub(crate) fn next(server: &Server, pids: [i32; 2]) -> Result<Option<i32>, Box<dyn std::error::Error>> {
     let [a, b] = pids;
     let script =
@@ -105,8 +105,8 @@ pub(crate) fn next(server: &Server, pids: [i32; 2]) -> Result<Option<i32>, Box<d
     Ok(exit(&run(server, &["exec", "-w", WAIT, "job", "--", "sh", "-c", &script])?).0)
 }
 
-/// Starts `exec` with a command that ignores SIGTERM, and then keeps this client alone from the server. Returns `exec` and
-/// the id of the command.
+/// Starts `exec` with a command that ignores SIGTERM, and then cuts only this client off from the server. Returns `exec` and
+/// the process id of the command.
 pub(crate) fn cut_off(server: &Server, ttl: &str) -> Result<(Process, i32), Box<dyn std::error::Error>> {
     server.cli(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"])?;
     let directory = tempdir()?;

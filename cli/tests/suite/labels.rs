@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{Tested, exit, leasehold, run, start, start_listening, text, until, waiters};
 
-/// A holder that has told its label, because it had to wait.
+/// A holder whose label is on the server, because it had to wait.
 fn hold(server: &Server, label: &[&str]) -> Result<Process, Box<dyn std::error::Error>> {
     let holder = start_listening(server, "door", &[&["exec"], label, &["door", "--", "sleep", "600"]].concat())?;
     until("the holder's label is known", || {
@@ -68,7 +68,7 @@ async fn inspect_and_watch_show_the_label_of_a_lease_behind_that_of_its_client()
         .label("web-1")
         .connect(&server.url())
         .await?;
-    // It tells its label because it has to wait.
+    // The client writes its label to the server because it has to wait.
     server.cli(&["SET", "door", "somebody", "PX", "600000"])?;
     let lock = locks.mutex("door").label("job 17");
     let waiting = tokio::spawn(async move { lock.acquire().await });

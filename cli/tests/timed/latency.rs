@@ -1,4 +1,4 @@
-//! `leasehold doctor` measures the way to a server.
+//! `leasehold doctor` measures the latency of a server.
 
 use leasehold_servers::Server;
 

@@ -1,5 +1,5 @@
-//! What has to be measured: that a command is dead before the next holder's begins, on real clocks. It needs a quiet machine.
-//! `cargo xtask test --timed` runs it, one test after the other.
+//! Tests that measure on real clocks, for example that a command is dead before the next holder's command begins. They need a
+//! quiet machine. `cargo xtask test --timed` runs them, one after the other.
 #![cfg(unix)]
 
 #[path = "../suite/common.rs"]

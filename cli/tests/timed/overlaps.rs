@@ -1,4 +1,4 @@
-//! The command of a job that is killed, paused, starved or cut off never overlaps with the next holder's.
+//! A job's command never overlaps with the next holder's command, even if the job is killed, paused, starved or cut off.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::job::{Job, Whom, cut_off, next};
 fn a_command_that_ignores_sigterm_is_dead_when_the_next_one_starts() -> Tested {
     let server = Server::start()?;
     for whom in [Whom::Exec, Whom::Command] {
-        // The grace period is longer than the lease. The command gets less of it.
+        // The grace period is longer than the lease, so the command gets only a part of it.
         let job = Job::start(&server, &["--ttl", "4s", "--grace", "60s"], "trap '' TERM")?;
         job.signal(Whom::Exec, if matches!(whom, Whom::Exec) { Signal::SIGSTOP } else { Signal::SIGKILL })?;
         assert_eq!(next(&server, job.pids)?, Some(3));
@@ -35,12 +35,12 @@ fn a_lease_that_cannot_be_renewed_ends_the_command_before_the_lease_ends() -> Te
     Ok(())
 }
 
-/// A loop that takes a core, beside which the jobs starve. It is killed when the test ends.
+/// A loop that keeps a core busy, so that the jobs starve. It is killed when the test ends.
 fn busy_loop() -> Result<Process, leasehold_servers::Error> {
     Process::spawn(Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]))
 }
 
-/// The writes of a job, each with its fence. A job that is killed leaves no more than these lines.
+/// A script that writes the job's fence five times. A job that is killed writes fewer lines.
 fn writing(log: &Path) -> String {
     let at = log.display();
     format!("for _ in 1 2 3 4 5; do echo $LEASEHOLD_FENCE >> {at}; sleep 0.01; done")
@@ -67,7 +67,7 @@ fn starved_jobs_never_overlap_and_say_what_became_of_them() -> Tested {
     for job in jobs {
         let (code, _, message) = finish(job)?;
         done += usize::from(code == Some(0));
-        // With so little time, a job may be too slow. It says so.
+        // With so little processor time, a job may lose its lease or get no answer. Its exit code says so.
         assert!(matches!(code, Some(0 | 69 | 76)), "{code:?}: {message}");
     }
     drop(loops);

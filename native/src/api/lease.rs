@@ -139,7 +139,7 @@ impl Lease {
             let mut loss = loss?;
             let mut waiting = pin!(loss.wait_for(Option::is_some));
             let found = poll_fn(|context| {
-                // After a pause, this task can run before the driver, which would report that the time is over.
+                // After a pause, this task may run before the driver. So it checks by itself whether the time is over.
                 if let Some(shared) = shared.upgrade() {
                     shared.remaining(id);
                 }
@@ -172,8 +172,8 @@ impl Lease {
     /// Makes the lease end `ttl` from now (10 ms to 30 days), here and on the server, and stops the renewals. The lock is then
     /// free in time, even if this process ends before. [`extend`](Self::extend) can make the lease longer again.
     ///
-    /// The lock is free before that if you release or drop the lease, as the end of [`run`](crate::Lock::run) does, or close the
-    /// manager.
+    /// The lock is free earlier if you release or drop the lease or close the manager. The end of [`run`](crate::Lock::run)
+    /// releases the lease.
     ///
     /// If the call fails, the lease still ends here in time, but the server may keep it for as long as before.
     ///

@@ -27,7 +27,7 @@ pub(super) struct Driver {
     /// Handles the channels. It passes messages to the engine directly.
     subscriber: BoxFuture<'static, ()>,
     channel_requests: UnboundedSender<ChannelRequest>,
-    /// Here, and not in `run`: a runtime that ends drops the task even before its first poll.
+    /// It is here, and not in `run`, because a runtime that ends can drop the task before its first poll.
     _stop: StopOnDrop,
 }
 

@@ -138,8 +138,7 @@ impl Shared {
         });
     }
 
-    /// Notifies the holders that the client closes, and only then returns, so that no lease is given back under a holder who
-    /// could not know.
+    /// Notifies the holders that the client closes, before it returns. So no lease is given back before its holder can know.
     fn lose_all(&self) {
         self.with_state(|state, _, deferred| state.lose_all(deferred));
     }

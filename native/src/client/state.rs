@@ -254,7 +254,7 @@ impl State {
         self.engine.lease(lease)?.lost.or(stopped)
     }
 
-    /// A closed engine knows only the leases that were lost before.
+    /// After a close, the engine knows only the leases that were lost before the close.
     fn losses_at_close(&self, lease: LeaseId) -> Option<LossReason> {
         let is_unreleased = self.leases.contains_key(&lease);
         let before = self.engine.lease(lease).and_then(|lease| lease.lost);

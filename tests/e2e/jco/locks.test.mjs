@@ -7,7 +7,7 @@ import { locks } from './host.mjs';
 
 const { LockManager } = await locks();
 const redis = new Redis(process.env.REDIS_URL);
-// Any process or server of a busy machine may stand still for ten seconds, and no test may fail for that.
+// On a slow machine, any process or server may stop for ten seconds. No test may fail because of that.
 const generous = { claimWindowMs: 60_000n, responseTimeoutMs: 60_000n };
 const PATIENCE = 120_000;
 const open = () => LockManager.open({ tag: 'single', val: process.env.REDIS_URL }, generous);
@@ -24,7 +24,7 @@ test('a lock is taken, kept and given back', async () => {
   const lease = await manager.acquire(mutex('kept'), { ttlMs: 30_000n });
   assert.equal(await redis.exists('kept'), 1);
   assert.equal(lease.mode(), 'exclusive');
-  // Until it has been renewed, after a third of its TTL.
+  // Until the lease has been renewed, after a third of its TTL.
   for (let before = 0, left = Infinity; left <= before || before === 0;) {
     before = left;
     assert.deepEqual(await lease.hold(500n), { tag: 'held' });

@@ -34,7 +34,7 @@ if (full) test('full', join(project, 'node_modules/node-24/bin/node'));
 function test(directory, node) {
   console.log(`\n${directory} under ${execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()}`);
   const files = readdirSync(join(project, directory)).filter((file) => file.endsWith('.test.mjs'));
-  // 45 minutes: a machine that does other things, too, may be slow.
+  // 45 minutes, because the machine may be busy.
   const words = ['--test', '--test-reporter=spec', '--test-timeout=2700000', ...files.map((file) => join(directory, file))];
   const { status } = spawnSync(node, words, { cwd: project, stdio: 'inherit' });
   process.exitCode ||= status ?? 1;

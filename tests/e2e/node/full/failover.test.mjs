@@ -1,5 +1,5 @@
-// Processes in Node and in Rust behind Sentinel share one lock through failovers. It measures: on a busy machine, a client may need
-// longer than a second to leave the old primary.
+// Processes in Node and in Rust behind Sentinel share one lock through failovers. This needs a quiet machine: on a busy one, a client
+// may need longer than a second to leave the old primary.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startSentinel, startServer } from '../support/server.mjs';

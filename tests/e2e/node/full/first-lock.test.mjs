@@ -1,4 +1,4 @@
-// It measures how long a program waits for its first lock.
+// Measures how long a program waits for its first lock.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';

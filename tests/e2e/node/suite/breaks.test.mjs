@@ -35,7 +35,7 @@ const cut = (kind) => server.cli('CLIENT', 'KILL', 'TYPE', kind, 'SKIPME', 'yes'
 test('holders survive the cutting of their command connection', async () => {
   const locks = manager();
   const held = await locks.mutex('held').acquire({ ttl: 30_000 });
-  // Until it has been renewed, after a third of its TTL.
+  // Until the lease has been renewed, after a third of its TTL.
   for (let before = 0, left = Infinity; left <= before || before === 0;) {
     before = left;
     await cut('normal');

@@ -56,7 +56,7 @@ for (const [language, program] of Object.entries(LANGUAGES)) {
     test('a holder paused past its TTL is notified of the loss, and its stale write is refused', async () => {
       const paused = start('paused');
       assert.match(await paused.report(), /^held /);
-      // On a busy machine it may lose the lock before it is paused.
+      // On a slow machine, the worker may lose the lock before it is paused.
       const reports = [];
       const told = async (what) => {
         while (!reports.includes(what)) reports.push(await paused.report());

@@ -8,9 +8,9 @@ import { Worker } from '../support/worker.mjs';
 
 const RUST = join(process.env.LEASEHOLD_WORKERS, 'demo-worker');
 const NODE = [process.execPath, join(import.meta.dirname, '../examples/demo-worker.mjs')];
-// A lease never ends by itself, however slow the machine is.
+// A lease never ends by itself during the test, however slow the machine is.
 const TTL = '600000';
-/** So many turns of each worker are enough. */
+/** How many turns of each worker are enough. */
 const TURNS = 50;
 let server;
 
@@ -46,6 +46,6 @@ test('two processes in Node and one in Rust lose no update of one counter', asyn
   await judge.end();
   assert.deepEqual(JSON.parse(await judge.report()), { event: 'final', counter: turns.length, mirror: turns.length });
 
-  // The account refuses a fence that is smaller than one before, so they rise unless two are equal.
+  // The account refuses a fence that is smaller than an earlier one, so the fences rise unless two are equal.
   assert.equal(new Set(turns.map((turn) => turn.fence)).size, turns.length, 'the fences rise');
 });

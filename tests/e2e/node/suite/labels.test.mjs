@@ -17,7 +17,7 @@ for (const [holding, holder] of Object.entries(LANGUAGES)) {
     test(`an inspect in ${inspecting} shows the label of a lease in ${holding}, and ends without it while that process is paused`, async () => {
       const name = `${holding} ${inspecting}`;
       const start = (program, mode, ttl) => startWorker(program, server, name, { mode, ttl, claimWindow: 600 });
-      // It listens from its first renewal on, after 5 s.
+      // The holder subscribes with its first renewal, after 5 s.
       const held = start(holder, 'write', 15_000);
       assert.match(await held.report(), /^held /);
       const inspect = start(inspector, 'inspect', 15_000);

@@ -1,4 +1,4 @@
-// The installed package keeps its promises: its contents, and that it lets a process end.
+// The installed package has the right contents, and lets a process end.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,10 +1,10 @@
 /**
- * The options of managers over real servers. Any process or server of a busy machine may stand still for ten seconds, and no test may
- * fail for that. A test that shortens one of them awaits its end, and lets nothing else depend on it.
+ * The options of managers over real servers. On a slow machine, any process or server may stop for ten seconds, and no test may fail
+ * because of that. A test that shortens one of these times awaits its end. Nothing else in the test may depend on it.
  */
 export const GENEROUS = { responseTimeout: '60s', claimWindow: '60s', ttl: '5m', wait: '5m' };
 
-/** How long a test waits for what must happen before it fails, in milliseconds: longer than any heartbeat or answer of these. */
+/** How long a test waits before it fails, in milliseconds: longer than any heartbeat or answer with these options takes. */
 export const PATIENCE = 120_000;
 
 /** Waits until a condition holds. */

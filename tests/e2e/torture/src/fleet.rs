@@ -15,7 +15,7 @@ use crate::history::{Recorder, What};
 use crate::topologies::{FaultLog, chosen};
 use crate::worker::Orders;
 
-/// How long a process may take to close its manager and to exit, on a machine that may stop for seconds.
+/// How long a process may take to close its manager and to exit. A slow machine may stop for seconds.
 const EXIT: Duration = Duration::from_secs(120);
 
 /// The worker processes of a run. When one has ended, another one takes its place.

@@ -25,7 +25,7 @@ struct Arguments {
     /// How long faults strike, for all topologies together
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     minutes: f64,
-    /// Instead of a time: strike each topology this often, and forgive what a busy machine could cause
+    /// Strike each topology with this many faults, instead of for a time. Rules about time are not judged
     #[arg(long, value_name = "N", conflicts_with = "minutes")]
     faults: Option<u64>,
     /// The same seed gives the same plan of faults; a new one each time otherwise

@@ -41,11 +41,11 @@ pub struct Settings {
 pub enum End {
     /// After this time.
     After(Duration),
-    /// After this much work, however long that takes: so many faults have begun, and so many leases were granted.
+    /// After this much work, however long it takes.
     Done {
-        /// The faults.
+        /// How many faults have begun.
         faults: u64,
-        /// The leases.
+        /// How many leases were granted.
         leases: u64,
     },
 }

@@ -17,7 +17,7 @@ Options:
   --faults N    at most this many faults in each run: 0 to 3 [1]
   --slow        messages may take up to the response timeout without a fault; else they arrive before time passes
   --states N    stop each scenario after this many states
-  --budget N    stop after this many states, which the scenarios share: the same work on every machine
+  --budget N    stop after this many states, which the scenarios share; the same work on every machine
   --minutes M   stop after this time, which the scenarios share
   --sample N    run on from one of N states without faults, until all calls have ended [16]
   --jobs J      threads [2]

@@ -68,7 +68,7 @@ fn run(options: &Options) -> Result<(), String> {
         let begin = World::new(scenario, options.faults, patience)?;
         let left = options.time.saturating_sub(began.elapsed());
         let rest = u32::try_from(options.scenarios.len() - done).unwrap_or(1);
-        // What a small scenario leaves is for those after it.
+        // What a small scenario leaves over is for the scenarios after it.
         let share = options.budget.saturating_sub(explored_so_far) / u64::from(rest);
         let states = options.states.min(share);
         let limits = Limits { states, time: left / rest, sample: options.sample, jobs: options.jobs };

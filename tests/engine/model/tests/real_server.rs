@@ -34,7 +34,7 @@ fn lock(server: &Server) -> Lock<Real> {
     lock
 }
 
-/// No lease and no waiter's place ends before the test does, not even on a slow machine.
+/// A lock whose leases and waiters' places last longer than the test, even on a slow machine.
 fn patient(server: &Server) -> Lock<Real> {
     let mut lock = Lock::new(Real::connect(server), "invoice:42");
     (lock.ttl, lock.claim) = (600_000, 600_000);

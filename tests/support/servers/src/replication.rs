@@ -19,7 +19,7 @@ pub fn follow(server: &Server, primary: &Server) -> Result<(), Error> {
     until("the primary knows it", || says(primary, &["INFO", "replication"], &online))
 }
 
-/// From now on, nobody makes this primary a replica. After a failover, a sentinel would do so within seconds.
+/// From now on, no sentinel can make this primary a replica. After a failover, a sentinel would do so within seconds.
 ///
 /// # Errors
 /// If the server can't be asked.
@@ -75,7 +75,7 @@ impl Sentinel {
         port.ok_or_else(|| Error::Refused(format!("no primary: {reply:?}")))
     }
 
-    /// From now on, a primary that is silent for less than ten minutes is not considered down. So a slow machine costs no
+    /// From now on, a primary that is silent for less than ten minutes is not considered down. So a slow machine causes no
     /// failover, and [`fail_over`](Self::fail_over) has as much time as it needs.
     ///
     /// # Errors

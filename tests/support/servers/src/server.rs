@@ -15,7 +15,7 @@ use crate::locate::{self, Version};
 use crate::process::Process;
 use crate::resp::{Connection, Reply};
 
-/// These are for a slow machine. Only a test that fails waits that long.
+/// These limits suit a slow machine. Only a test that fails waits that long.
 const START_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const START_ATTEMPTS: usize = 20;

@@ -29,7 +29,7 @@ fn who_waits_follows_the_other_side_s_release(theirs: Library) -> Tested {
         waiter.order("acquire")?;
         assert!(waiter.is_silent(Duration::from_millis(600))?, "it did not wait");
         holder.order("release")?;
-        // The lease would last for longer than this.
+        // The lease lasts longer than this, so only the release frees the lock.
         assert_eq!(waiter.reply(PATIENCE)?.text, "held");
         assert_eq!(holder.reply(PATIENCE)?.text, "released");
         assert_eq!(waiter.ask("release")?, "released");

@@ -6,10 +6,10 @@ use leasehold_servers::Server;
 
 use crate::Tested;
 
-/// For orders that take as long as they take. A machine that runs tests may stop for seconds at any time.
+/// How long a process may take to carry out an order. A slow machine may stop for seconds at any time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The TTL of leases that outlast their test, and so does a waiter that nothing wakes.
+/// A TTL that is longer than a test takes. A waiter that nothing wakes waits for as long.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 /// One of our processes and one of theirs, which want the same lock.

@@ -71,7 +71,7 @@ fn each_side_excludes_the_other_and_takes_its_own_lock_again() -> Tested {
 
 #[test]
 fn a_release_wakes_the_other_side_by_the_lock_s_channel() -> Tested {
-    // Without a message, ours asks after 20 s, and theirs when the lease should be over.
+    // Without a message, our waiter asks after 20 s, and theirs when the lease should be over.
     const SOONER: Duration = Duration::from_secs(15);
     let mut waits = Vec::new();
     let mut pair = pair(Library::Redisson, "channel", LONG)?;
@@ -87,7 +87,7 @@ fn a_release_wakes_the_other_side_by_the_lock_s_channel() -> Tested {
         })?;
     }
     println!("woken after {waits:.1?}");
-    // A slow moment of the machine doesn't prove polling. Theirs and ours take turns.
+    // One slow wake-up may come from a slow machine. So each side needs only one quick one. The sides take turns.
     for first in [0, 1] {
         assert!(waits.iter().skip(first).step_by(2).any(|wait| *wait < SOONER), "{waits:?}");
     }
@@ -132,7 +132,7 @@ fn a_killed_holder_delays_the_other_side_by_its_ttl() -> Tested {
 
 #[test]
 fn a_lease_is_renewed_and_the_other_side_goes_on_waiting() -> Tested {
-    // Both renew at a third of it.
+    // Both sides renew after a third of the TTL.
     const TTL: Duration = Duration::from_secs(15);
     pair(Library::Redisson, "renewal", TTL)?.both_ways(|holder, waiter| {
         assert_eq!(holder.ask("acquire")?, "held");

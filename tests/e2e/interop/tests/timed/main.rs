@@ -1,4 +1,5 @@
-//! How our clients and those of other libraries share one lock. It depends on who asks first, so it needs a quiet machine.
+//! How fairly our clients and those of other libraries share one lock. The first client to ask gets it, so the tests need a quiet
+//! machine.
 
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ mod redisson {
     use super::*;
 
     // Four owners in one client on each side. Our client gives the lock away after 32 turns and then pauses for a moment.
-    // Redisson leaves it to the first one that asks. On an idle machine that makes about a third ours.
+    // Redisson gives it to the first client that asks. On a quiet machine, about a third of the turns are ours.
     #[test]
     fn both_sides_get_a_fair_part() -> Tested {
         let (ours, theirs) = (Library::LeaseholdReentrant, Library::Redisson);

@@ -55,7 +55,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Whether a machine that is too busy could look like a broken promise. The other rules hold however long a delay is.
+    /// Whether a slow machine alone can break this rule. The other rules hold however long a delay is.
     pub const fn is_about_time(self) -> bool {
         match self {
             Self::MutualExclusion | Self::FenceOrder | Self::AllOrNone | Self::Reentrance | Self::Processes => false,
@@ -184,7 +184,7 @@ pub fn judge(history: &[Event]) -> Verdict {
 }
 
 impl Verdict {
-    /// Drops what a busy machine could have caused. Returns how much that was.
+    /// Drops the violations that a slow machine could have caused. Returns how many there were.
     pub fn forgive_delays(&mut self) -> usize {
         let before = self.violations.len();
         self.violations.retain(|violation| !violation.rule.is_about_time());

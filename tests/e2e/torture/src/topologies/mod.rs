@@ -156,13 +156,13 @@ pub(crate) fn chosen<T>(items: &[T], pick: usize) -> Option<&T> {
 /// `CLIENT KILL` for the clients of a server.
 fn kill_clients(server: &Server) -> Result<(), Error> {
     for id in clients(server)? {
-        // It may have gone meanwhile. The connection that asks kills itself last or never.
+        // The connection may have ended meanwhile. The connection that sends these commands kills itself last or never.
         let _ = server.cli(&["CLIENT", "KILL", "ID", &id]);
     }
     Ok(())
 }
 
-/// The ids of a server's connections, with the one that asks. Its replicas, its primary, sentinels and the watchers of
+/// The ids of a server's connections, including the one that asks. Its replicas, its primary, sentinels and the watchers of
 /// its log don't count.
 fn clients(server: &Server) -> Result<Vec<String>, Error> {
     let list = server.cli(&["CLIENT", "LIST"])?;

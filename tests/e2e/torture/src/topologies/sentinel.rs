@@ -77,7 +77,7 @@ impl Watched {
     }
 }
 
-/// Waits until no client can change anything on an old primary.
+/// Waits until an old primary has no clients, or is a replica.
 fn have_left(old: &Server) -> Result<(), Error> {
     let only_this_one = || clients(old).is_ok_and(|ids| ids.len() <= 1);
     until("the old primary has no clients", || only_this_one() || says(old, &["INFO", "replication"], "role:slave"))

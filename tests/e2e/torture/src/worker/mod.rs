@@ -91,7 +91,7 @@ impl Target {
         targets
     }
 
-    /// One lock that all workers want, so that a lie has a victim.
+    /// One lock that all workers want, so that a worker with a deliberate bug has a victim.
     pub(crate) fn contended(lie: Lie) -> Vec<Self> {
         let name = match lie {
             Lie::KeepsWorking => "mutex-a",
@@ -124,6 +124,6 @@ impl Target {
 pub enum Lie {
     /// The worker ignores a loss: it works on after its lease has ended.
     KeepsWorking,
-    /// It deletes the key of a lock that another worker holds, as a release that doesn't compare tokens, and takes it.
+    /// It deletes the key of a lock that another worker holds, as a release that doesn't compare tokens would, and takes the lock.
     FreesOthers,
 }

@@ -149,7 +149,7 @@ impl Worker {
             Ok(Some(lease)) => Ok(Some((self.granted(call, terms, &lease), lease))),
             Ok(None) => {
                 tell(&What::Ended { call, outcome: "busy".to_owned() });
-                // The next try takes it.
+                // The next try gets the lock.
                 if self.orders.lie == Some(Lie::FreesOthers) {
                     self.free(&target.name).await;
                 }
