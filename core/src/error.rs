@@ -221,7 +221,8 @@ pub enum LossReason {
     Revoked,
     /// The renewed lease reached its `max_hold`.
     MaxHold,
-    /// The manager was closed, and gives its leases back. Not the engine but the driver reports this, before the engine closes.
+    /// The manager was closed, and gives its leases back. Not the engine but the driver reports this, before the engine
+    /// closes.
     Closed,
 }
 

@@ -96,8 +96,8 @@ impl Job {
     }
 }
 
-/// The exit code of the next holder's command: 3 if none of these processes runs, and 9 otherwise. A zombie does not count
-/// as running.
+/// The exit code of the next holder's command: 3 if none of these processes runs, and 9 otherwise. A zombie does not
+/// count as running.
 pub(crate) fn next(server: &Server, pids: [i32; 2]) -> Result<Option<i32>, Box<dyn std::error::Error>> {
     let [a, b] = pids;
     let script =
@@ -105,8 +105,8 @@ pub(crate) fn next(server: &Server, pids: [i32; 2]) -> Result<Option<i32>, Box<d
     Ok(exit(&run(server, &["exec", "-w", WAIT, "job", "--", "sh", "-c", &script])?).0)
 }
 
-/// Starts `exec` with a command that ignores SIGTERM, and then cuts only this client off from the server. Returns `exec` and
-/// the process id of the command.
+/// Starts `exec` with a command that ignores SIGTERM, and then cuts only this client off from the server. Returns
+/// `exec` and the process id of the command.
 pub(crate) fn cut_off(server: &Server, ttl: &str) -> Result<(Process, i32), Box<dyn std::error::Error>> {
     server.cli(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"])?;
     let directory = tempdir()?;

@@ -1,5 +1,5 @@
-//! Tests that measure on real clocks, for example that a command is dead before the next holder's command begins. They need a
-//! quiet machine. `cargo xtask test --timed` runs them, one after the other.
+//! Tests that measure on real clocks, for example that a command is dead before the next holder's command begins. They
+//! need a quiet machine. `cargo xtask test --timed` runs them, one after the other.
 #![cfg(unix)]
 
 #[path = "../suite/common.rs"]

@@ -1,4 +1,5 @@
-//! A job's command never overlaps with the next holder's command, even if the job is killed, paused, starved or cut off.
+//! A job's command never overlaps with the next holder's command, even if the job is killed, paused, starved or cut
+//! off.
 
 use std::fs;
 use std::path::Path;

@@ -172,8 +172,8 @@ impl Lease {
     /// Makes the lease end `ttl` from now (10 ms to 30 days), here and on the server, and stops the renewals. The lock is then
     /// free in time, even if this process ends before. [`extend`](Self::extend) can make the lease longer again.
     ///
-    /// The lock is free earlier if you release or drop the lease or close the manager. The end of [`run`](crate::Lock::run)
-    /// releases the lease.
+    /// The lock is free earlier if you release or drop the lease or close the manager. The end of
+    /// [`run`](crate::Lock::run) releases the lease.
     ///
     /// If the call fails, the lease still ends here in time, but the server may keep it for as long as before.
     ///

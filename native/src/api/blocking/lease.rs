@@ -90,8 +90,8 @@ impl Lease {
         }
     }
 
-    /// Calls `notify` once with the reason when the lease is lost, before the lease expires on the server. If the lease is
-    /// already lost, the call comes at once. There is no call if the lease is released first.
+    /// Calls `notify` once with the reason when the lease is lost, before the lease expires on the server. If the lease
+    /// is already lost, the call comes at once. There is no call if the lease is released first.
     ///
     /// The background thread calls it, so it must not block: renewals of other leases wait for it. Set a flag or send to
     /// a channel.

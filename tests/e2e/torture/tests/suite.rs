@@ -14,8 +14,8 @@ use leasehold_torture::worker::Lie;
 
 type Tested = Result<(), Box<dyn Error>>;
 
-/// Runs three workers in Rust for a little work. If there is a bug, the first worker has it, and there are no other faults. Rules
-/// about time are not judged, because they depend on the machine.
+/// Runs three workers in Rust for a little work. If there is a bug, the first worker has it, and there are no other
+/// faults. Rules about time are not judged, because they depend on the machine.
 fn torture(name: &str, kind: Kind, end: End, lie: Option<Lie>) -> Result<(Vec<Event>, Verdict), Box<dyn Error>> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("torture").join(name);
     fs::create_dir_all(&directory)?;

@@ -35,8 +35,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The same, but no replica takes the place of a primary by itself, and a server counts as failing only after a minute of
-    /// silence. So a slow machine causes no failover.
+    /// The same, but no replica takes the place of a primary by itself, and a server counts as failing only after a
+    /// minute of silence. So a slow machine causes no failover.
     ///
     /// # Errors
     /// As [`Cluster::start`].
@@ -48,7 +48,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// In a steady cluster, lets the replica of this primary take its place once the primary has been silent for 1.5 seconds.
+    /// In a steady cluster, lets the replica of this primary take its place once the primary has been silent for 1.5
+    /// seconds.
     ///
     /// # Errors
     /// If a server can't be asked.

@@ -75,8 +75,8 @@ impl Sentinel {
         port.ok_or_else(|| Error::Refused(format!("no primary: {reply:?}")))
     }
 
-    /// From now on, a primary that is silent for less than ten minutes is not considered down. So a slow machine causes no
-    /// failover, and [`fail_over`](Self::fail_over) has as much time as it needs.
+    /// From now on, a primary that is silent for less than ten minutes is not considered down. So a slow machine causes
+    /// no failover, and [`fail_over`](Self::fail_over) has as much time as it needs.
     ///
     /// # Errors
     /// If the sentinel can't be asked.

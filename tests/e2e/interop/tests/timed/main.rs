@@ -1,5 +1,5 @@
-//! How fairly our clients and those of other libraries share one lock. The first client to ask gets it, so the tests need a quiet
-//! machine.
+//! How fairly our clients and those of other libraries share one lock. The first client to ask gets it, so the tests
+//! need a quiet machine.
 
 use std::time::Duration;
 

@@ -162,8 +162,8 @@ fn kill_clients(server: &Server) -> Result<(), Error> {
     Ok(())
 }
 
-/// The ids of a server's connections, including the one that asks. Its replicas, its primary, sentinels and the watchers of
-/// its log don't count.
+/// The ids of a server's connections, including the one that asks. Its replicas, its primary, sentinels and the
+/// watchers of its log don't count.
 fn clients(server: &Server) -> Result<Vec<String>, Error> {
     let list = server.cli(&["CLIENT", "LIST"])?;
     let client = |line: &str| {

@@ -124,6 +124,7 @@ impl Target {
 pub enum Lie {
     /// The worker ignores a loss: it works on after its lease has ended.
     KeepsWorking,
-    /// It deletes the key of a lock that another worker holds, as a release that doesn't compare tokens would, and takes the lock.
+    /// It deletes the key of a lock that another worker holds, as a release that doesn't compare tokens would, and
+    /// takes the lock.
     FreesOthers,
 }
