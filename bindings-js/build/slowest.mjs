@@ -6,7 +6,7 @@ const repository = join(import.meta.dirname, '../..');
 export default async function* slowest(events) {
   const files = [];
   for await (const { type, data } of events) {
-    // A file is a test of the runner too. Its name is its path.
+    // For the runner, a file is a test too. The test's name is the file's path.
     if (type === 'test:complete' && data.file !== undefined && resolve(data.name) === data.file) files.push([data.file, data.details.duration_ms]);
     // All tests have ended. After the last event, the runner exits without waiting for reporters.
     if (type !== 'test:diagnostic' || data.nesting !== 0 || !data.message.startsWith('tests ')) continue;

@@ -1,7 +1,7 @@
 // Runs the unit tests of ts/ with Node's test runner: `test.mjs [--timed] [FILE...]`.
 //
-// With `--timed` it runs the measurements, `*.timed.ts`: one file after the other, and one that fails once more by itself. They need a
-// quiet machine. Without it, no test may fail because the machine is slow.
+// With `--timed` it runs the tests that measure, `*.timed.ts`, one file after the other. A file that fails runs once more. These tests
+// need a quiet machine. No other test may fail because the machine is slow.
 //
 // It lists the files, because Node 20 doesn't support patterns.
 import { spawnSync } from 'node:child_process';
@@ -13,10 +13,10 @@ const named = words.filter((word) => word !== '--timed');
 const files = named.length > 0 ? named : filesOf(isTimed ? '.timed.ts' : '.test.ts');
 process.exitCode = isTimed ? measure(files) : run(files, 3);
 
-/** Runs the files, so many of them at once. Returns the exit code. */
+/** Runs the files, `concurrency` of them at once. Returns the exit code. */
 function run(files, concurrency) {
-  // A client library that keeps its closed connections must not keep the whole run: a file's process ends with its tests, and after 45
-  // minutes in any case. `exit.test.ts` and `process.test.ts` test that users' processes end by themselves.
+  // A client library that keeps closed connections must not block the whole run. So a file's process ends with its tests, and after
+  // 45 minutes in any case. `exit.test.ts` and `process.test.ts` test that users' processes end by themselves.
   const limits = ['--test-force-exit', '--test-timeout=2700000'];
   // Most tests wait for a server, so more files run at once than Node starts by itself on two cores.
   const flags = ['--expose-gc', '--import', 'tsx', '--test', `--test-concurrency=${concurrency}`];
@@ -28,13 +28,13 @@ function run(files, concurrency) {
 /** Runs each file alone. Returns the exit code. */
 function measure(files) {
   if (files.length === 0) {
-    console.log('There are no tests that measure here: no file in ts/ is named *.timed.ts.');
+    console.log('There are no tests that measure: no file in ts/ is named *.timed.ts.');
     return 0;
   }
-  console.log('These tests measure. They need a machine that does nothing else.');
+  console.log('These tests measure, so they need a quiet machine.');
   const failed = files.filter((file) => run([file], 1) !== 0);
   return failed.filter((file) => {
-    console.log(`\nagain, by itself: ${file}`);
+    console.log(`\nrunning once more: ${file}`);
     return run([file], 1) !== 0;
   }).length > 0 ? 1 : 0;
 }

@@ -11,7 +11,7 @@ import { LockManager } from 'leasehold';
 
 const urls = (process.env.REDIS_URLS ?? 'redis://127.0.0.1:6379,redis://127.0.0.1:6380,redis://127.0.0.1:6381').split(',');
 const servers = urls.map((url) => new Redis(url));
-// How long a server may take to answer: 100 ms suits a LAN. Here, all of them may share a busy machine.
+// How long a server may take to answer. 100 ms suits a LAN. Here, all servers may share a busy machine.
 const options = { nodeTimeout: '10s' };
 const [locks, others] = [await LockManager.quorum(servers, options), await LockManager.quorum(servers, options)];
 

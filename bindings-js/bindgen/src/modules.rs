@@ -9,7 +9,7 @@ use wasm_bindgen_cli_support::Bindgen;
 pub(crate) fn bind(module: &str, directory: &str) -> Result<(), Box<dyn Error>> {
     let mut bindgen = Bindgen::new();
     bindgen.input_path(module);
-    // Our code loads the module. Without this, the generated code would look for it beside itself, with `import.meta`.
+    // Our code loads the module. Without this, the generated code would look for it in its own directory, with `import.meta`.
     bindgen.web(true)?.omit_default_module_path(true);
     bindgen.typescript(true).remove_name_section(true).remove_producers_section(true);
     bindgen.generate(directory)?;

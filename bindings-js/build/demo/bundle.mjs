@@ -1,8 +1,8 @@
-// `bundle.mjs <engine.wasm> <scripts.ts> <package>`: bundles the package for the demo's workers, from ts/ and from WebAssembly that was
-// built fast.
+// `bundle.mjs <engine.wasm> <scripts.ts> <package>`: bundles the package for the demo's workers, from ts/ and from WebAssembly that is
+// not optimised.
 //
-// It has everything that a program in Node needs for locks on one server, but no types, no quorum and no other entry points. It is
-// never published: `../bundle.mjs` makes what users get. esbuild is the one of the directory where this is run.
+// The package has everything that a program in Node needs for locks on one server, but no types, no quorum and no other entry points.
+// It is never published: `../bundle.mjs` makes what users get. esbuild comes from the directory where this script is run.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';

@@ -1,7 +1,9 @@
-// The JavaScript around the demo's WebAssembly, in the place of what wasm-bindgen writes. To build wasm-bindgen's tool takes longer than
-// the whole demo, and the engine has only numbers and texts for arguments. `cargo xtask demo --node`, which CI runs, tests it.
+// The JavaScript around the demo's WebAssembly. It replaces what wasm-bindgen writes, because building wasm-bindgen's tool takes longer
+// than the whole demo. That is possible because the engine's arguments are only numbers and texts. `cargo xtask demo --node` tests it
+// in CI.
 //
-// The module is as the compiler left it. The names that it exports end in a hash, and it imports functions that wasm-bindgen would remove.
+// The module is as the compiler made it. The names that it exports end in a hash, and it imports functions that wasm-bindgen would
+// remove.
 
 let wasm;
 

@@ -26,7 +26,7 @@ const options = fc.record({
   ttl: duration, wait: duration, maxHold: duration, linger: duration, renew: mostly(fc.boolean(), anything), label: mostly(fc.string(), anything),
 }, { requiredKeys: [] });
 
-/** How far the time moves at once, in milliseconds. */
+/** How far the time moves in one step, in milliseconds. */
 const STEP = 500;
 
 function resolvable<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
@@ -61,7 +61,7 @@ test('any_replies_of_a_connection_are_answers_or_typed_errors', async (t) => {
     const most = Math.max(1_000, ...replies.map(({ list }) => timeOf(list)));
     const call = async (args: string[]) => {
       if (args[0] === 'INFO') return '';
-      // Otherwise, a client would ask without end when the answer is "ask again at once".
+      // If no time passed, a client would ask without end when the answer is "ask again at once".
       time.takes(1);
       const next = replies[at++ % replies.length];
       return args[2] === '3' ? next?.common : next?.list;

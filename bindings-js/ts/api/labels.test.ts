@@ -67,7 +67,7 @@ test('inspect_shows_what_managers_call_their_leases_and_how_long_they_have_held_
   const lease = await lock.acquire({ label: 'job 17' });
   const next = lock.acquire();
   const waiting = second.mutex(name).acquire({ label: 'job λ' });
-  // The client subscribes at its first renewal. After a second, the other client would be the next.
+  // The client subscribes at its first renewal. After a second, the lock would go to the other client.
   await time.pass(600);
   const seen = async (by: LockManager): Promise<{ labels: unknown[]; held: number }> => {
     const { holders: [holder], waiters: [waiter] } = await by.inspect(name);

@@ -74,8 +74,8 @@ export class Lock {
    * if (lease === null) return cached; // another instance refreshes it now
    * ```
    *
-   * This doesn't make a job run once: an instance whose clock is late finds the lock free again. Such a job needs a mark that it
-   * is done, as in the example `nightly-job.mjs` of the repository.
+   * This does not make a job run only once: an instance whose clock is late finds the lock free again. Such a job must record that
+   * it is done, as the example `nightly-job.mjs` in the repository does.
    */
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { settings, signal } = readAcquireOptions(options, this.#settings);

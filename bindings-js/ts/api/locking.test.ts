@@ -51,7 +51,7 @@ test('tasks_of_several_managers_never_hold_a_mutex_together_and_fences_rise', as
 });
 
 test('local_callers_take_turns_in_their_order_without_a_turn_of_the_event_loop', async (t) => {
-  // The clock stands still, because after some milliseconds of hand-overs the event loop turns.
+  // The clock stands still, because the client lets the event loop turn after some milliseconds of hand-overs.
   new VirtualTime(t);
   const locks = fleet.manager();
   const lock = locks.mutex(unique());
@@ -146,7 +146,7 @@ test('a_renewal_keeps_the_key_on_the_server', async (t) => {
   await fleet.redis.pexpire(name, 120_000);
   await time.pass(110_000, 1_000);
   await until(async () => (await fleet.redis.pttl(name)) > 120_000);
-  // The client learns of it a moment later than the server.
+  // The client learns of the renewal a moment later than the server.
   await until(async () => lease.remaining > 200_000);
   await lease.release();
 });

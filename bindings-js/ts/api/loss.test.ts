@@ -161,7 +161,7 @@ for (const order of ['release first', 'close first'] as const) {
 
   test(`a_release_beside_close_that_a_silent_server_did_not_confirm_is_not_called_released: ${order}`, async (t) => {
     const [time, server] = [new VirtualTime(t), new MemoryServer()];
-    // Its leases end on the server before the manager gives up.
+    // The leases end on the server before the manager gives up.
     const locks = new LockManager(server, { ttl: 1_000, responseTimeout: 1_500 });
     const lease = await locks.mutex(unique()).acquire();
     server.delay('10m');

@@ -20,10 +20,10 @@ import type { Server } from '../testing/server.js';
 const SURE = { min: 1, timeout: '60s' } as const;
 /** For a replica that is not there. */
 const MOMENT = { min: 1, timeout: 300 } as const;
-/** For what does not wait for the replicas, though it is asked meanwhile. The longest wait that a manager accepts. */
+/** The longest wait that a manager accepts. For calls that must end earlier for another reason. */
 const MINUTE = { min: 1, timeout: '60s' } as const;
 
-/** What must not take as long as the wait for the replicas. */
+/** Awaits a promise that must not take as long as the wait for the replicas. */
 async function soon<T>(promise: Promise<T>): Promise<T> {
   const late = sleep(40_000, undefined, { ref: false }).then(() => assert.fail('it has waited for the replicas'));
   return Promise.race([promise, late]);
@@ -44,7 +44,7 @@ function clientOf(t: TestContext, { port }: Server): Redis {
 
 function managerOf(t: TestContext, connection: Connection): LockManager {
   const locks = new LockManager(connection, GENEROUS);
-  // Its server is dead by then, and a close may wait for it.
+  // By then the server is dead. A close may wait for it, so the test doesn't wait for the close.
   t.after(() => void locks.close());
   return locks;
 }
@@ -71,7 +71,7 @@ for (const library of libraries) {
     const before = await connections();
     const error = await caught(locks.mutex('door').acquire({ waitForReplicas: { min: 2, timeout: 1_000 } }));
     assert.ok(isLeaseholdError(error, 'not-replicated') && error.retryable, String(error));
-    // A busy replica may confirm too late.
+    // On a slow machine, the replica may confirm too late.
     assert.deepEqual([error.lockName, error.wanted], ['door', 2]);
     assert.ok(error.confirmed <= 1 && error.waited >= 990, `${error.confirmed} ${error.waited}`);
     const free = await locks.mutex('door').tryAcquire();
@@ -90,7 +90,7 @@ for (const library of libraries) {
     const redis = clientOf(t, primary);
     await until(async () => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))));
     await primary.kill();
-    // The call fails once the lease is given back, so not after the timeouts. Each of them is a minute.
+    // The call fails when the lease is given back. That is before the timeouts, which are a minute each.
     await primary.restart();
     const error = await soon(acquiring);
     assert.ok(isLeaseholdError(error, 'unreachable') && error.retryable, String(error));
@@ -135,7 +135,7 @@ test('waiting_for_replicas_delays_no_other_lock_of_the_client_and_whoever_gives_
   const [why, controller] = [new Error('no more'), new AbortController()];
   const slow = caught(locks.mutex('slow').acquire({ waitForReplicas: MINUTE, signal: controller.signal }));
   await until(async () => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))));
-  // The other one would wait for a minute.
+  // The other caller still waits for its replicas, for up to a minute.
   for (let i = 0; i < 10; i++) await (await locks.mutex('quick').acquire()).release();
   assert.ok(/cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))), 'it waits still');
   assert.equal(await redis.exists('slow'), 1);
@@ -166,7 +166,7 @@ for (const library of libraries) {
       const before = await waiting();
       const manager = why === 'closed' ? locks : managerOf(t, opened.client);
       const acquiring = caught(manager.mutex('door').acquire({ waitForReplicas: MINUTE, ...options }));
-      // A hold may end before the server has been asked.
+      // With a short `maxHold`, the hold may end before the client sends WAIT.
       if (why !== 'max-hold') await until(async () => (await waiting()) > before);
       await end();
       const error = await soon(acquiring);

@@ -28,7 +28,7 @@ for (const library of libraries) {
       for (const [what, call] of Object.entries(calls)) {
         const error = await caught(call().catch(async (thrown: unknown) => Promise.reject(await thrown)));
         assert.ok(isLeaseholdError(error, 'unreachable'), `${what}: ${String(error)}`);
-        // Not that an answer didn't come in time.
+        // The message names the closed client, not an answer that is late.
         assert.match(error.message, /closed/, what);
       }
       await locks.close();

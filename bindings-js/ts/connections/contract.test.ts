@@ -81,7 +81,8 @@ for (const library of libraries) {
 
     test('a_command_sent_while_the_client_connects_anew_leaves_once_it_is_connected', { skip: library.name === 'GLIDE 2' }, () =>
       connected(async ({ link, server }) => {
-        // A command waits for a second at most, and on a busy machine a server may take longer to start. Then it is not sent at all.
+        // A command waits for a connection for at most a second. On a slow machine a server may take longer to start, and then the command
+        // is not sent at all.
         await until(async () => {
           await server.kill();
           await until(async () => kindOf(await link.call(['PING'])) === 'unavailable');

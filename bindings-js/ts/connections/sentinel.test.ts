@@ -73,7 +73,7 @@ for (const { name, open } of versions) {
     await waiting(1);
     await primary.kill();
     await expectFailover(watched);
-    // The key is on the replica, or lost with the primary. In both cases another client gets the lock after it.
+    // The key is on the replica, or it was lost with the primary. In both cases the other client gets the lock after this lease.
     await until(async () => (await granted.release().catch(() => undefined)) !== undefined);
     const after = await last;
     assert.ok(after.fence > granted.fence && after.isHeld);
@@ -120,7 +120,7 @@ for (const { name, open } of versions) {
     await expectFailover(watched);
     const asked = locks.mutex('asked').acquire();
     await until(async () => (await named(t, watched)) === watched.replica.port);
-    // The command that the old primary executes when it resumes is still unanswered.
+    // The command at the old primary is still unanswered. The old primary executes it when it resumes.
     await until(async () => (await after.exists('asked')) === 1);
     watched.primary.resume();
     const lease = await asked;
@@ -147,7 +147,7 @@ async function named(t: TestContext, { sentinel }: SentinelSetup): Promise<numbe
   return Number(port);
 }
 
-/** Lets the sentinel not tell an old primary that it was replaced. Otherwise it learns of it seconds later. */
+/** Prevents the sentinel from telling an old primary that it was replaced. Otherwise it would do so within seconds. */
 async function keepWritable(primary: IoRedis6): Promise<void> {
   await primary.call('ACL', 'SETUSER', 'default', '-replicaof', '-slaveof');
 }

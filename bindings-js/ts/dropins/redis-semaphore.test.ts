@@ -23,7 +23,7 @@ const LIBRARIES = { original: original as unknown as typeof dropIn, dropIn };
 const PAIRS = [['original', 'dropIn'], ['dropIn', 'original'], ['dropIn', 'dropIn']] as const;
 /** No process uses redis-semaphore any more. */
 const ALONE = { ...GENEROUS, mixedFleet: false };
-/** The lock is refreshed so often, in milliseconds, that a loss is told soon. */
+/** The lock is refreshed so often that a loss is reported soon. */
 const OFTEN = { ...GENEROUS, refreshInterval: 20 };
 
 const { responseTimeout, nodeTimeout } = GENEROUS_QUORUM;
@@ -36,7 +36,7 @@ function clientOf(client: Redis | MemoryServer = fleet.client()): Client {
   return client as unknown as Client;
 }
 
-/** Whether somebody holds the mutex or the semaphore `a`, by the server. */
+/** Whether the server says that the mutex or the semaphore `a` is held. */
 async function isHeldOn(server: MemoryServer, kind: 'mutex' | 'semaphore:leasehold' = 'mutex'): Promise<boolean> {
   const watcher = new LockManager(server);
   const { holders } = await watcher.inspect(`${kind}:a`);
@@ -282,7 +282,7 @@ test('a_key_prefix_of_the_client_is_kept', async () => {
   client.disconnect();
 });
 
-/** Every two of the libraries exclude each other over several servers, whose clients this makes. */
+/** Asserts that each pair of the libraries excludes each other over several servers. `clients` makes the clients of the servers. */
 async function exclude(clients: () => Client[]): Promise<void> {
   for (const [one, other] of PAIRS) {
     const name = unique();

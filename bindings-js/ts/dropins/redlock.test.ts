@@ -121,7 +121,7 @@ test('a_crashed_holder_of_either_library_delays_the_other_by_its_duration', asyn
     const name = unique();
     await redlock(LIBRARIES[one]).acquire([name], LONG);
     const waiter = redlock(LIBRARIES[other], { retryCount: -1, retryDelay: 10, retryJitter: 0 });
-    // The rest of its duration.
+    // The lock ends after this time.
     await fleet.redis.pexpire(name, 200);
     await (await waiter.acquire([name], LONG)).release();
   }

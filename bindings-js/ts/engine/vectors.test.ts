@@ -225,7 +225,7 @@ async function learnScripts(): Promise<Map<string, string>> {
     },
     lost: () => {},
   };
-  // Time stands still, or a slow machine would make an answer late.
+  // Time stands still. Otherwise an answer could be late on a slow machine.
   const clocks = { monotonic: () => 0, wall: () => 0 };
   const engine = new Engine(new Uint8Array(16), config(), outputs, undefined, clocks);
   const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };

@@ -78,7 +78,7 @@ async function startServer(t: TestContext): Promise<Server> {
 /** Opens a manager. */
 async function open(t: TestContext, members: readonly Connection[], options: QuorumOptions = {}): Promise<LockManager> {
   const locks = await LockManager.quorum(members, { ...GENEROUS_QUORUM, ...options });
-  // Its servers are dead by then, and a close may wait for them.
+  // By then the servers are dead. A close may wait for them, so the test doesn't wait for the close.
   t.after(() => void locks.close());
   return locks;
 }
@@ -97,7 +97,7 @@ for (const [library, openCluster] of libraries) {
     const [one, two] = [await open(t, await members()), await open(t, await members())];
     for (const name of [await keyOfFirst(nodes), 'b', 'c', '{d}:1']) {
       const lease = await one.mutex(name).acquire();
-      // A majority that is late is `unreachable` at first.
+      // If a majority answers late, the error is `unreachable` at first.
       await until(async () => isLeaseholdError(await caught(two.mutex(name).acquire({ wait: 500 })), 'busy'));
       const waiting = two.mutex(name).acquire();
       await until(async () => (await one.inspect(name)).waiters.length === 1);

@@ -22,7 +22,7 @@ async function inMemory(options: QuorumOptions = {}): Promise<{ servers: readonl
   return { servers, locks: await LockManager.quorum(servers, { ttl: TTL, ...options }) };
 }
 
-/** Asks for the lock until the error has this message. Servers that are late are `not answered yet` at first. */
+/** Acquires until the error has this message. Servers that answer late are `not answered yet` at first. */
 async function refusal(locks: LockManager, message: RegExp): Promise<LeaseholdError> {
   let error: unknown;
   await until(async () => message.test(String(error = await caught(locks.mutex(NAME).acquire({ wait: '1500ms' })))));
@@ -123,7 +123,7 @@ test('one_slow_server_slows_nobody_down', async (t) => {
   const locks = await five.manager();
   await (await locks.mutex(NAME).acquire()).release();
   five.servers[2]?.pause();
-  // Nobody waits for its node timeout, which is a minute.
+  // No call waits for the node timeout of this server, which is a minute.
   await (await locks.mutex(NAME).acquire()).release();
   five.servers[2]?.resume();
   await until(async () => (await five.run(2, 'GET', NAME)) === null);
@@ -175,7 +175,7 @@ test('a_close_is_confirmed_by_a_majority_or_tells_what_each_server_said', async 
   const time = new VirtualTime(t);
   for (const silent of [2, 3]) {
     const { servers, locks } = await inMemory();
-    // An answer takes a moment, so none counts for what follows it.
+    // Each answer takes a moment, so no answer counts for a later command.
     for (const server of servers) server.delay(10);
     const lease = await time.result(locks.mutex(NAME).acquire());
     for (const server of servers.slice(0, silent)) server.delay('1h');

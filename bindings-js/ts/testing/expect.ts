@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { PATIENCE_MS } from './generous.js';
 
-// A test may stop the clocks and timers of the process, but not those of this.
+// A test may replace the clocks and timers of the process. This file keeps the real ones.
 const { setTimeout: later } = globalThis;
 const now = performance.now.bind(performance);
 

@@ -35,7 +35,7 @@ export class FiveServers {
     return clients;
   }
 
-  /** Makes a manager. The clients are closed after it. */
+  /** Makes a manager. Its clients are closed after the manager. */
   async manager(options: QuorumOptions = {}, clients = this.clients()): Promise<LockManager> {
     this.#clients.push(...clients);
     const locks = await LockManager.quorum(clients, { ...GENEROUS_QUORUM, ...options });
@@ -55,7 +55,7 @@ export class FiveServers {
 
   async close(): Promise<void> {
     for (const server of this.servers) server.resume();
-    // A manager waits for servers that are dead, for a node timeout or two.
+    // A manager that closes waits for dead servers, for one or two node timeouts.
     await Promise.all(this.servers.map((server) => server.isRunning || server.restart()));
     await Promise.all(this.#managers.map((locks) => locks.close()));
     this.#clients.forEach((client) => client.disconnect());

@@ -1,8 +1,8 @@
 /**
- * The options of managers over real servers. Any thread, process or server of a busy machine may stand still for ten seconds, and no
- * test may fail for that. So no answer is late, no lease ends and no waiter loses its place by itself.
+ * The options of managers over real servers. On a slow machine, any thread, process or server may stop for ten seconds, and no test may
+ * fail because of that. So with these options no answer is late, no lease ends and no waiter loses its place by itself.
  *
- * A test that shortens one of them awaits its end, and lets nothing else depend on it.
+ * A test that shortens one of these times awaits its end. Nothing else in the test may depend on it.
  */
 
 import type { LockManagerOptions, QuorumOptions } from '../index.js';
@@ -11,16 +11,16 @@ export const GENEROUS = { responseTimeout: '60s', claimWindow: '60s', ttl: '5m',
 
 export const GENEROUS_QUORUM = { ...GENEROUS, nodeTimeout: '60s' } as const satisfies QuorumOptions;
 
-/** For a quorum that starts while some servers are dead: it waits so long for them. */
+/** For a quorum that starts while some servers are dead: it waits for them, but not for long. */
 export const QUORUM_WITH_DEAD = { ...GENEROUS_QUORUM, responseTimeout: '12s', nodeTimeout: '12s' } as const satisfies QuorumOptions;
 
-/** For a lease whose next renewal a test awaits: it comes after ten seconds, and may be twice as late. */
+/** The TTL of a lease whose next renewal a test awaits. The renewal comes after ten seconds, and may be twenty seconds late. */
 export const RENEWED_SOON = '30s';
 
 /** For waiters that poll: their next heartbeat is soon. A waiter that is late only loses its place. */
 export const POLLING = { ...GENEROUS, claimWindow: 600 } as const satisfies LockManagerOptions;
 
-/** For a server that never answers again: a call gives up soon. Before that, only an acquire may be awaited, because it asks again. */
+/** For a server that stops answering: each call gives up soon. While the server still answers, await only acquires, because they try again. */
 export const IMPATIENT = { ...GENEROUS, responseTimeout: 300 } as const satisfies LockManagerOptions;
 
 /** For a lock of a drop-in for redis-semaphore. */
@@ -29,5 +29,5 @@ export const GENEROUS_LOCK = { lockTimeout: 300_000, acquireTimeout: 300_000 } a
 /** How long a lock of a drop-in for node-redlock is kept, in milliseconds. */
 export const GENEROUS_DURATION = 300_000;
 
-/** How long a test waits for what must happen before it fails: longer than any heartbeat or answer of these. */
+/** How long a test waits before it fails, in milliseconds: longer than any heartbeat or answer with these options takes. */
 export const PATIENCE_MS = 120_000;

@@ -1,4 +1,4 @@
-/** How many random inputs a property has. */
+/** The random inputs of a property: how many, or for how long. */
 
 /** Milliseconds for each property, with random seeds. Without it, each runs with the same inputs every time. */
 const TIME = Number(process.env['LEASEHOLD_FUZZ_MS'] ?? 0);

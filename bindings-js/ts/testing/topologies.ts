@@ -16,7 +16,7 @@ export interface Node {
   run(...args: string[]): Promise<unknown>;
 }
 
-/** A cluster of two nodes. The first one serves the lower half of the slots. A node that is slow or dead changes nothing for the other. */
+/** A cluster of two nodes. The first one serves the lower half of the slots. A node that is slow or dead doesn't affect the other one. */
 export async function startCluster(t: TestContext, ...options: string[]): Promise<[Node, Node]> {
   const [first, second] = [await start(t, options), await start(t, options)];
   await first.run('CLUSTER', 'ADDSLOTSRANGE', '0', '8191');

@@ -2,15 +2,15 @@
 
 import type { TestContext } from 'node:test';
 
-// A test may replace the global one.
+// A test may replace the global function.
 const turn = setImmediate;
-/** So many turns of the event loop let everything happen that is due. */
+/** After this many turns of the event loop, everything that is due has happened. */
 const TURNS = 5;
 
 export class VirtualTime {
   readonly #tick: (ms: number) => void;
   #now = 0;
-  /** The time of the timers. */
+  /** The time up to which timers have fired. */
   #ticked = 0;
 
   constructor(t: TestContext) {
@@ -26,12 +26,12 @@ export class VirtualTime {
     return this.#now;
   }
 
-  /** Something takes so long, and no timer fires meanwhile. */
+  /** Lets so many milliseconds pass without firing timers, as a blocked event loop does. */
   takes(ms: number): void {
     this.#now += ms;
   }
 
-  /** Lets so many milliseconds pass, in small steps. What is due in a step happens in it. */
+  /** Lets so many milliseconds pass, in small steps. In each step, everything that is due happens. */
   async pass(ms: number, step = 10): Promise<void> {
     for (const end = this.#now + ms; this.#now < end;) await this.#step(Math.min(step, end - this.#now));
   }

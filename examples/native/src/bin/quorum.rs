@@ -18,7 +18,7 @@ use leasehold::LockManager;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let urls = std::env::var("REDIS_URLS")?;
     let urls: Vec<&str> = urls.split(',').collect();
-    // How long a server may take to answer: 100 ms suits a LAN. Here, all of them may share a busy machine.
+    // How long a server may take to answer. 100 ms suits a LAN. Here, all servers may share a busy machine.
     let builder = LockManager::builder().node_timeout(Duration::from_secs(10));
     let (locks, others) = (builder.clone().quorum(urls.clone()).await?, builder.quorum(urls.clone()).await?);
 

@@ -46,7 +46,7 @@ pub async fn with_provider<R>(
     with_context(lock, provider, WasiCtx::builder().build(), work).await
 }
 
-/// The same, with a context of yours: it decides what the clocks show.
+/// The same, with your own context. The context decides, for example, what the clocks show.
 ///
 /// # Errors
 /// If the instance trapped.

@@ -32,7 +32,7 @@ async fn main() -> Result {
 async fn ledger(locks: Locks<'_>, urls: &[String]) -> Result {
     let servers = || Topology::Quorum(urls.to_vec());
     let name = || Target::Mutex("example:ledger".to_owned());
-    // How long a server may take to answer: 100 ms suits a LAN. Here, all of them may share a busy machine.
+    // How long a server may take to answer. 100 ms suits a LAN. Here, all servers may share a busy machine.
     let options = || {
         Some(ManagerOptions {
             prefix: None,
