@@ -30,8 +30,8 @@ Exit codes:
 
 const EXAMPLES: &str = "\
 Examples:
-  leasehold exec nightly-report -- ./report.sh          one run at a time, on all machines
-  leasehold exec --wait 0 nightly-report -- ./report.sh  skip the run if it is busy (exit code 75)
+  leasehold exec report -- ./report.sh                   one run at a time, on all machines
+  leasehold exec --wait 0 cache -- ./refresh.sh          skip the run if it is busy (exit code 75)
   leasehold exec --permits 1 --of 5 reports -- ./one     at most five at a time
   leasehold ls 'invoice:*'                               the locks that are held or waited for
   leasehold inspect invoice:42                           who holds it, who waits
