@@ -123,7 +123,7 @@ kill $turns
         assert!(report.refused > 0, "the story was told to its end");
         assert_eq!(report.missing, [(Language::Wasi, "their programs were not built in time".to_owned())]);
         assert_eq!(in_wasi(&report), 0);
-        assert!(!report.to_json()["problems"].to_string().contains("never got the lock"), "{}", report.to_json());
+        assert!(!report.to_json()["problems"].to_string().contains("did not get the lock"), "{}", report.to_json());
     }
 
     #[test]
