@@ -28,6 +28,8 @@ pub(crate) struct Report {
     pub(crate) tally: Tally,
     /// The tests that failed.
     pub(crate) failed: Vec<String>,
+    /// Whether a test program ended before its tests.
+    pub(crate) is_cut_off: bool,
     /// How long each test took.
     pub(crate) tests: Vec<(String, Duration)>,
     /// How long each file of tests took: the sum of its tests.
@@ -43,26 +45,20 @@ impl Report {
     /// Reads the output of cargo's and Node's test runners. The Rust tests ran in this many threads.
     pub(crate) fn of(lines: &[Line], threads: usize) -> Self {
         let mut report = Self::default();
-        let mut program = Program::default();
-        let (mut failures, mut skipped) = (false, 0);
+        let mut program = None;
+        let mut failures = false;
         for Line { at, text } in lines {
+            let text = &*plain(text);
             if let Some(name) = program_of(text) {
-                program = Program { name, began: *at, ended: Vec::new() };
-            } else if text.starts_with("running ") {
-                program.began = *at;
-            } else if let Some((name, result, took)) = test_of(text) {
-                match took {
-                    Some(took) => report.add(vec![program.timed(name, took)]),
-                    None => program.ended.push((name.to_owned(), *at)),
-                }
-                if result == "FAILED" {
-                    report.failed.push(program.test(name));
-                }
-            } else if let Some(tally) = tally_of(text) {
-                report.tally += tally;
-                report.add(program.durations(threads));
-                program.ended.clear();
-            } else if let Some(tally) = node_tally_of(text) {
+                report.close(program.replace(Program::of(name, *at)), threads);
+            } else if text.starts_with("running ") && program.as_ref().is_none_or(|program| program.tally.is_some()) {
+                // The tests in docs have one header for several programs.
+                let name = program.as_ref().map(|program| program.name.clone()).unwrap_or_default();
+                report.close(program.replace(Program::of(name, *at)), threads);
+            } else if let Some(program) = &mut program {
+                program.read(text, *at);
+            }
+            if let Some(tally) = node_tally_of(text) {
                 report.tally += tally;
                 failures = false;
             } else if text.ends_with("failing tests:") {
@@ -75,11 +71,27 @@ impl Report {
             } else if let Some((took, file)) = text.strip_prefix(SLOWEST).and_then(|rest| rest.split_once(" s ")) {
                 *report.files.entry(file.to_owned()).or_default() += seconds(took).unwrap_or_default();
             }
-            skipped += u64::from(text.contains(SKIPPED));
         }
-        report.tally.passed = report.tally.passed.saturating_sub(skipped);
-        report.tally.skipped += skipped;
+        report.close(program, threads);
         report
+    }
+
+    /// Adds what a program of cargo reported.
+    fn close(&mut self, program: Option<Program>, threads: usize) {
+        let Some(program) = program else { return };
+        self.add(program.durations(threads));
+        let named = if program.listed.is_empty() { &program.failed } else { &program.listed };
+        self.failed.extend(named.iter().map(|name| program.test(name)));
+        let mut tally = program.tally.unwrap_or_else(|| {
+            self.is_cut_off = true;
+            self.failed.push(format!("{} ended before its tests", program.name));
+            let failed = program.failed.len() as u64;
+            Tally { passed: program.ended.len() as u64 - failed, failed: failed + 1, skipped: 0 }
+        });
+        let skipped = program.skipped.min(tally.passed);
+        tally.passed -= skipped;
+        tally.skipped += skipped;
+        self.tally += tally;
     }
 
     fn add(&mut self, durations: Vec<(String, String, Duration)>) {
@@ -94,6 +106,7 @@ impl AddAssign for Report {
     fn add_assign(&mut self, other: Self) {
         self.tally += other.tally;
         self.failed.extend(other.failed);
+        self.is_cut_off |= other.is_cut_off;
         self.tests.extend(other.tests);
         for (file, took) in other.files {
             *self.files.entry(file).or_default() += took;
@@ -106,16 +119,52 @@ struct Program {
     name: String,
     began: Instant,
     /// Its tests, in the order in which they ended.
-    ended: Vec<(String, Instant)>,
-}
-
-impl Default for Program {
-    fn default() -> Self {
-        Self { name: String::new(), began: Instant::now(), ended: Vec::new() }
-    }
+    ended: Vec<(String, Instant, Option<Duration>)>,
+    failed: Vec<String>,
+    skipped: u64,
+    /// Whether the output of its failed tests has begun. What they print may look like anything.
+    is_quoting: bool,
+    /// The failed tests again, at the end. Other processes may have written between the words of the lines above.
+    listed: Vec<String>,
+    is_listing: bool,
+    tally: Option<Tally>,
 }
 
 impl Program {
+    fn of(name: String, began: Instant) -> Self {
+        Self {
+            name,
+            began,
+            ended: Vec::new(),
+            failed: Vec::new(),
+            skipped: 0,
+            is_quoting: false,
+            listed: Vec::new(),
+            is_listing: false,
+            tally: None,
+        }
+    }
+
+    fn read(&mut self, text: &str, at: Instant) {
+        if let Some(tally) = tally_of(text) {
+            self.tally = Some(tally);
+            self.is_listing = false;
+        } else if text == "failures:" {
+            (self.is_quoting, self.is_listing) = (true, true);
+            self.listed.clear();
+        } else if self.is_quoting {
+            self.listed.extend(text.strip_prefix("    ").filter(|_| self.is_listing).map(str::to_owned));
+        } else if self.tally.is_none() {
+            if text.starts_with("running ") {
+                self.began = at;
+            } else if let Some((name, result, took)) = test_of(text) {
+                self.ended.push((name.to_owned(), at, took));
+                self.failed.extend((result == "FAILED").then(|| name.to_owned()));
+            }
+            self.skipped += u64::from(text.contains(SKIPPED));
+        }
+    }
+
     fn test(&self, name: &str) -> String {
         format!("{} {name}", self.name)
     }
@@ -127,17 +176,17 @@ impl Program {
     fn durations(&self, threads: usize) -> Vec<(String, String, Duration)> {
         let mut by_name: Vec<_> = self.ended.iter().collect();
         by_name.sort_by(|one, other| one.0.cmp(&other.0));
-        let timed = by_name.into_iter().enumerate().map(|(number, (name, end))| {
+        let timed = by_name.into_iter().enumerate().map(|(number, (name, end, took))| {
             let before = number.checked_sub(threads).and_then(|before| self.ended.get(before));
-            let began = before.map_or(self.began, |(_, at)| *at);
-            self.timed(name, end.saturating_duration_since(began))
+            let began = before.map_or(self.began, |(_, at, _)| *at);
+            self.timed(name, took.unwrap_or_else(|| end.saturating_duration_since(began)))
         });
         timed.collect()
     }
 
     fn timed(&self, name: &str, took: Duration) -> (String, String, Duration) {
-        // In a program with several files, each file is a module at its root.
-        let file = match name.split_once("::") {
+        // A file of a program with several is a module at its root. A test in docs begins with its file.
+        let file = match name.split_once(" - ").or_else(|| name.split_once("::")) {
             Some((module, _)) => format!("{} {module}", self.name),
             None => self.name.clone(),
         };
@@ -187,6 +236,13 @@ fn node_tally_of(line: &str) -> Option<Tally> {
 fn node_test_of(line: &str, mark: char) -> Option<(&str, Duration)> {
     let (name, took) = line.trim_start().strip_prefix(mark)?.trim_start().rsplit_once(" (")?;
     Some((name, seconds(took.split_once("ms)")?.0)? / 1_000))
+}
+
+/// Without colours.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(char::is_alphabetic).map_or("", |(_, rest)| rest))
 }
 
 fn seconds(text: &str) -> Option<Duration> {
@@ -260,9 +316,89 @@ mod tests {
     #[test]
     fn a_test_that_says_that_it_was_skipped_does_not_count_as_passed() {
         let report = read(&[
-            (1, "skipped: this server has no TLS"),
+            (1, "running 2 tests"),
+            (1, "test a ... skipped: this server has no TLS"),
+            (1, "ok"),
+            (1, "test b ... ok"),
             (1, "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s"),
         ]);
         assert_eq!(report.tally, Tally { passed: 1, failed: 0, skipped: 1 });
+    }
+
+    #[test]
+    fn what_a_failed_test_printed_is_not_taken_for_the_runners_words() {
+        let report = read(&[
+            (1, "     Running tests/suite/main.rs (target/debug/deps/suite-0123abcd)"),
+            (1, "running 2 tests"),
+            (2, "noise of another processtest a ... FAILED"),
+            (2, "test b ... ok"),
+            (2, "failures:"),
+            (2, "---- a stdout ----"),
+            (2, "test inner ... FAILED"),
+            (2, "skipped: this server has no TLS"),
+            (2, "test result: ok. 8 passed; 5 failed; 1 ignored"),
+            (2, "failures:"),
+            (2, "    inner"),
+            (2, "   0: backtrace"),
+            (2, "failures:"),
+            (2, "    a"),
+            (2, "test result: FAILED. 1 passed; 1 failed; 0 ignored"),
+            (2, "error: 1 target failed:"),
+            (2, "    `--test suite`"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 1, failed: 1, skipped: 0 });
+        assert_eq!(report.failed, ["suite a"]);
+    }
+
+    #[test]
+    fn a_program_that_ends_before_its_tests_has_failed() {
+        let report = read(&[
+            (1, "     Running tests/crash.rs (target/debug/deps/crash-0123abcd)"),
+            (1, "running 4 tests"),
+            (1, "test a ... ok"),
+            (1, "test b ... FAILED"),
+            (2, "error: test failed, to rerun pass `--test crash`"),
+            (2, "     Running tests/suite/main.rs (target/debug/deps/suite-0123abcd)"),
+            (2, "running 1 test"),
+            (2, "test c ... ok"),
+            (2, "test result: ok. 1 passed; 0 failed; 0 ignored"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 2, failed: 2, skipped: 0 });
+        assert_eq!(report.failed, ["crash b", "crash ended before its tests"]);
+        assert!(report.is_cut_off);
+    }
+
+    #[test]
+    fn tests_in_docs_are_in_files_and_in_several_programs() {
+        let report = read(&[
+            (1, "   Doc-tests leasehold"),
+            (1, "running 2 tests"),
+            (2, "test native/src/api/lock.rs - api::lock::Lock::run (line 12) ... ok"),
+            (2, "test native/src/api/lock.rs - api::lock::Lock::take (line 5) - should panic ... FAILED"),
+            (2, "failures:"),
+            (2, "failures:"),
+            (2, "    native/src/api/lock.rs - api::lock::Lock::take (line 5)"),
+            (2, "test result: FAILED. 1 passed; 1 failed; 0 ignored"),
+            (2, "running 1 test"),
+            (3, "test native/src/lib.rs - (line 7) ... ok"),
+            (3, "test result: ok. 1 passed; 0 failed; 0 ignored"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 2, failed: 1, skipped: 0 });
+        assert_eq!(report.failed, ["leasehold (docs) native/src/api/lock.rs - api::lock::Lock::take (line 5)"]);
+        let files = ["leasehold (docs) native/src/api/lock.rs", "leasehold (docs) native/src/lib.rs"];
+        assert_eq!(report.files.keys().collect::<Vec<_>>(), files.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn colours_do_not_matter() {
+        let report = read(&[
+            (1, "\x1b[1m\x1b[92m     Running\x1b[0m tests/suite/main.rs (target/debug/deps/suite-0123abcd)"),
+            (1, "running 1 test"),
+            (2, "test a ... \x1b[31mFAILED\x1b[m"),
+            (2, "test result: \x1b[31mFAILED\x1b[m. 0 passed; 1 failed; 0 ignored"),
+            (2, "\x1b[34mℹ pass 3\x1b[39m"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 3, failed: 1, skipped: 0 });
+        assert_eq!(report.failed, ["suite a"]);
     }
 }
