@@ -46,7 +46,7 @@ impl Report {
     pub(crate) fn of(lines: &[Line], threads: usize) -> Self {
         let mut report = Self::default();
         let mut program = None;
-        let mut failures = false;
+        let (mut failures, mut suites) = (false, Vec::new());
         for Line { at, text } in lines {
             let text = &*plain(text);
             if let Some(name) = program_of(text) {
@@ -63,11 +63,21 @@ impl Report {
                 failures = false;
             } else if text.ends_with("failing tests:") {
                 failures = true;
-            } else if let Some((name, took)) = node_test_of(text, '✖').filter(|_| failures) {
-                report.failed.push(name.to_owned());
-                report.tests.push((name.to_owned(), took));
-            } else if let Some((name, took)) = node_test_of(text, '✔') {
-                report.tests.push((name.to_owned(), took));
+            } else if failures && text.starts_with('✖') {
+                // What failed comes again at the end. Lines of an error are indented.
+                if let Some((name, took)) = node_test_of(text, '✖') {
+                    report.failed.push(name.to_owned());
+                    report.tests.push((name.to_owned(), took));
+                }
+            } else if let Some(suite) = text.trim_start().strip_prefix("▶ ") {
+                suites.push(suite.to_owned());
+            } else if let Some((name, took)) = node_test_of(text, '✔').or_else(|| node_test_of(text, '✖')) {
+                // The line at the end of a suite looks like that of a test.
+                if suites.last().is_some_and(|suite| suite == name) {
+                    suites.pop();
+                } else if text.trim_start().starts_with('✔') {
+                    report.tests.push((name.to_owned(), took));
+                }
             } else if let Some((took, file)) = text.strip_prefix(SLOWEST).and_then(|rest| rest.split_once(" s ")) {
                 *report.files.entry(file.to_owned()).or_default() += seconds(took).unwrap_or_default();
             }
@@ -220,22 +230,23 @@ fn tally_of(line: &str) -> Option<Tally> {
     Some(Tally { passed: count_of(" passed")?, failed: count_of(" failed")?, skipped: count_of(" ignored")? })
 }
 
-/// Reads `ℹ pass 8`, `ℹ fail 0` and `ℹ skipped 0`, the last lines of Node's own test runner.
+/// Reads `ℹ pass 8`, `ℹ fail 0`, `ℹ cancelled 0` and `ℹ skipped 0`, the last lines of Node's own test runner.
 fn node_tally_of(line: &str) -> Option<Tally> {
     let (what, count) = line.strip_prefix("ℹ ")?.split_once(' ')?;
     let count = count.trim().parse().ok()?;
     match what {
         "pass" => Some(Tally { passed: count, ..Tally::default() }),
-        "fail" => Some(Tally { failed: count, ..Tally::default() }),
+        // A test that took too long is cancelled.
+        "fail" | "cancelled" => Some(Tally { failed: count, ..Tally::default() }),
         "skipped" => Some(Tally { skipped: count, ..Tally::default() }),
         _ => None,
     }
 }
 
-/// Reads `  ✔ a late reply is ignored (12.5ms)`.
+/// Reads `  ✔ a late reply is ignored (12.5ms)`, but not `✖ an idea (5ms) # TODO`.
 fn node_test_of(line: &str, mark: char) -> Option<(&str, Duration)> {
     let (name, took) = line.trim_start().strip_prefix(mark)?.trim_start().rsplit_once(" (")?;
-    Some((name, seconds(took.split_once("ms)")?.0)? / 1_000))
+    Some((name, seconds(took.strip_suffix("ms)")?)? / 1_000))
 }
 
 /// Without colours.
@@ -400,5 +411,32 @@ mod tests {
         ]);
         assert_eq!(report.tally, Tally { passed: 3, failed: 1, skipped: 0 });
         assert_eq!(report.failed, ["suite a"]);
+    }
+
+    #[test]
+    fn nodes_suites_are_no_tests_and_cancelled_tests_failed() {
+        let report = read(&[
+            (1, "▶ locks"),
+            (1, "  ✔ are taken (5ms)"),
+            (1, "✔ locks (7ms)"),
+            (1, "▶ waits"),
+            (1, "  ✖ end (5ms)"),
+            (1, "✖ waits (5ms)"),
+            (1, "✔ waits (9ms)"),
+            (1, "✖ later (1ms) # TODO"),
+            (3, "ℹ pass 2"),
+            (3, "ℹ fail 1"),
+            (3, "ℹ cancelled 1"),
+            (3, "✖ failing tests:"),
+            (3, "✖ end (5ms)"),
+            (3, "  Error: one line"),
+            (3, "  ✖ another line (5ms)"),
+            (3, "✖ hangs (300ms)"),
+            (3, "✖ later (1ms) # TODO"),
+        ]);
+        assert_eq!(report.tally, Tally { passed: 2, failed: 2, skipped: 0 });
+        assert_eq!(report.failed, ["end", "hangs"]);
+        let tests: Vec<_> = report.tests.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(tests, ["are taken", "waits", "end", "hangs"]);
     }
 }
