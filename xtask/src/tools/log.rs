@@ -22,8 +22,14 @@ static CURRENT: Mutex<Option<Vec<Line>>> = Mutex::new(None);
 /// How often the line on a terminal changes.
 const PACE: Duration = Duration::from_millis(500);
 
+/// Tests run at the same time, but there is one log.
+#[cfg(test)]
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Does the work of a step, and returns its output.
 pub(crate) fn during<T>(step: &str, work: impl FnOnce() -> T) -> (T, Vec<Line>) {
+    #[cfg(test)]
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     *current() = Some(Vec::new());
     let outcome = thread::scope(|scope| {
         let began = Instant::now();

@@ -40,6 +40,8 @@ pub(crate) struct Report {
 const SKIPPED: &str = "skipped: ";
 /// How our scripts around Node's test runner report a file: `slowest: 12.3 s ts/api/loss.test.ts`.
 const SLOWEST: &str = "slowest: ";
+/// What comes before the tests that failed are repeated: `again, each by itself: moments::a moments::b`.
+pub(crate) const AGAIN: &str = "again, each by itself: ";
 
 impl Report {
     /// Reads the output of cargo's and Node's test runners. The Rust tests ran in this many threads.
@@ -49,7 +51,11 @@ impl Report {
         let (mut failures, mut suites) = (false, Vec::new());
         for Line { at, text } in lines {
             let text = &*plain(text);
-            if let Some(name) = program_of(text) {
+            if text.starts_with(AGAIN) {
+                report.close(program.take(), threads);
+                report.failed.clear();
+                report.tally.failed = 0;
+            } else if let Some(name) = program_of(text) {
                 report.close(program.replace(Program::of(name, *at)), threads);
             } else if text.starts_with("running ") && program.as_ref().is_none_or(|program| program.tally.is_some()) {
                 // The tests in docs have one header for several programs.

@@ -31,6 +31,9 @@ impl Steps {
         self.began.get_or_insert(began);
         let (outcome, lines) = log::during(name, work);
         let mut report = Report::of(&lines, THREADS);
+        // A test can end its program with success.
+        let all_passed = if report.tally.failed == 0 { Ok(()) } else { Err(Error::new("not every test passed")) };
+        let outcome = outcome.and(all_passed);
         if let Err(error) = &outcome {
             lines.iter().for_each(|line| println!("{}", line.text));
             println!("==> {name}: {error}");
@@ -109,6 +112,21 @@ mod tests {
         });
         assert_eq!(steps.total.tally, Tally { passed: 9, failed: 1, skipped: 1 });
         assert_eq!(steps.total.failed, ["nothing"]);
+        assert!(steps.finish().is_err());
+    }
+
+    #[test]
+    fn a_step_whose_failed_tests_pass_when_repeated_passes_and_one_that_only_seems_to_pass_fails() {
+        let print = |lines: &[&str]| run(Command::new("printf").arg("%s\n".repeat(lines.len())).args(lines));
+        let mut steps = Steps::default();
+        let first = ["running 3 tests", "test a ... FAILED", "test result: FAILED. 2 passed; 1 failed; 0 ignored"];
+        let again = ["again, each by itself: a", "running 1 test", "test result: ok. 1 passed; 0 failed; 0 ignored"];
+        steps.step("repeated", || print(&[first, again].concat()));
+        assert_eq!(steps.total.tally, Tally { passed: 3, failed: 0, skipped: 0 });
+        assert!(steps.total.failed.is_empty());
+        // A test ended the whole program with success.
+        steps.step("cut off", || print(&["     Running tests/a.rs (target/debug/deps/a-01)", "running 3 tests"]));
+        assert_eq!(steps.total.failed, ["a ended before its tests"]);
         assert!(steps.finish().is_err());
     }
 }
