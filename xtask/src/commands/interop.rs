@@ -38,6 +38,7 @@ pub(crate) fn run_all(options: &Options) -> Result {
     let (names, mut languages): (Vec<_>, Vec<_>) = LIBRARIES.into_iter().filter(|(name, _)| wanted(name)).unzip();
     languages.dedup();
     let mut steps = Steps::default();
+    steps.one_by_one = true;
     steps.step(&names.join(", "), || {
         let mut command = cargo(&["test", "--package", PACKAGE, "--test", "suite"]);
         prepare(&languages, &mut command)?;

@@ -16,7 +16,8 @@ use crate::tools::{component, package};
 
 /// Adds a step for each crate with such tests, and one for the npm package.
 pub(crate) fn add_to(steps: &mut Steps) -> Result {
-    say!("These tests measure, so they need a quiet machine. A failed test runs once more, by itself.");
+    say!("These tests measure, so they need a quiet machine. A test that fails is repeated once, by itself.");
+    steps.one_by_one = true;
     for package in packages()?.into_iter().filter(|package| package.has_timed_tests()) {
         steps.step(&format!("timed: {}", package.name), || twice(|words| command(&package, words)));
     }

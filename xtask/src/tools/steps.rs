@@ -12,6 +12,8 @@ use super::report::{Report, Tally};
 pub(crate) struct Steps {
     began: Option<Instant>,
     total: Report,
+    /// Whether the Rust tests of a step run one after the other, and not [`THREADS`] at a time.
+    pub(crate) one_by_one: bool,
     /// What this run leaves out.
     left_out: Vec<&'static str>,
 }
@@ -30,7 +32,7 @@ impl Steps {
         let began = Instant::now();
         self.began.get_or_insert(began);
         let (outcome, lines) = log::during(name, work);
-        let mut report = Report::of(&lines, THREADS);
+        let mut report = Report::of(&lines, if self.one_by_one { 1 } else { THREADS });
         // A test can end its program with success.
         let all_passed = if report.tally.failed == 0 { Ok(()) } else { Err(Error::new("not every test passed")) };
         let outcome = outcome.and(all_passed);
@@ -61,7 +63,7 @@ impl Steps {
 
     /// Prints what took long, what was left out, and what failed. Returns an error if anything failed.
     pub(crate) fn finish(self) -> Result {
-        let Self { began, total, left_out } = self;
+        let Self { began, total, left_out, .. } = self;
         if !left_out.is_empty() {
             println!("\nThis run left out what `cargo xtask test --full` runs:");
             left_out.iter().for_each(|what| println!("  {what}"));
@@ -128,5 +130,17 @@ mod tests {
         steps.step("cut off", || print(&["     Running tests/a.rs (target/debug/deps/a-01)", "running 3 tests"]));
         assert_eq!(steps.total.failed, ["a ended before its tests"]);
         assert!(steps.finish().is_err());
+    }
+
+    #[test]
+    fn tests_that_run_one_after_the_other_are_timed_so() {
+        let mut steps = Steps { one_by_one: true, ..Steps::default() };
+        let script = "echo running 2 tests; sleep 0.1; echo test a ... ok; sleep 0.1; echo test b ... ok; \
+                      echo 'test result: ok. 2 passed; 0 failed; 0 ignored'";
+        let began = Instant::now();
+        steps.step("tests", || run(Command::new("sh").args(["-c", script])));
+        let took: Duration = steps.total.tests.iter().map(|(_, took)| *took).sum();
+        assert!(took <= began.elapsed(), "{took:?}");
+        assert_eq!(steps.total.tests.len(), 2);
     }
 }
