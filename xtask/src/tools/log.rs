@@ -46,12 +46,15 @@ pub(crate) fn during<T>(step: &str, work: impl FnOnce() -> T) -> (T, Vec<Line>) 
     outcome
 }
 
-/// Prints a line, or adds it to the output of the step that runs.
+/// Prints lines, or adds them to the output of the step that runs.
 pub(crate) fn add(text: impl Display) {
-    let text = text.to_string();
+    text.to_string().lines().for_each(push);
+}
+
+fn push(line: &str) {
     match current().as_mut() {
-        Some(lines) => lines.extend(text.lines().map(|text| Line { at: Instant::now(), text: text.to_owned() })),
-        None => println!("{text}"),
+        Some(lines) => lines.push(Line { at: Instant::now(), text: line.to_owned() }),
+        None => println!("{line}"),
     }
 }
 
@@ -69,7 +72,7 @@ pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
         BufReader::new(output)
             .split(b'\n')
             .map_while(Result::ok)
-            .for_each(|line| add(String::from_utf8_lossy(&line).trim_end_matches('\r')));
+            .for_each(|line| push(String::from_utf8_lossy(&line).trim_end_matches('\r')));
     });
     let status = child.wait();
     let _ = reader.join();

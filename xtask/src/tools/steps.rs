@@ -108,9 +108,9 @@ mod tests {
         });
         steps.step("nothing", || run(&mut Command::new("false")));
         steps.step("order", || {
-            run(Command::new("sh").args(["-c", "echo one; echo two >&2; echo three"]))?;
+            run(Command::new("sh").args(["-c", "echo one; echo; echo two >&2; printf '\\377three'"]))?;
             let lines: Vec<_> = log::so_far().into_iter().map(|line| line.text).collect();
-            if lines == ["one", "two", "three"] { Ok(()) } else { Err(Error::new(format!("{lines:?}"))) }
+            if lines == ["one", "", "two", "\u{fffd}three"] { Ok(()) } else { Err(Error::new(format!("{lines:?}"))) }
         });
         assert_eq!(steps.total.tally, Tally { passed: 9, failed: 1, skipped: 1 });
         assert_eq!(steps.total.failed, ["nothing"]);
