@@ -9,6 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_servers::Process;
+
+use super::error::Result;
+
 /// A line of output, and when it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
@@ -58,25 +62,25 @@ fn push(line: &str) {
     }
 }
 
-/// Runs a command to its end. What it prints goes where [`add`] puts it.
-pub(crate) fn status(command: &mut Command) -> io::Result<ExitStatus> {
+/// Runs a command to its end. What it prints goes where [`add`] puts it. A step's command ends with us, however we end.
+pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
     if current().is_none() {
-        return command.status();
+        return Ok(command.status()?);
     }
     // One pipe for both, so that the lines keep their order.
     let (output, input) = io::pipe()?;
-    let mut child = command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input).spawn()?;
-    // Drops the command's copies of the pipe's input. The pipe closes when the last program that writes to it ends.
+    let mut process = Process::spawn(command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input))?;
+    // The command holds copies of the pipe's end. The pipe closes when the last program that writes to it has ended.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let reader = thread::spawn(move || {
         BufReader::new(output)
             .split(b'\n')
-            .map_while(Result::ok)
+            .map_while(io::Result::ok)
             .for_each(|line| push(String::from_utf8_lossy(&line).trim_end_matches('\r')));
     });
-    let status = child.wait();
+    let status = process.wait();
     let _ = reader.join();
-    status
+    Ok(status?)
 }
 
 /// The output of the step so far.

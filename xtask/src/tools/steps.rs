@@ -143,4 +143,12 @@ mod tests {
         assert!(took <= began.elapsed(), "{took:?}");
         assert_eq!(steps.total.tests.len(), 2);
     }
+
+    #[test]
+    fn the_command_of_a_step_can_be_ended_together_with_what_it_starts() {
+        let mut steps = Steps::default();
+        let leads_its_group = r#"test "$(ps -o pgid= -p $$ | tr -d ' ')" = $$"#;
+        steps.step("group", || run(Command::new("sh").args(["-c", leads_its_group])));
+        steps.finish().unwrap();
+    }
 }
