@@ -31,6 +31,9 @@ pub(crate) struct Package {
     #[cfg(test)]
     pub(crate) has_ordered_folders: bool,
     pub(crate) test_targets: Vec<String>,
+    /// The targets that `cargo test` leaves out.
+    #[cfg(test)]
+    pub(crate) left_out: Vec<String>,
 }
 
 /// Where the tests of a crate run.
@@ -104,6 +107,13 @@ fn read(package: &Value, workspace: &Path) -> Result<Package> {
         Some(other) => return Err(unknown("folders", other)),
     };
     let targets = package["targets"].as_array().into_iter().flatten();
+    #[cfg(test)]
+    let left_out = targets.clone().filter(|target| {
+        let is_tested = target["test"] == true && target["required-features"].is_null();
+        !is_tested && !["custom-build", "example", "bench"].iter().any(|kind| target["kind"][0] == *kind)
+    });
+    #[cfg(test)]
+    let left_out = left_out.map(|target| target["name"].as_str().unwrap_or_default().to_owned()).collect();
     let tests_of =
         |target: &Value| (target["kind"][0] == "test").then(|| target["name"].as_str().unwrap_or_default().to_owned());
     Ok(Package {
@@ -116,5 +126,7 @@ fn read(package: &Value, workspace: &Path) -> Result<Package> {
         #[cfg(test)]
         has_ordered_folders,
         test_targets: targets.filter_map(tests_of).collect(),
+        #[cfg(test)]
+        left_out,
     })
 }
