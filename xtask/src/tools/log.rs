@@ -112,7 +112,7 @@ impl Drop for Taken {
 /// Shows what the step does now. Returns whether it still runs.
 fn show(step: &str, began: Instant) -> bool {
     let last = match current().as_ref() {
-        Some(lines) => lines.last().map(|line| line.text.trim().to_owned()).unwrap_or_default(),
+        Some(lines) => lines.last().map(|line| plain(line.text.trim())).unwrap_or_default(),
         None => return false,
     };
     // A line that is too long for the terminal is cut.
@@ -120,6 +120,14 @@ fn show(step: &str, began: Instant) -> bool {
     let _ = io::stdout().flush();
     thread::park_timeout(PACE);
     true
+}
+
+/// The text without colours, and without anything else that moves the cursor.
+pub(crate) fn plain(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let text = parts.fold(first, |text, part| text + part.split_once(char::is_alphabetic).map_or("", |(_, rest)| rest));
+    text.replace(char::is_control, " ")
 }
 
 /// Minutes and seconds.
@@ -130,4 +138,15 @@ pub(crate) fn clock(time: Duration) -> String {
 
 fn current() -> MutexGuard<'static, Option<Vec<Line>>> {
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn codes_for_terminals_are_left_out() {
+        assert_eq!(plain("    \x1b[1;31mred\x1b[0m is ré\rd\x1b[?7h"), "    red is ré d");
+        assert_eq!(plain("\x1b[31"), "");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-use super::log::Line;
+use super::log::{Line, plain};
 
 /// How many tests ran.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -253,13 +253,6 @@ fn node_tally_of(line: &str) -> Option<Tally> {
 fn node_test_of(line: &str, mark: char) -> Option<(&str, Duration)> {
     let (name, took) = line.trim_start().strip_prefix(mark)?.trim_start().rsplit_once(" (")?;
     Some((name, seconds(took.strip_suffix("ms)")?)? / 1_000))
-}
-
-/// Without colours.
-fn plain(text: &str) -> String {
-    let mut parts = text.split("\x1b[");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + part.split_once(char::is_alphabetic).map_or("", |(_, rest)| rest))
 }
 
 fn seconds(text: &str) -> Option<Duration> {
