@@ -48,7 +48,7 @@ impl Report {
     pub(crate) fn of(lines: &[Line], threads: usize) -> Self {
         let mut report = Self::default();
         let mut program = None;
-        let (mut failures, mut suites) = (false, Vec::new());
+        let (mut counts, mut failures, mut suites) = (false, false, Vec::new());
         for Line { at, text } in lines {
             let text = &*plain(text);
             if text.starts_with(AGAIN) {
@@ -64,9 +64,12 @@ impl Report {
             } else if let Some(program) = &mut program {
                 program.read(text, *at);
             }
-            if let Some(tally) = node_tally_of(text) {
+            if text.starts_with("ℹ tests ") {
+                (counts, failures) = (true, false);
+            } else if text.starts_with("ℹ duration_ms ") {
+                counts = false;
+            } else if let Some(tally) = node_tally_of(text).filter(|_| counts) {
                 report.tally += tally;
-                failures = false;
             } else if text.ends_with("failing tests:") {
                 failures = true;
             } else if failures && text.starts_with('✖') {
@@ -210,13 +213,13 @@ impl Program {
     }
 }
 
-/// Reads `     Running tests/suite/main.rs (target/debug/deps/suite-0123)` and `   Doc-tests leasehold`.
+/// Reads `     Running tests/suite/main.rs (target/debug/deps/suite-0123)` and `   Doc-tests leasehold`. The program before may
+/// have left its last line without an end.
 fn program_of(line: &str) -> Option<String> {
-    let line = line.trim_start();
-    if let Some(package) = line.strip_prefix("Doc-tests ") {
+    if let Some((_, package)) = line.split_once("   Doc-tests ") {
         return Some(format!("{package} (docs)"));
     }
-    let (_, path) = line.strip_prefix("Running ")?.strip_suffix(')')?.rsplit_once(" (")?;
+    let (_, path) = line.split_once("     Running ")?.1.strip_suffix(')')?.rsplit_once(" (")?;
     let name = path.rsplit(['/', '\\']).next()?;
     Some(name.rsplit_once('-').map_or(name, |(name, _)| name).to_owned())
 }
@@ -368,7 +371,7 @@ mod tests {
             (1, "test a ... ok"),
             (1, "test b ... FAILED"),
             (2, "error: test failed, to rerun pass `--test crash`"),
-            (2, "     Running tests/suite/main.rs (target/debug/deps/suite-0123abcd)"),
+            (2, "test c ...      Running tests/suite/main.rs (target/debug/deps/suite-0123abcd)"),
             (2, "running 1 test"),
             (2, "test c ... ok"),
             (2, "test result: ok. 1 passed; 0 failed; 0 ignored"),
@@ -406,6 +409,7 @@ mod tests {
             (1, "running 1 test"),
             (2, "test a ... \x1b[31mFAILED\x1b[m"),
             (2, "test result: \x1b[31mFAILED\x1b[m. 0 passed; 1 failed; 0 ignored"),
+            (2, "\x1b[34mℹ tests 3\x1b[39m"),
             (2, "\x1b[34mℹ pass 3\x1b[39m"),
         ]);
         assert_eq!(report.tally, Tally { passed: 3, failed: 1, skipped: 0 });
@@ -423,6 +427,8 @@ mod tests {
             (1, "✖ waits (5ms)"),
             (1, "✔ waits (9ms)"),
             (1, "✖ later (1ms) # TODO"),
+            (1, "ℹ fail 7"),
+            (3, "ℹ tests 4"),
             (3, "ℹ pass 2"),
             (3, "ℹ fail 1"),
             (3, "ℹ cancelled 1"),
