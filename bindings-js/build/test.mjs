@@ -34,7 +34,7 @@ function measure(files) {
   console.log('These tests measure, so they need a quiet machine.');
   const failed = files.filter((file) => run([file], 1) !== 0);
   // `cargo xtask test` reads this line.
-  if (failed.length > 0) console.log(`again, each by itself: ${failed.join(' ')}`);
+  if (failed.length > 0) console.log(`running once more: ${failed.join(' ')}`);
   return failed.filter((file) => run([file], 1) !== 0).length > 0 ? 1 : 0;
 }
 

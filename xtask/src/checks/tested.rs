@@ -61,7 +61,7 @@ fn each_crate_of_the_repository_is_known() {
     }
 }
 
-/// The component's step runs one test target, because each program is linked with wasmtime.
+/// The component's step runs one test target, because linking a program with wasmtime takes long.
 #[test]
 fn the_workspace_of_the_component_has_tests_only_in_the_targets_that_a_step_runs() {
     let all = packages().unwrap();

@@ -63,7 +63,8 @@ pub(crate) enum Scope {
     Full,
 }
 
-/// These tests depend on the server's version. Those that are ignored need a cluster or a failover, which takes seconds.
+/// The packages whose tests depend on the server's version. Their ignored tests need a cluster or a failover, which
+/// takes seconds.
 pub(crate) const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live", "leasehold-cli"];
 
 /// What only `--full` runs.

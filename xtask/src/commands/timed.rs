@@ -16,7 +16,7 @@ use crate::tools::{component, package};
 
 /// Adds a step for each crate with such tests, and one for the npm package.
 pub(crate) fn add_to(steps: &mut Steps) -> Result {
-    say!("These tests measure, so they need a quiet machine. A test that fails is repeated once, by itself.");
+    say!("These tests measure, so they need a quiet machine. A failed test runs once more, by itself.");
     steps.one_by_one = true;
     for package in packages()?.into_iter().filter(|package| package.has_timed_tests()) {
         steps.step(&format!("timed: {}", package.name), || twice(|words| command(&package, words)));
@@ -33,7 +33,7 @@ fn twice(command: impl Fn(&[&str]) -> Result<Command>) -> Result {
     let Err(error) = run(&mut command(&["--test-threads=1", "--include-ignored"])?) else { return Ok(()) };
     let Report { failed, is_cut_off, .. } = Report::of(&log::so_far(), 1);
     if failed.is_empty() || is_cut_off {
-        // They could not be built, or not all of them ran.
+        // The build failed, or not every test ran.
         return Err(error);
     }
     let names: Vec<_> = failed.iter().map(|test| test.rsplit(' ').next().unwrap_or(test)).collect();

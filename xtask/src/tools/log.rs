@@ -70,7 +70,7 @@ pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
     // One pipe for both, so that the lines keep their order.
     let (output, input) = io::pipe()?;
     let mut process = Process::spawn(command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input))?;
-    // The command holds copies of the pipe's end. The pipe closes when the last program that writes to it has ended.
+    // Drops the command's copies of the pipe's input. The pipe closes when the last program that writes to it ends.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let reader = thread::spawn(move || {
         BufReader::new(output)

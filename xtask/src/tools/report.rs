@@ -40,8 +40,8 @@ pub(crate) struct Report {
 const SKIPPED: &str = "skipped: ";
 /// How our scripts around Node's test runner report a file: `slowest: 12.3 s ts/api/loss.test.ts`.
 const SLOWEST: &str = "slowest: ";
-/// What comes before the tests that failed are repeated: `again, each by itself: moments::a moments::b`.
-pub(crate) const AGAIN: &str = "again, each by itself: ";
+/// What comes before the tests that failed are repeated: `running once more: moments::a moments::b`.
+pub(crate) const AGAIN: &str = "running once more: ";
 
 impl Report {
     /// Reads the output of cargo's and Node's test runners. The Rust tests ran in this many threads.
@@ -204,7 +204,7 @@ impl Program {
     }
 
     fn timed(&self, name: &str, took: Duration) -> (String, String, Duration) {
-        // A file of a program with several is a module at its root. A test in docs begins with its file.
+        // In a program with several files, each file is a module at its root. A test in docs begins with its file.
         let file = match name.split_once(" - ").or_else(|| name.split_once("::")) {
             Some((module, _)) => format!("{} {module}", self.name),
             None => self.name.clone(),

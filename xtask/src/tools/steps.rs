@@ -122,7 +122,7 @@ mod tests {
         let print = |lines: &[&str]| run(Command::new("printf").arg("%s\n".repeat(lines.len())).args(lines));
         let mut steps = Steps::default();
         let first = ["running 3 tests", "test a ... FAILED", "test result: FAILED. 2 passed; 1 failed; 0 ignored"];
-        let again = ["again, each by itself: a", "running 1 test", "test result: ok. 1 passed; 0 failed; 0 ignored"];
+        let again = ["running once more: a", "running 1 test", "test result: ok. 1 passed; 0 failed; 0 ignored"];
         steps.step("repeated", || print(&[first, again].concat()));
         assert_eq!(steps.total.tally, Tally { passed: 3, failed: 0, skipped: 0 });
         assert!(steps.total.failed.is_empty());
