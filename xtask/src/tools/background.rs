@@ -29,8 +29,9 @@ impl Background {
     pub(crate) fn wait(mut self) -> Result {
         let text =
             |thread: Option<JoinHandle<String>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        // What it leaves behind would keep the pipes open.
+        let status = self.process.finish()?;
         let (output, errors) = (text(self.output.take()), text(self.errors.take()));
-        let status = self.process.wait()?;
         log::add(output.trim_end());
         if status.success() {
             return Ok(());

@@ -78,7 +78,7 @@ pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
             .map_while(io::Result::ok)
             .for_each(|line| push(String::from_utf8_lossy(&line).trim_end_matches('\r')));
     });
-    let status = process.wait();
+    let status = process.finish();
     let _ = reader.join();
     Ok(status?)
 }

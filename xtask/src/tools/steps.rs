@@ -96,6 +96,7 @@ fn slowest(title: &str, mut times: Vec<(String, Duration)>) {
 mod tests {
     use std::process::Command;
 
+    use super::super::background::Background;
     use super::super::cargo::run;
     use super::*;
 
@@ -149,6 +150,21 @@ mod tests {
         let mut steps = Steps::default();
         let leads_its_group = r#"test "$(ps -o pgid= -p $$ | tr -d ' ')" = $$"#;
         steps.step("group", || run(Command::new("sh").args(["-c", leads_its_group])));
+        steps.finish().unwrap();
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_is_ended() {
+        let mut steps = Steps::default();
+        let script = "(sleep 60; echo late) & echo in time";
+        steps.step("step", || {
+            run(Command::new("sh").args(["-c", script]))?;
+            let mut background = Command::new("sh");
+            background.args(["-c", script]);
+            Background::start("this", background)?.wait()?;
+            let lines: Vec<_> = log::so_far().into_iter().map(|line| line.text).collect();
+            if lines == ["in time"; 2] { Ok(()) } else { Err(Error::new(format!("{lines:?}"))) }
+        });
         steps.finish().unwrap();
     }
 }

@@ -3,7 +3,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use crate::Error;
 
@@ -79,6 +80,20 @@ impl Process {
         let status = self.child.wait().map_err(Error::io("waiting for a process"))?;
         self.call_off();
         Ok(status)
+    }
+
+    /// Waits until the process exits, and kills what it leaves behind.
+    ///
+    /// # Errors
+    /// If the operating system can't tell.
+    pub fn finish(&mut self) -> Result<ExitStatus, Error> {
+        let pid = Pid::from_child(&self.child);
+        // Its id belongs to no other process until its status is taken.
+        let exited = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        if retry_on_intr(exited).is_ok() {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        self.wait()
     }
 
     /// Kills the process and what it started at once (SIGKILL), and waits until it has exited.
