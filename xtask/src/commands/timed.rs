@@ -8,23 +8,18 @@ use super::interop;
 use crate::tools::cargo::{cargo, run};
 use crate::tools::error::Result;
 use crate::tools::log::{self, say};
-use crate::tools::node::{self, npm};
 use crate::tools::report::{AGAIN, Report};
 use crate::tools::steps::Steps;
 use crate::tools::workspace::{Package, TIMED, packages};
-use crate::tools::{component, package};
+use crate::tools::component;
 
-/// Adds a step for each crate with such tests, and one for the npm package.
+/// Adds a step for each crate with such tests.
 pub(crate) fn add_to(steps: &mut Steps) -> Result {
     say!("These tests measure, so they need a quiet machine. A failed test runs once more, by itself.");
     steps.one_by_one = true;
     for package in packages()?.into_iter().filter(|package| package.has_timed_tests()) {
         steps.step(&format!("timed: {}", package.name), || twice(|words| command(&package, words)));
     }
-    steps.step("timed: npm package", || {
-        package::tarball()?;
-        run(npm(&node::package(), &["run", "--silent", TIMED]).env("LEASEHOLD_SERVER", find()?))
-    });
     Ok(())
 }
 
