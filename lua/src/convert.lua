@@ -32,6 +32,10 @@ if not holds and not held_before then
   return answer(absent())
 end
 if not holds and held_before == mode then
+  if adopts then
+    -- The former holder may use the fences of its block until it learns of this.
+    pass(us + 1023)
+  end
   give_up(old)
   hold(new, mode, ttl)
   local size = block(wanted)

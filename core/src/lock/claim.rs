@@ -121,12 +121,9 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 /// The conversion that gives another client's lease the claim's token.
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, mode, ttl, block, .. } = *what;
-    // Until the former holder learns of this, it may use all fences of its block. So the server must draw a greater one.
-    Convert { old: Old::Adopted(old), new, mode, ttl, block, bury: true, used: MOST_USED }
+    // This client knows no fence that the former holder used. The script passes all that it may use.
+    Convert { old: Old::Adopted(old), new, mode, ttl, block, bury: true, used: 0 }
 }
-
-/// Greater than any fence, and a number that Lua has exactly.
-const MOST_USED: u64 = 1 << 52;
 
 impl LockState {
     /// Makes sure that a claim is in progress for the first local caller.

@@ -35,6 +35,10 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         let absent = super::prelude::Kind::absent(&lock.kind);
         lock.answer(absent, Said::default())
     } else if holds.is_none() && held_before.as_deref() == Some(mode) {
+        if adopts {
+            // The former holder may use the fences of its block until it learns of this.
+            lock.base.pass(lock.base.call.us + 1023);
+        }
         lock.give_up(old)?;
         lock.hold(new, mode, ttl)?;
         let block = lock.block(block);

@@ -18,6 +18,8 @@ const BUSY_US: u64 = 30_000_000;
 /// Longer than any wait, lease and burial.
 const END_US: u64 = BUSY_US + 200_000_000;
 const START_US: u64 = 1_700_000_000_000_000;
+/// How far the counter may be ahead of the clock: a millisecond, and a fence for each grant of that millisecond.
+const MOST_AHEAD: u64 = 1_024 + 64;
 
 enum Event {
     Arrives { client: usize, life: u32, id: CommandId, command: Command },
@@ -332,6 +334,10 @@ impl World {
     fn arrives(&mut self, client: usize, life: u32, id: CommandId, command: &Command) {
         let words: Vec<&[u8]> = command.words().collect();
         let executed = self.server.execute(START_US + self.now, &words);
+        let counter = self.server.get(START_US + self.now, "leasehold:fence");
+        let counter: u64 = counter.map_or(0, |text| text.parse().unwrap());
+        let ahead = counter.saturating_sub(START_US + self.now);
+        assert!(ahead < MOST_AHEAD, "seed {}: the counter is {ahead} µs ahead of the clock", self.seed);
         for (channel, payload) in executed.published {
             let Some(to) = self.clients.iter().position(|client| client.channel.as_ref() == Some(&channel)) else {
                 continue;

@@ -41,6 +41,10 @@ impl Lock<Model> {
         self.host.now_us += ms * 1000;
     }
 
+    pub(crate) fn now_us(&self) -> i64 {
+        self.host.now_us as i64
+    }
+
     pub(crate) fn now_ms(&self) -> u64 {
         self.host.now_us / 1000
     }
