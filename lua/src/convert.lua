@@ -27,7 +27,8 @@ if holds == mode then
 end
 
 if not holds and not held_before then
-  bury(old, bury_ms)
+  -- A late command may have put the client's own token into the queue. Another client's token keeps its place there.
+  bury(old, adopts and 0 or bury_ms)
   grant()
   return answer(absent())
 end

@@ -7,7 +7,7 @@ use super::multi::{AcquireAll, HoldAll, PartCall, only_exclusive};
 use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
-use crate::lock::only_adoptable;
+use crate::lock::{LockState, only_adoptable};
 use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl};
 use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
@@ -64,7 +64,7 @@ impl Client {
     /// Takes over a lease, in a state machine of its own, because callers of this client may want another lease of the name.
     pub(super) fn adopt(&mut self, op: Caller, name: &str, token: LeaseToken, options: &AcquireOptions) {
         let options = AcquireOptions { wait: Wait::No, linger: None, ..*options };
-        let lock = match self.adoptable(name, &options) {
+        let lock = match self.adoptable(name, token, &options) {
             Ok(name) => self.locks.add_adopted(name, token),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
@@ -76,7 +76,7 @@ impl Client {
         });
     }
 
-    fn adoptable(&self, name: &str, options: &AcquireOptions) -> Result<Name, Error> {
+    fn adoptable(&self, name: &str, token: LeaseToken, options: &AcquireOptions) -> Result<Name, Error> {
         if self.cx.closed {
             return Err(Error::Closed);
         }
@@ -85,6 +85,11 @@ impl Client {
             return Err(only_adoptable());
         }
         let key = Name::check(&self.cx.config.prefix, name)?;
+        let holds = |lock: &LockState| lock.hold.as_ref().is_some_and(|hold| hold.token == token.token);
+        if token.client.text() == self.cx.client && !self.locks.iter().any(holds) {
+            // The server would bury this client's token. It may be the one that waits.
+            return Err(Error::NotHeld);
+        }
         Ok(Name::new(key, Family::Lock, &self.cx.counter))
     }
 

@@ -30,7 +30,8 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         let value = lock.base.draw();
         lock.grant_and_answer("again", Said { value, block, ms })
     } else if holds.is_none() && held_before.is_none() {
-        lock.bury(old, bury)?;
+        // A late command may have put the client's own token into the queue. Another client's token keeps its place there.
+        lock.bury(old, if adopts { 0 } else { bury })?;
         lock.grant(None)?;
         let absent = super::prelude::Kind::absent(&lock.kind);
         lock.answer(absent, Said::default())

@@ -62,6 +62,16 @@ fn an_adoption_passes_a_block_whose_holder_has_told_nothing() {
 }
 
 #[test]
+fn a_token_of_another_client_that_only_waits_keeps_its_place() {
+    let mut lock = model_lock();
+    [token(1, 1), token(2, 1), token(3, 1)].iter().for_each(|token| drop(lock.wait(token, EXCLUSIVE)));
+    assert_eq!(lock.convert_and_bury(&token(2, 1), &token(4, 1), EXCLUSIVE, 60_000).unwrap().status, "taken");
+    assert_eq!((lock.queue(), lock.buried()), (vec![token(2, 1), token(3, 1)], vec![]));
+    lock.release(&token(1, 1));
+    assert_eq!(lock.holder(), Some(token(2, 1)));
+}
+
+#[test]
 fn a_client_that_moves_its_own_lease_is_not_told() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
