@@ -12,6 +12,7 @@ use crate::invariants::{Verdict, broken, calls};
 use crate::kinds::LockKind;
 use crate::network::LEAST_WINDOW;
 use crate::servers::Server;
+use crate::watch::Watch;
 use crate::world::ClusterRun;
 
 /// Server faults that stop renewals.
@@ -88,7 +89,8 @@ impl ClusterRun<'_> {
             let alone = client.config.mixed_fleet || self.mix.kinds[name] == LockKind::Reentrant;
             let commands = &mut self.watch.commands[place][name];
             let mut callers = client.waits_for(name).peekable();
-            let holds = self.watch.leases.has(client.life, name);
+            let held = Watch::of_callers(&self.watch.leases, &self.watch.adopted, client.life, name).next();
+            let holds = held.is_some();
             let verdict = if callers.peek().is_none() {
                 // Its readers may go on with the token of the last caller that waited.
                 if holds { Ok(()) } else { commands.nobody_waits(client.config.batches) }

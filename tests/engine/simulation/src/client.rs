@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, Mode, NodeId, Reply, Wait,
+    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, LeaseToken, Mode, NodeId, Reply,
+    Wait,
 };
 use leasehold_harness::{Clock, Micros, Rng};
 
@@ -122,6 +123,10 @@ pub(crate) enum UserCall {
     Verify,
     /// Inspect the lock.
     Inspect,
+    /// Ask for the lease's token, for another client.
+    Export,
+    /// Adopt the lease of another client's token.
+    Adopt(AcquireOptions, LeaseToken),
     /// Close the client.
     Close,
     /// An impossible name or option, which is refused at once.

@@ -167,6 +167,8 @@ fn required(state: State, fault: Fault) -> bool {
         | F::Unavailable
         | F::ReplyTwice
         | F::Reordered => state != S::Idle,
+        // Its theme has only locks.
+        F::SlowerClock => !matches!(state, S::Reentrant | S::Listening | S::Permits | S::Queueing),
         _ => true,
     }
 }

@@ -6,6 +6,7 @@ use crate::channels::{OWN, Topic};
 use crate::client::{Client, Delivery, SentCommand};
 use crate::invariants::{broken, calls, losses};
 use crate::kinds::LockKind;
+use crate::watch::Watch;
 use crate::wire::{Answer, Life, Message, ScriptCommand, Status};
 use crate::world::{ClusterRun, Phase};
 
@@ -111,6 +112,10 @@ impl ClusterRun<'_> {
             if now.since(sent.at) >= patience {
                 continue;
             }
+            if let (ScriptCommand::Release { token, .. }, None, Ok(_)) = (sent.script, answer, &result) {
+                self.watch.holds[place][sent.name].left_undone(token);
+            }
+            let client = &mut self.clients[place];
             match (answer, &result) {
                 (Some(answer), _) => self.learn(place, now, &sent, &answer),
                 (None, Err(Failure::Refused(text))) if sent.entry.is_none() && text.contains("WRONGTYPE") => {
@@ -125,6 +130,9 @@ impl ClusterRun<'_> {
 
     /// Records what a client learns from an answer and must act on.
     fn learn(&mut self, place: usize, now: Instant, sent: &SentCommand, answer: &Answer) {
+        if self.is_adopted(sent.script.token()) {
+            return self.learn_adopted(place, sent, answer);
+        }
         if let ScriptCommand::Acquire { token, .. } = sent.script {
             self.watch.polling[place][sent.name].answered(token, answer.status);
         }
@@ -182,7 +190,7 @@ impl ClusterRun<'_> {
             && hold.is_anew(token, answer.status == Status::Entered, answer.server_us)
             && !converting
         {
-            let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
+            let held = Watch::of_callers(&self.watch.leases, &self.watch.adopted, client.life, name);
             self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
         }
         match (script, answer.status) {
@@ -193,7 +201,7 @@ impl ClusterRun<'_> {
             (ScriptCommand::Renew { token, .. }, Status::Gone | Status::Taken)
                 if hold.holds_by(token) && !converting =>
             {
-                let held = self.watch.leases.of(client.life).filter(|held| held.name == name);
+                let held = Watch::of_callers(&self.watch.leases, &self.watch.adopted, client.life, name);
                 self.watch.doomed.extend(held.map(|held| (held.lease, "loss-untold")));
             }
             _ => {}
@@ -385,7 +393,7 @@ impl ClusterRun<'_> {
         // A command asks for what its users want, or a little more if the validity must reach a certain time.
         let users = self.clients[place].longest_ttl_ms;
         // Includes the clock drift and the margin for a late timer.
-        let most = users * 102 / 100 + 10 + (users * 6 / 100).min(55);
+        let most = users * 102 / 100 + 10 + (users * 6 / 100).min(55) + longest.behind_ms;
         longest.ttl_ms = longest.ttl_ms.max(ttl_ms);
         if ttl_ms > most {
             let detail = format!("c{place} asks for {ttl_ms} ms, its users for {most} at most");

@@ -7,6 +7,7 @@ use crate::client::Delivery;
 use crate::coverage::State;
 use crate::faults::Fault;
 use crate::invariants::keys::Part;
+use crate::wire::Life;
 use crate::world::{ClusterRun, Event};
 
 /// States that pass so quickly that faults have to wait for them.
@@ -82,6 +83,39 @@ impl ClusterRun<'_> {
         Some(*self.world.rng.pick(&self.mix.strikes))
     }
 
+    /// A holder that has passed its lease on dies. A command of it may be on its way.
+    pub(crate) fn die(&mut self, place: usize, life: Life) {
+        let client = &self.clients[place];
+        if client.life == life && client.is_awake() && self.faults_are_on() {
+            let until = self.world.now + self.world.rng.spread(self.mix.outage);
+            self.strike_client(Fault::Crash, place, until);
+        }
+    }
+
+    /// A replica takes over that has all data and a slower clock.
+    pub(crate) fn fail_over(&mut self, server: usize) {
+        let now = self.world.now;
+        let behind = self.world.rng.spread((1_500, 2_000_000));
+        let server_us = self.servers.time(server, now);
+        for name in self.servers.at(server) {
+            let counter = self.servers.models[server].get(server_us, self.watch.keys.counter(name));
+            let counter = counter.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+            self.watch.locks[name].fences.clock_fell_back(counter, server_us);
+            // The replica deletes what has expired on its primary.
+            for key in self.watch.keys.of_name(name) {
+                self.servers.models[server].execute(server_us, &[b"PTTL", key.as_bytes()]);
+            }
+            self.watch.locks[name].queue.begins(server_us / 1_000);
+        }
+        self.server(server).clock.step_back(behind);
+        // What expires by its clock lasts longer.
+        self.watch.longest.behind_ms += behind / 1_000 + 1;
+        let until = now + behind + behind / 50;
+        self.server(server).suffer(Fault::SlowerClock, now, until);
+        self.calm_since = self.calm_since.max(until);
+        (0..self.clients.len()).for_each(|client| self.trouble(client, until));
+    }
+
     fn strike_client(&mut self, fault: Fault, place: usize, until: Micros) {
         self.note(fault, Some(place));
         self.calm_since = self.calm_since.max(self.world.now);
@@ -129,6 +163,7 @@ impl ClusterRun<'_> {
         let now = self.world.now;
         self.calm_since = self.calm_since.max(now);
         match fault {
+            Fault::SlowerClock => return self.fail_over(server),
             Fault::ScriptFlush => return self.servers.models[server].script_flush(),
             Fault::Flush | Fault::Evict => {
                 if fault == Fault::Flush {

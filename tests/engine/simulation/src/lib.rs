@@ -5,6 +5,7 @@
 //! [`QuorumRun`] has locks over several servers, and a `MultiRun` has leases of several names. The [`invariants`] know
 //! the true time and check every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
+mod adopting;
 pub mod campaign;
 mod channels;
 mod checks;

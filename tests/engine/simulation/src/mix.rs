@@ -79,6 +79,8 @@ pub(crate) struct Mix {
     pub(crate) closes: u32,
     /// The chance that a holder moves the end of its lease. 0 but for the theme that is about it.
     pub(crate) keeps: u32,
+    /// The chance that a holder passes its lease on, and that a caller adopts one. 0 but for the theme that is about it.
+    pub(crate) adopts: u32,
     /// The chance that a lease lingers after its release.
     pub(crate) lingers: u32,
     /// Whether the commands of most clients travel together.
@@ -95,10 +97,13 @@ impl Mix {
         let mut mix = Self::plain(rng, theme);
         let about = match theme {
             // The other kinds run under the same faults as the plain lock.
-            Theme::Reentrant | Theme::Semaphore | Theme::Keeping => *rng.pick(&Theme::LOCKS),
+            Theme::Reentrant | Theme::Semaphore | Theme::Keeping | Theme::Adopting => *rng.pick(&Theme::LOCKS),
             about => about,
         };
         mix.turn_to(rng, about);
+        if theme == Theme::Adopting {
+            mix.adopt(rng);
+        }
         // Names on one server, or of one slot. Not drawn, so that seeds without batches stay as they were.
         mix.cluster = mix.gap.is_multiple_of(5) && !mix.is_crowded();
         mix.batches = (mix.servers == 1 || mix.cluster) && mix.gap.is_multiple_of(2);
@@ -173,6 +178,7 @@ impl Mix {
             fixed: 100_000,
             closes: 2_000,
             keeps: 0,
+            adopts: 0,
             lingers: 0,
             batches: false,
             cluster: false,
@@ -194,7 +200,8 @@ impl Mix {
             | Theme::QuorumHot
             | Theme::QuorumNames
             | Theme::QuorumReaders
-            | Theme::Keeping => {}
+            | Theme::Keeping
+            | Theme::Adopting => {}
             Theme::Calm => {
                 self.some(rng, &Fault::PASSING, (100, 3_000));
                 self.strikes_of(rng, &Fault::STRIKING);
@@ -381,6 +388,40 @@ impl Mix {
                 if rng.chance(300_000) {
                     self.hot(rng);
                 }
+            }
+        }
+    }
+
+    /// Holders pass their leases on: within a millisecond of a hand-over, or before they die with a command on its way. Or
+    /// replicas with slower clocks take over, and holders convert.
+    fn adopt(&mut self, rng: &mut Rng) {
+        self.adopts = rng.range((200_000, 800_000)) as u32;
+        self.active = self.active.max(500_000);
+        // Faults strike, so no lock is only crowded.
+        self.in_flight = (1_024, 1_024);
+        match rng.below(3) {
+            0 => {
+                self.hot(rng);
+                (self.active, self.names, self.mute_hosts) = (300_000, 2, 0);
+                self.hold.1 = self.hold.1.min(500);
+                self.trip.1 = self.trip.1.min(200);
+                self.chance[Fault::Forced.index()] = 100_000;
+            }
+            1 => {
+                self.strikes.push(Fault::Crash);
+                self.chance[Fault::CommandLate.index()] = rng.range((20_000, 200_000)) as u32;
+                self.chance[Fault::CommandTwice.index()] = rng.range((20_000, 200_000)) as u32;
+                self.hold.1 = self.hold.1.min(200_000);
+            }
+            _ => {
+                // A lost counter would begin at the slower clock, and a victim of force may use its block.
+                self.strikes.retain(|fault| !Fault::LOSING.contains(fault));
+                self.strikes.push(Fault::SlowerClock);
+                self.chance[Fault::Forced.index()] = 0;
+                self.chance[Fault::SlowerClock.index()] = 200_000;
+                (self.adopts, self.converts) = (self.adopts / 4, 600_000);
+                (self.users, self.hold.1, self.think.1) = ((2, 8), self.hold.1.min(2_000), self.think.1.min(2_000));
+                self.trip.1 = self.trip.1.min(2_000);
             }
         }
     }

@@ -30,6 +30,9 @@ impl Client {
 impl ClusterRun<'_> {
     /// The client sends a command.
     pub(crate) fn watch_sending(&mut self, place: usize, name: usize, at: Instant, script: &ScriptCommand) {
+        if self.sends_adopted(script) {
+            return;
+        }
         let client = &self.clients[place];
         if self.mix.kinds[name] == LockKind::Semaphore {
             let semaphores = &mut self.watch.semaphores[place][name];

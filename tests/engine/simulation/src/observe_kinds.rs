@@ -8,7 +8,7 @@ use crate::faults::Fault;
 use crate::invariants::leases::Held;
 use crate::invariants::{Verdict, broken};
 use crate::kinds::{LockKind, permits};
-use crate::wire::{Answer, ScriptCommand, Status, Token};
+use crate::wire::{Answer, ScriptCommand, Status};
 use crate::world::ClusterRun;
 
 impl ClusterRun<'_> {
@@ -63,11 +63,7 @@ impl ClusterRun<'_> {
         grant: &Grant,
     ) -> Verdict {
         let client = &self.clients[place];
-        let token = client.engine.as_ref().and_then(|engine| engine.touch(grant.lease)).and_then(|[touch, _]| {
-            let words: Vec<&[u8]> = touch.words().collect();
-            let keys = std::str::from_utf8(words.get(2)?).ok()?.parse::<usize>().ok()?;
-            Token::read(words.get(3 + keys)?)
-        });
+        let token = client.token_of(grant.lease);
         let lock = &mut self.watch.locks[name];
         let semaphores = &mut self.watch.semaphores[place][name];
         let (mut verdict, mut orphan) = (Ok(()), false);

@@ -6,6 +6,7 @@ use leasehold_core::{Error, Grant, Instant, LeaseId, LossReason, Mode, OpId, Out
 use leasehold_harness::Micros;
 
 use crate::client::UserCall;
+use crate::faults::Fault;
 use crate::invariants::fences::User;
 use crate::invariants::leases::Held;
 use crate::invariants::{broken, calls, losses};
@@ -48,6 +49,10 @@ impl ClusterRun<'_> {
         }
         match (open.call, result) {
             (UserCall::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
+            (UserCall::Adopt(options, _), Ok(Outcome::Acquired(grant))) => {
+                self.adopted(place, now, number, &options, grant);
+            }
+            (UserCall::Export, Ok(Outcome::Exported(token))) => self.passed_on(place, open.name, open.lease, *token),
             (UserCall::Convert(_), Ok(Outcome::Converted(grant))) => self.converted(place, open.name, grant),
             (UserCall::Hold, Ok(Outcome::Held(holds))) => self.held_again(place, open.lease, *holds),
             (UserCall::Verify, Ok(Outcome::Verified(false))) => {
@@ -112,6 +117,8 @@ impl ClusterRun<'_> {
             self.watch.commands[place][name].begins(now);
             // The client's other readers of this lock go on under the token that was granted now.
             let others = self.watch.leases.held.iter_mut().filter(|held| (held.life, held.name) == (life, name));
+            let adopted = &self.watch.adopted;
+            let others = others.filter(|held| held.token.is_none_or(|token| !adopted.contains_key(&token)));
             others.for_each(|held| held.token = hold.token);
             Ok(())
         };
@@ -146,6 +153,7 @@ impl ClusterRun<'_> {
         let hold = &mut self.watch.holds[place][name];
         let user = User::of(hold.orphan, self.watch.locks[name].fences.is_victim(hold.token));
         let fence = self.watch.locks[name].fences.used(grant.mode, grant.fence, user, server_us);
+        let fence = fence.and(self.watch.locks[name].blocks.uses(life, grant.fence));
         let exclusive = self.watch.leases.grant(self.world.now, held);
         self.watch.check(exclusive.and(fence).and(in_order).and(budget));
     }
@@ -167,7 +175,7 @@ impl ClusterRun<'_> {
             let server_us = self.servers.time(self.servers.home(name), self.world.now);
             let user = User::of(orphan, self.watch.locks[name].fences.is_victim(token));
             let verdict = self.watch.locks[name].fences.used(grant.mode, grant.fence, user, server_us);
-            self.watch.check(verdict);
+            self.watch.check(verdict.and(self.watch.locks[name].blocks.uses(life, grant.fence)));
         }
     }
 
@@ -228,6 +236,7 @@ impl ClusterRun<'_> {
         self.counts.losses += 1;
         let lost = &self.watch.leases.held[held];
         match (self.mix.kinds[lost.name], lost.token) {
+            (_, token) if self.is_adopted(token) => {}
             (LockKind::Semaphore, Some(token)) => self.watch.semaphores[place][lost.name].hold(token).lost(),
             _ => self.watch.holds[place][lost.name].lost(),
         }
@@ -242,9 +251,12 @@ impl ClusterRun<'_> {
         // By a clock that may be slow.
         let patience = client.config.response_timeout.as_micros() as Micros * 101 / 100;
         let calm = losses::Calm { since, patience };
-        // A reader whose record was evicted is lost early.
+        // A reader whose record was evicted is lost early. So is a lease if an answer from before a failover seems to be newer
+        // than one from the slower clock.
         let evicted = self.watch.locks[held.name].readers_lost;
-        if !(evicted && matches!(reason, LossReason::Gone | LossReason::Taken)) {
+        let slower = self.servers.list[home].last_until(Fault::SlowerClock);
+        let turned_back = slower > 0 && self.world.now < slower + patience;
+        if !((evicted || turned_back) && matches!(reason, LossReason::Gone | LossReason::Taken)) {
             self.watch.check(losses::told(&held, reason, self.world.now, now, calm));
         }
         if reason == LossReason::Expired {

@@ -30,6 +30,8 @@ enum Granting {
     Again,
     /// To the caller, in another mode.
     Converted,
+    /// To the caller, from another client.
+    Adopted,
     /// To a waiter.
     Message,
 }
@@ -69,6 +71,7 @@ impl ClusterRun<'_> {
             return;
         };
         self.observe_kind(name, script, &answer, executed);
+        self.observe_adoption(name, script, &answer);
         self.observe_call(server, name, script, &answer, server_us);
         self.observe_grants(name, script, &answer, executed, server_us);
         self.observe_mark(server, name, script, &answer, executed, server_us);
@@ -164,8 +167,9 @@ impl ClusterRun<'_> {
                 lock.queue.leaves(token);
                 lock.permits.released(token);
             }
-            // A late command may have put the old token into the queue. Burying it takes it out.
-            ScriptCommand::Convert { old, bury: true, .. } => {
+            // A late command may have put the old token into the queue. Burying it takes it out. An adoption that takes nothing
+            // over leaves the queue as it is.
+            ScriptCommand::Convert { old, bury: true, .. } if script.adopts().is_none() || answer.grants() => {
                 let waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
                 let gone = Some(old).filter(|old| !waiting.contains(old));
                 gone.into_iter().for_each(|old| lock.queue.leaves(old));
@@ -272,6 +276,7 @@ impl ClusterRun<'_> {
                 *script
         {
             let how = match *script {
+                _ if script.adopts().is_some() => Granting::Adopted,
                 ScriptCommand::Convert { .. } => Granting::Converted,
                 _ if answer.status == Status::Entered => Granting::Entered,
                 _ => Granting::Again,
@@ -287,7 +292,7 @@ impl ClusterRun<'_> {
         // A caller that did not wait enters after the waiters ahead of it.
         let queue = &self.watch.locks[name].queue;
         grants.sort_by_key(|grant| match grant.how {
-            Granting::Again | Granting::Converted => None,
+            Granting::Again | Granting::Converted | Granting::Adopted => None,
             Granting::Entered | Granting::Message => Some(queue.place(grant.token)),
         });
         if let Some(other) = grants.iter().find(|grant| grant.fence != grants[0].fence) {
@@ -308,6 +313,7 @@ impl ClusterRun<'_> {
         if matches!(grant.how, Granting::Entered | Granting::Message) {
             lock.fences.granted(grant.token);
         }
+        lock.blocks.granted(grant.token.life, grant.fence, server_us);
         let drawn = lock.fences.drawn(mode, grant.fence, grant.how != Granting::Again, server_us);
         let back = lock.tokens.seen(self.world.now, grant.token, "is granted");
         let turn = match grant.how {
@@ -315,7 +321,7 @@ impl ClusterRun<'_> {
             Granting::Message => lock.queue.granted(grant.token, now_ms, Some(grant.ms)),
             Granting::Again if !blind => lock.terms.renewed(grant.token, now_ms, grant.ms),
             Granting::Again => Ok(()),
-            Granting::Converted => Ok(()),
+            Granting::Converted | Granting::Adopted => Ok(()),
         };
         lock.terms.set(grant.token, now_ms, grant.ms);
         if self.mix.kinds[name] == LockKind::Semaphore {
@@ -328,6 +334,9 @@ impl ClusterRun<'_> {
             self.watch.check(verdict);
         }
         self.watch.check(back.and(drawn).and(turn));
+        if grant.how == Granting::Adopted {
+            return;
+        }
         let holder = self.clients.iter_mut().enumerate().find(|(_, client)| client.life == grant.token.life);
         let Some((place, client)) = holder else { return };
         let hold = match self.mix.kinds[name] {

@@ -30,6 +30,8 @@ const QUORUM_NAMES_EVERY: u64 = 16;
 const QUORUM_READERS_EVERY: u64 = 16;
 /// Every nth seed is also run with leases whose end moves.
 const KEEPING_EVERY: u64 = 8;
+/// Every nth seed is also run with leases that are adopted.
+const ADOPTING_EVERY: u64 = 8;
 
 /// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.
 pub struct Bench {
@@ -105,6 +107,7 @@ impl Bench {
             None if seed % QUORUM_NAMES_EVERY == 13 => self.run_quorum(seed, Manner::Names, written),
             None if seed % QUORUM_READERS_EVERY == 7 => self.run_quorum(seed, Manner::Readers, written),
             None if seed % KEEPING_EVERY == 3 => self.run_keeping(seed, written),
+            None if seed % ADOPTING_EVERY == 2 => self.run_cluster(seed, Some(Theme::Adopting), written),
             _ => return report,
         };
         if report.broken.is_none() {

@@ -178,6 +178,9 @@ impl ClusterRun<'_> {
         let Some(asked) = Asked::read(&words) else { return };
         let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
         names.iter().for_each(|name| self.observe_before(server, *name));
+        if asked.iter().any(|asked| asked.script.used() > 0) && self.strikes(Fault::SlowerClock, arrival.client) {
+            self.fail_over(server);
+        }
         let server_us = self.servers.time(server, self.world.now);
         if let Some((first, rest)) = names.split_first()
             && let Some(other) =
@@ -211,6 +214,12 @@ impl ClusterRun<'_> {
             Err(_) => Vec::new(),
         };
         for ((asked, answer), name) in asked.iter().zip(&answers).zip(&names) {
+            if let (Some(_), Some(counter), true) = (before, after, answer.is_some())
+                && counter < asked.script.used()
+            {
+                let detail = format!("{:?}, and the counter is at {counter} at {server_us}", asked.script);
+                self.watch.check(broken("used-dropped", detail));
+            }
             let ends = matches!(asked.script, ScriptCommand::Release { .. } | ScriptCommand::Convert { .. })
                 && answer.is_some_and(|it| matches!(it.status, Status::Released | Status::Converted));
             if let Some(counter) = after.filter(|_| ends) {
@@ -281,7 +290,7 @@ impl ClusterRun<'_> {
             self.watch.locks[name].permits.released(*token);
         }
         // For the watchers, this is a release by another client.
-        self.observe(server, name, &ScriptCommand::Release { token: *first, bury: true }, &executed);
+        self.observe(server, name, &ScriptCommand::Release { token: *first, bury: true, used: 0 }, &executed);
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }

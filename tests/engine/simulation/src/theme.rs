@@ -66,6 +66,10 @@ pub enum Theme {
     /// Leases whose end their holder moves again and again, under the faults of any of the themes above. They are leases
     /// of any kind, of several names, or over several servers. Never drawn; every eighth seed runs it as well.
     Keeping,
+    /// Leases that other clients adopt, under the faults of any of the themes above. Some adoptions come within a millisecond
+    /// of a hand-over, and some after their holder's death. In other runs, replicas with slower clocks take over. Never
+    /// drawn; every eighth seed runs it as well.
+    Adopting,
 }
 
 impl Theme {
@@ -110,7 +114,8 @@ impl Theme {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .chain([Self::Multi, Self::Quorum, Self::QuorumHot, Self::QuorumNames, Self::QuorumReaders, Self::Keeping])
+            .chain([Self::Multi, Self::Quorum, Self::QuorumHot, Self::QuorumNames, Self::QuorumReaders])
+            .chain([Self::Keeping, Self::Adopting])
             .find(|theme| format!("{theme:?}").eq_ignore_ascii_case(name))
     }
 }

@@ -112,6 +112,9 @@ impl ClusterRun<'_> {
             self.ask(place, user, UserCall::Nonsense);
             return;
         }
+        if self.adopts(place, user) {
+            return;
+        }
         let rng = &mut self.world.rng;
         let mix = &self.mix;
         let ttl = Duration::from_millis(rng.range(mix.ttl_ms));
@@ -203,9 +206,13 @@ impl ClusterRun<'_> {
 
     /// Uses the lease, and may lose patience.
     fn act(&mut self, place: usize, user: usize) {
+        let passes_on = self.passes_on(place, user);
         let it = &self.clients[place].users[user];
         let other = if it.mode == Some(Mode::Exclusive) { Mode::Shared } else { Mode::Exclusive };
-        let call = if self.world.rng.chance(self.mix.converts) {
+        let adopted = it.lease.is_some_and(|lease| self.is_adopted(self.clients[place].token_of(lease)));
+        let call = if passes_on {
+            UserCall::Export
+        } else if !adopted && self.world.rng.chance(self.mix.converts) {
             UserCall::Convert(if self.world.rng.chance(50_000) { it.mode.unwrap_or(other) } else { other })
         } else {
             match self.world.rng.below(4) {
@@ -240,7 +247,7 @@ impl ClusterRun<'_> {
     }
 
     /// Makes a call for a user.
-    fn ask(&mut self, place: usize, user: usize, call: UserCall) -> u32 {
+    pub(crate) fn ask(&mut self, place: usize, user: usize, call: UserCall) -> u32 {
         let client = &self.clients[place];
         let now = client.clock.instant(self.world.now);
         let again = self.must_reenter(place, client.users[user].name, &call, now);
@@ -250,7 +257,7 @@ impl ClusterRun<'_> {
         let number = client.ops.len() as u32;
         let op = OpId(u64::from(number));
         it.doing = match call {
-            UserCall::Acquire(_) | UserCall::Nonsense => Doing::Acquiring(number),
+            UserCall::Acquire(_) | UserCall::Adopt(..) | UserCall::Nonsense => Doing::Acquiring(number),
             UserCall::Release => Doing::Releasing(number),
             UserCall::Close => Doing::Closing,
             _ => Doing::Acting(number),
@@ -306,6 +313,8 @@ impl ClusterRun<'_> {
                 }
                 self.feed(place, Input::Convert { op, lease: held, mode });
             }
+            UserCall::Export => self.feed(place, Input::Export { op, lease: held }),
+            UserCall::Adopt(options, token) => self.feed_adopt(place, op, &name, &options, token),
             UserCall::Hold => self.feed(place, Input::Hold { op, lease: held }),
             UserCall::Verify => self.feed(place, Input::Verify { op, lease: held }),
             UserCall::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
@@ -345,7 +354,9 @@ impl ClusterRun<'_> {
             held.holds -= 1;
         } else {
             let held = self.watch.leases.end(self.world.now, place);
-            self.watch.holds[held.client][held.name].left(now);
+            if !self.is_adopted(held.token) {
+                self.watch.holds[held.client][held.name].left(now);
+            }
         }
     }
 
@@ -372,7 +383,9 @@ impl ClusterRun<'_> {
                     _ => {}
                 }
                 it.doing = Doing::Holding;
-                let after = self.world.rng.range(self.mix.hold);
+                // A holder keeps what it has passed on until another client has it.
+                let passed_on = matches!(result, Ok(Outcome::Exported(_)));
+                let after = self.world.rng.range(self.mix.hold) + if passed_on { 20 * self.mix.trip.1 } else { 0 };
                 self.schedule_step(place, user, after);
             }
             (Doing::Releasing(op), _) if op == number => {

@@ -1,13 +1,16 @@
 //! The watchers of a run, and the first broken promise.
 
+use std::collections::HashMap;
+
 use leasehold_core::LeaseId;
 use leasehold_harness::Micros;
 
+use crate::invariants::blocks::Blocks;
 use crate::invariants::commands::Commands;
 use crate::invariants::fences::Fences;
 use crate::invariants::hand_overs::Hold;
 use crate::invariants::keys::{Keys, Longest};
-use crate::invariants::leases::Leases;
+use crate::invariants::leases::{Held, Leases};
 use crate::invariants::pace::Pace;
 use crate::invariants::permits::{Permits, SemaphoreHolds};
 use crate::invariants::polling::Polling;
@@ -17,7 +20,7 @@ use crate::invariants::terms::Terms;
 use crate::invariants::tokens::Tokens;
 use crate::invariants::{Broken, Verdict};
 use crate::mix::Mix;
-use crate::wire::Token;
+use crate::wire::{Life, Token};
 
 /// All watchers.
 pub(crate) struct Watch {
@@ -48,8 +51,10 @@ pub(crate) struct Watch {
     pub(crate) full_until: Micros,
     /// Tokens whose clients have received a revocation.
     pub(crate) revoked: Vec<Token>,
-    /// Tokens that an operator has taken a lock from.
+    /// Tokens that an operator or an adopter has taken a lock from.
     pub(crate) forced: Vec<Token>,
+    /// Tokens with which clients adopt leases, and when a server last moved a lease to each.
+    pub(crate) adopted: HashMap<Token, Micros>,
     verdict: Verdict,
 }
 
@@ -61,6 +66,7 @@ const AT_ONCE: [&str; 9] =
 #[derive(Default)]
 pub(crate) struct LockWatch {
     pub(crate) fences: Fences,
+    pub(crate) blocks: Blocks,
     pub(crate) queue: Queue,
     pub(crate) terms: Terms,
     pub(crate) tokens: Tokens,
@@ -87,15 +93,27 @@ impl Watch {
             untold: Vec::new(),
             paces: vec![Pace::default(); clients],
             keys: Keys::of(names.iter().map(String::as_str).zip(kinds), mix.cluster),
-            longest: Longest { ttl_ms: 0, claim_ms: 0 },
+            longest: Longest { ttl_ms: 0, claim_ms: 0, behind_ms: 0 },
             doomed: Vec::new(),
             crowded: mix.is_crowded(),
             now: 0,
             full_until: 0,
             revoked: Vec::new(),
             forced: Vec::new(),
+            adopted: HashMap::new(),
             verdict: Ok(()),
         }
+    }
+
+    /// The leases of a lock that a client's own callers acquired. Those that it adopted have state machines of their own.
+    pub(crate) fn of_callers<'a>(
+        leases: &'a Leases,
+        adopted: &'a HashMap<Token, Micros>,
+        life: Life,
+        name: usize,
+    ) -> impl Iterator<Item = &'a Held> {
+        let own = |held: &&Held| held.token.is_none_or(|token| !adopted.contains_key(&token));
+        leases.of(life).filter(move |held| held.name == name).filter(own)
     }
 
     /// Keeps the first broken promise.

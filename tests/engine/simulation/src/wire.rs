@@ -74,6 +74,8 @@ pub(crate) enum ScriptCommand {
         token: Token,
         /// Whether it leaves a tombstone.
         bury: bool,
+        /// The greatest fence that was used, or 0.
+        used: u64,
     },
     /// Extends the TTL.
     Renew {
@@ -94,12 +96,39 @@ pub(crate) enum ScriptCommand {
         ttl_ms: u64,
         /// Whether the old token leaves a tombstone.
         bury: bool,
+        /// The greatest fence that was used, or 0.
+        used: u64,
     },
     /// Only reads.
     Inspect,
 }
 
 impl ScriptCommand {
+    /// The token that it is about. A conversion is about the new one.
+    pub(crate) const fn token(&self) -> Option<Token> {
+        match *self {
+            Self::Acquire { token, .. } | Self::Release { token, .. } | Self::Renew { token, .. } => Some(token),
+            Self::Convert { new, .. } => Some(new),
+            Self::Inspect => None,
+        }
+    }
+
+    /// The tokens before and after, if it moves another client's lease to its own client.
+    pub(crate) fn adopts(&self) -> Option<(Token, Token)> {
+        match *self {
+            Self::Convert { old, new, .. } if old.life != new.life => Some((old, new)),
+            _ => None,
+        }
+    }
+
+    /// The greatest fence that it tells as used, or 0.
+    pub(crate) const fn used(&self) -> u64 {
+        match *self {
+            Self::Release { used, .. } | Self::Convert { used, .. } => used,
+            _ => 0,
+        }
+    }
+
     /// Parses a command's words, and returns the key that it is about. None if it is not a script of leasehold.
     pub(crate) fn read<'a>(words: &[&'a [u8]]) -> Option<(Self, &'a [u8])> {
         let (name, sha1_or_source, keys) = (*words.first()?, *words.get(1)?, number(words.get(2)?)? as usize);
@@ -126,7 +155,7 @@ impl ScriptCommand {
                 },
                 claim_ms: number(args.get(4)?)?,
             },
-            "release" => Self::Release { token: token(0)?, bury: *args.get(1)? != b"0" },
+            "release" => Self::Release { token: token(0)?, bury: *args.get(1)? != b"0", used: number(args.get(2)?)? },
             "renew" => Self::Renew { token: token(0)?, ttl_ms: number(args.get(1)?)? },
             "convert" => Self::Convert {
                 old: token(0)?,
@@ -134,6 +163,7 @@ impl ScriptCommand {
                 mode: mode(args.get(2)?)?,
                 ttl_ms: number(args.get(3)?)?,
                 bury: *args.get(5)? != b"0",
+                used: number(args.get(6)?)?,
             },
             "inspect" => Self::Inspect,
             _ => return None,
@@ -178,7 +208,7 @@ impl<'a> Asked<'a> {
             let (mode, how) = (Mode::Exclusive, AcquireMode::Try);
             Some(ScriptCommand::Acquire { token, mode, permits: None, ttl_ms, how, claim_ms: 0 })
         };
-        let release = |token: &[u8]| Some(ScriptCommand::Release { token: Token::read(token)?, bury: false });
+        let release = |token: &[u8]| Some(ScriptCommand::Release { token: Token::read(token)?, bury: false, used: 0 });
         let renew = |token: &[u8], ttl_ms: &[u8]| {
             Some(ScriptCommand::Renew { token: Token::read(token)?, ttl_ms: number(ttl_ms)? })
         };

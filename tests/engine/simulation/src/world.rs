@@ -8,6 +8,7 @@ use leasehold_core::{Command, CommandId, Output};
 use leasehold_harness::{Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
+use crate::adopting::PassedOn;
 use crate::channels::Topic;
 use crate::client::{Client, Delivery};
 use crate::coverage::{Coverage, State};
@@ -55,6 +56,8 @@ pub(crate) enum Event {
     Strike,
     /// A fault that was kept for a rare state of this client.
     Ambush { client: usize },
+    /// A client dies after one of its users has passed a lease on.
+    Death { client: usize, life: Life },
     /// A check of everything.
     Check,
 }
@@ -132,6 +135,8 @@ pub struct ClusterRun<'a> {
     pub(crate) cuts: Vec<(usize, usize, Micros)>,
     /// The rare state in which the next fault strikes.
     pub(crate) ambush: Option<State>,
+    /// Tokens of leases that other clients may adopt, the newest last.
+    pub(crate) passed_on: Vec<PassedOn>,
     /// Since when nothing has gone wrong, or until when something will.
     pub(crate) calm_since: Micros,
     pub(crate) watch: Watch,
@@ -161,6 +166,7 @@ impl<'a> ClusterRun<'a> {
             lives: 0,
             cuts: Vec::new(),
             ambush: None,
+            passed_on: Vec::new(),
             calm_since: 0,
             watch: Watch::new(&servers.names, mix.clients, &mix),
             coverage: Coverage::default(),
@@ -225,6 +231,7 @@ impl<'a> ClusterRun<'a> {
             Event::Foreign { foreigner, step } => self.foreign(foreigner, step),
             Event::Strike => self.strike(),
             Event::Ambush { client } => self.strike_now(Some(client)),
+            Event::Death { client, life } => self.die(client, life),
             Event::Check => {
                 self.watch.now = self.world.now;
                 self.check_all();
@@ -276,7 +283,7 @@ impl<'a> ClusterRun<'a> {
 
     fn rest(&mut self) {
         let longest = self.watch.longest;
-        let until = self.world.now + 62_000_000 + (longest.ttl_ms + longest.claim_ms) * 1_010;
+        let until = self.world.now + 62_000_000 + (longest.ttl_ms + longest.claim_ms + longest.behind_ms) * 1_010;
         self.note_line("----", format_args!("rest until {} s", until / 1_000_000));
         self.phase = Phase::Resting { since: self.world.now, until };
         if !self.mix.liveness {

@@ -28,11 +28,13 @@ pub(crate) fn deadline(
             Wait::No => response,
             _ => return None,
         },
-        UserCall::Release | UserCall::Extend(_) | UserCall::Verify | UserCall::Inspect => response,
+        UserCall::Release | UserCall::Extend(_) | UserCall::Verify | UserCall::Inspect | UserCall::Adopt(..) => {
+            response
+        }
         UserCall::Close => 2 * response,
         // The end of its lease is a bound, too. Renewals pause until the conversion is answered.
         UserCall::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
-        UserCall::Hold | UserCall::Nonsense => Duration::ZERO,
+        UserCall::Hold | UserCall::Export | UserCall::Nonsense => Duration::ZERO,
     };
     Some(now + wait + SLACK)
 }
@@ -61,7 +63,12 @@ fn extended(client: &Client, op: &Op) -> Instant {
     match op.call {
         UserCall::Close => client.released_at + twice,
         UserCall::Acquire(options) if options.wait != Wait::No || options.within.is_some() => op.since,
-        UserCall::Acquire(_) | UserCall::Release | UserCall::Extend(_) | UserCall::Verify | UserCall::Inspect
+        UserCall::Acquire(_)
+        | UserCall::Adopt(..)
+        | UserCall::Release
+        | UserCall::Extend(_)
+        | UserCall::Verify
+        | UserCall::Inspect
             if was_full =>
         {
             (client.heard_at.max(op.since) + twice).min(op.since + IN_THE_END + client.config.response_timeout)
@@ -116,8 +123,14 @@ pub(crate) fn in_order_of_weight(client: &mut Client, granted: u32, now: Instant
 pub(crate) fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_mode: bool) -> Verdict {
     let wrong = || broken("answer", format!("{op:?} ended with {result:?}"));
     match (op.call, result) {
-        (UserCall::Acquire(options), Ok(Outcome::Acquired(grant))) if grant.mode == options.mode => {
-            if grant.valid_until > now { Ok(()) } else { wrong() }
+        (UserCall::Acquire(options) | UserCall::Adopt(options, _), Ok(Outcome::Acquired(grant)))
+            if grant.mode == options.mode =>
+        {
+            if grant.valid_until > now {
+                Ok(())
+            } else {
+                wrong()
+            }
         }
         (UserCall::Convert(mode), Ok(Outcome::Converted(grant))) if grant.mode == mode => {
             if grant.valid_until > now {
@@ -133,13 +146,14 @@ pub(crate) fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_m
         }
         (UserCall::Release, Ok(Outcome::Released(_)))
         | (UserCall::Hold, Ok(Outcome::Held(_)))
+        | (UserCall::Export, Ok(Outcome::Exported(_)))
         | (UserCall::Verify, Ok(Outcome::Verified(_)))
         | (UserCall::Inspect, Ok(Outcome::Inspected(_)))
         | (UserCall::Close, Ok(Outcome::Closed { .. })) => Ok(()),
         (UserCall::Nonsense, Err(Error::InvalidOption { .. } | Error::Closed)) => Ok(()),
         (UserCall::Convert(_), Err(Error::Unsupported(_))) if one_mode => Ok(()),
         (UserCall::Convert(mode), Ok(_)) if one_mode && mode == Mode::Shared => wrong(),
-        (UserCall::Acquire(_), Err(Error::Cancelled)) if !op.cancelled => wrong(),
+        (UserCall::Acquire(_) | UserCall::Adopt(..), Err(Error::Cancelled)) if !op.cancelled => wrong(),
         // A script's answer is always understood. A server's own problems are retried or named.
         (_, Err(Error::Protocol(_) | Error::WrongKind(_) | Error::InvalidOption { .. } | Error::Auth(_))) => wrong(),
         (UserCall::Nonsense, _) => wrong(),

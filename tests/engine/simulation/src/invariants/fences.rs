@@ -6,7 +6,9 @@ use super::{Verdict, broken};
 use crate::wire::Token;
 
 /// How far a fence may be ahead of the server's clock: a millisecond, plus one for each grant at the same moment.
-const AHEAD: u64 = 1_024 + 64;
+pub(crate) const AHEAD: u64 = 1_024 + 64;
+/// The same from the time at which a replica with a slower clock took over. Until its clock gets there, each grant adds one.
+const AHEAD_OF_A_SLOWER_CLOCK: u64 = 1_024 + 4_096;
 
 /// Whether the server still has the lease of whoever uses a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub(crate) struct Fences {
     forced: Option<u64>,
     /// From these tokens.
     victims: Vec<Token>,
+    /// The server's clock was set back, and is behind until then.
+    behind_until: u64,
 }
 
 impl Fences {
@@ -63,7 +67,8 @@ impl Fences {
         if is_new && fence <= used {
             return broken("fence-draw", format!("drew {fence}, and {used} is in use"));
         }
-        if fence > server_us + AHEAD {
+        let slower = self.behind_until > 0 && fence <= self.behind_until + AHEAD_OF_A_SLOWER_CLOCK;
+        if fence > server_us + AHEAD && !slower {
             return broken("fence-ahead", format!("drew {fence} at {server_us}"));
         }
         Ok(())
@@ -71,6 +76,10 @@ impl Fences {
 
     /// A holder got a fence. An orphan's fence is from before its server lost the data, and may be smaller.
     pub(crate) fn used(&mut self, mode: Mode, fence: u64, user: User, server_us: u64) -> Verdict {
+        if server_us < self.behind_until {
+            // It may be of a block from before. Only the holder knows of it, and its server's clock says nothing.
+            return Ok(());
+        }
         if user != User::Holder {
             // Whoever lost it to an operator may not know yet, and go on with its block.
             return match self.forced {
@@ -125,6 +134,15 @@ impl Fences {
         self.least = server_us + 1_023;
     }
 
+    /// A replica with this counter takes over when the clock is at `server_us`. Its own clock is behind. Fences of blocks that
+    /// holders didn't tell may be drawn again.
+    pub(crate) fn clock_fell_back(&mut self, counter: u64, server_us: u64) {
+        self.forced = None;
+        self.behind_until = self.behind_until.max(server_us);
+        self.used = self.used.min(counter);
+        self.used_by_writers = self.used_by_writers.min(counter);
+    }
+
     /// The server lost its data.
     pub(crate) fn data_lost(&mut self) {
         self.forced = None;
@@ -172,6 +190,15 @@ mod tests {
     fn a_use_far_ahead_of_the_clock_is_seen() {
         let verdict = Fences::default().used(Mode::Shared, 5_100, User::Holder, 4_000);
         assert_eq!(verdict.unwrap_err().invariant, "fence-ahead");
+    }
+
+    #[test]
+    fn a_draw_far_ahead_of_a_clock_that_was_set_back_is_seen() {
+        let mut fences = Fences::default();
+        fences.used(Mode::Exclusive, 9_005, User::Holder, 9_000).unwrap();
+        fences.clock_fell_back(9_000, 9_000);
+        fences.drawn(Mode::Exclusive, 9_001, true, 2_000).unwrap();
+        assert_eq!(fences.drawn(Mode::Exclusive, 15_000, true, 2_000).unwrap_err().invariant, "fence-ahead");
     }
 
     #[test]

@@ -197,6 +197,11 @@ impl Hold {
         self.released |= self.token == Some(token);
     }
 
+    /// A release of this token was left undone, so it must be sent again.
+    pub(crate) fn left_undone(&mut self, token: Token) {
+        self.released &= self.token != Some(token);
+    }
+
     /// An answer said that a conversion has moved the lease from this token to another one.
     pub(crate) fn moved_from(&mut self, token: Token) {
         self.gave_back = Some(token);

@@ -38,6 +38,8 @@ pub(crate) struct Longest {
     pub(crate) ttl_ms: u64,
     /// A claim window.
     pub(crate) claim_ms: u64,
+    /// By how much the servers' clocks were set back.
+    pub(crate) behind_ms: u64,
 }
 
 impl Keys {
@@ -109,7 +111,7 @@ impl Keys {
                 Part::Queue => longest.claim_ms.max(60_000),
             };
             let ttl = expires_us.saturating_sub(server_us) / 1000;
-            if ttl > most {
+            if ttl > most + longest.behind_ms {
                 return broken(
                     "key-outlives",
                     format!("{key} has {ttl} ms left, and nothing asked for more than {most}"),

@@ -2,6 +2,7 @@
 //!
 //! The watchers know the true time and see everything. So they check what is true, not what a client may assume.
 
+pub(crate) mod blocks;
 pub(crate) mod calls;
 pub(crate) mod commands;
 pub(crate) mod fences;
@@ -35,7 +36,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 71] = [
+pub const ALL: [(&str, &str); 73] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -50,6 +51,8 @@ pub const ALL: [(&str, &str); 71] = [
     ("counter-begun", "the common path leaves a lost counter to the slow path"),
     ("counter-lowered", "no script lowers the counter of fences, or deletes it"),
     ("used-untold", "once a holder gave the lock back, the next fence is above all that it used"),
+    ("used-dropped", "the counter reaches the fence that a release or a conversion tells"),
+    ("fence-reserved", "a holder uses only the fences that its server reserved for it"),
     ("fence-shared", "a script draws one fence for all that it grants"),
     ("unmarked", "while clients wait, the value of the lock's key says so"),
     ("position", "a waiter is told its place, and how many wait"),
@@ -64,7 +67,7 @@ pub const ALL: [(&str, &str); 71] = [
         "once a client knows that others wait, it hands over at most local_handoffs times, and for at most a second",
     ),
     ("lingers", "a lease that nobody holds is given back when its time is over, or when another client asks for it"),
-    ("handed-on", "after its holder was notified of a loss, a token is not handed over"),
+    ("handed-on", "after its holder was notified of a loss or passed it on, a token is not handed over"),
     ("next-unasked", "if the held token can't serve the waiting callers, the client asks for the next one at once"),
     ("unheard", "a client that hands over locally and hears nothing regularly asks whether others wait"),
     ("left-behind", "a client that no longer waits leaves the queue"),

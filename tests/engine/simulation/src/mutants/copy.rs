@@ -10,7 +10,7 @@ use std::process::Command;
 use std::{env, fs, io};
 
 use super::server::SERVER;
-use super::{Mutant, TABLE};
+use super::{Mutant, all};
 
 /// A change to a file of the engine or of the server in memory. `MUTANT` in `put` is true while the mutant is switched on.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Part {
     fn changes(self) -> Vec<(&'static str, &'static Change)> {
         let of = |(name, changes): (&'static str, &'static [Change])| changes.iter().map(move |change| (name, change));
         match self {
-            Self::Engine => TABLE.iter().map(|mutant| (mutant.name, mutant.engine)).flat_map(of).collect(),
+            Self::Engine => all().map(|mutant| (mutant.name, mutant.engine)).flat_map(of).collect(),
             Self::Server => SERVER.iter().copied().flat_map(of).collect(),
         }
     }
@@ -112,7 +112,7 @@ impl Copy {
 
 /// The number of a mutant. 0 is none.
 fn number(name: &str) -> usize {
-    TABLE.iter().position(|mutant| mutant.name == name).map_or(0, |at| at + 1)
+    all().position(|mutant| mutant.name == name).map_or(0, |at| at + 1)
 }
 
 /// Whether this process is the copy, with a mutant switched on.

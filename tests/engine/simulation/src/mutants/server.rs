@@ -38,6 +38,41 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
         }],
     ),
     (
+        "used-capped-by-the-clock",
+        &[Change {
+            file: "scripts/prelude/base.rs",
+            find: "used.min(self.last.max(self.call.us) + 1024)",
+            put: "used.min(if MUTANT { self.call.us } else { self.last.max(self.call.us) } + 1024)",
+        }],
+    ),
+    (
+        "adoption-draws-in-block",
+        &[Change {
+            file: "scripts/convert.rs",
+            find: "        if adopts {\n            // The former",
+            put: "        if adopts && !MUTANT {\n            // The former",
+        }],
+    ),
+    (
+        "adoption-raises-for-good",
+        &[
+            Change {
+                file: "scripts/convert.rs",
+                find: "            lock.base.pass(lock.base.call.us + 1023);",
+                put: "            if MUTANT {\n                lock.base.pass_last();\n            } else {\n                lock.base.pass(lock.base.call.us + 1023);\n            }",
+            },
+            Change {
+                file: "scripts/prelude/base.rs",
+                find: "    /// Makes the next fence greater than this one, which was used.",
+                put: "    pub(crate) fn pass_last(&mut self) {\n        self.pass(self.last + 1023);\n    }\n\n    /// Makes the next fence greater than this one, which was used.",
+            },
+        ],
+    ),
+    (
+        "adoption-takes-a-place",
+        &[Change { file: "scripts/convert.rs", find: "if adopts { 0 }", put: "if adopts && !MUTANT { 0 }" }],
+    ),
+    (
         "lost-counter-at-clock",
         &[Change {
             file: "scripts/prelude/base.rs",

@@ -3,8 +3,7 @@
 //! Some rules have no mutant. An acquire of a token that is held in the other mode conflicts: no engine can send it any
 //! more, because a conversion uses a new token (`convert-keeps-token`). A used fence that is wrong can't move the counter
 //! far, and a counter that is no number is left as it is: no engine writes one. A heartbeat marks the holder: every
-//! script that lets somebody enter while others wait has marked it already. The ends of blocks that the client computes
-//! (`client/batch.rs`, `lock/fences.rs`) need more hand-overs within a millisecond than the simulation has. A
+//! script that lets somebody enter while others wait has marked it already. A
 //! renewal that waits for others is no longer needed too rarely; a test of the flow has that case.
 
 use super::copy::Change;
@@ -15,16 +14,21 @@ use crate::theme::Theme;
 const NONE: InjectedBugs =
     InjectedBugs { scripts: &[], clock_stops_asleep: false, renewals_need_all_keys: false, none_key_left_out: false };
 
-const fn engine(name: &'static str, changes: &'static [Change], theme: Theme, rule: &'static str) -> Mutant {
+pub(super) const fn engine(name: &'static str, changes: &'static [Change], theme: Theme, rule: &'static str) -> Mutant {
     Mutant { name, rule, engine: changes, bugs: NONE, theme }
 }
 
-const fn script(name: &'static str, changes: &'static [ScriptChange], theme: Theme, rule: &'static str) -> Mutant {
+pub(super) const fn script(
+    name: &'static str,
+    changes: &'static [ScriptChange],
+    theme: Theme,
+    rule: &'static str,
+) -> Mutant {
     Mutant { name, rule, engine: &[], bugs: InjectedBugs { scripts: changes, ..NONE }, theme }
 }
 
-/// Every mutant.
-pub const TABLE: &[Mutant] = &[
+/// Every mutant but those of `told`.
+pub(super) const TABLE: &[Mutant] = &[
     // The validity of a lease by the client's own clock.
     engine(
         "valid-from-reply",

@@ -5,11 +5,16 @@ use std::rc::Rc;
 
 use leasehold_core::{Command, CommandId, Failure, Reply};
 use leasehold_harness::Micros;
-use leasehold_model::Executed;
+use leasehold_model::{Executed, ModelServer};
 
 use crate::invariants::broken;
+use crate::invariants::fences::AHEAD;
 use crate::quorum::client::{Client, Received};
 use crate::quorum::world::{Event, QuorumRun, Trouble};
+use crate::wire::ScriptCommand;
+
+/// The counter of a quorum's server.
+const COUNTER: &str = "leasehold:fence:quorum";
 
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
@@ -169,6 +174,20 @@ impl QuorumRun<'_> {
         }
     }
 
+    /// The counter has what a release tells. It is not ahead of the fastest server's clock, however slow its own is.
+    fn check_counter(&mut self, words: &[&[u8]], at: usize, counter: u64) {
+        let used = ScriptCommand::read(words).map_or(0, |(script, _)| script.used());
+        // A server that has forgotten its counter doesn't believe a fence that is far above its clock.
+        if counter < used && !self.mix.losing {
+            self.watch
+                .check(broken("used-dropped", format!("s{at} is told of {used}, and its counter is at {counter}")));
+        }
+        let fastest = self.servers.iter().map(|server| server.clock.reads(self.world.now)).max().unwrap_or_default();
+        if counter > fastest + AHEAD {
+            self.watch.check(broken("fence-ahead", format!("s{at} has {counter}, the fastest clock is at {fastest}")));
+        }
+    }
+
     /// A command reaches its server.
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
         let (now, at) = (self.world.now, arrival.server);
@@ -185,7 +204,12 @@ impl QuorumRun<'_> {
         let clock = server.clock.reads(now);
         self.models[at].set_out_of_memory(server.suffers(Trouble::Full, now));
         let words: Vec<&[u8]> = arrival.command.words().collect();
+        let counter = |model: &ModelServer| model.get(clock, COUNTER).and_then(|text| text.parse::<u64>().ok());
+        let before = counter(&self.models[at]);
         let Executed { reply: result, published } = self.models[at].execute(clock, &words);
+        if let (Some(_), Some(counter), Ok(_)) = (before, counter(&self.models[at]), &result) {
+            self.check_counter(&words, at, counter);
+        }
         for (channel, payload) in published.iter().filter(|_| at == 0) {
             self.publish(channel, payload);
         }

@@ -1,0 +1,76 @@
+//! Mutants of what clients tell each other through the server: fences that were used, leases that are adopted, releases.
+//! Each is here with its changes.
+
+use super::copy::Change;
+use super::table::{engine, script};
+use super::{Mutant, Theme};
+use crate::injected_bugs::ScriptChange;
+
+pub(super) const TABLE: &[Mutant] = &[
+    engine(
+        "batch-block-uncut",
+        BATCH_BLOCK_UNCUT,
+        Theme::Adopting,
+        "a block that the client computes ends near the clock",
+    ),
+    script(
+        "used-capped-by-the-clock",
+        USED_CAPPED_BY_THE_CLOCK,
+        Theme::Adopting,
+        "a used fence counts although the server's clock is slower than the one that drew it",
+    ),
+    script(
+        "adoption-draws-in-block",
+        ADOPTION_DRAWS_IN_BLOCK,
+        Theme::Adopting,
+        "what an adopter gets is above the former holder's block",
+    ),
+    script(
+        "adoption-raises-for-good",
+        ADOPTION_RAISES_FOR_GOOD,
+        Theme::Adopting,
+        "adoptions leave the counter within a millisecond of the clock",
+    ),
+    script("adoption-takes-a-place", ADOPTION_TAKES_A_PLACE, Theme::Adopting, "a waiter keeps its place"),
+    engine("adoption-unburied", ADOPTION_UNBURIED, Theme::Adopting, "the former holder's token never comes back"),
+    engine(
+        "hand-over-after-passing-on",
+        HAND_OVER_AFTER_PASSING_ON,
+        Theme::Adopting,
+        "a token that was passed on is not handed over",
+    ),
+    engine(
+        "undone-release-is-done",
+        UNDONE_RELEASE_IS_DONE,
+        Theme::Network,
+        "a release that was left undone is sent to its own script",
+    ),
+];
+
+/// The same change in every script that grants.
+macro_rules! granting {
+    ($find:expr, $put:expr) => {
+        &[("acquire", $find, $put), ("release", $find, $put), ("convert", $find, $put)]
+    };
+}
+
+const BATCH_BLOCK_UNCUT: &[Change] =
+    &[Change { file: "client/batch.rs", find: ".min(ahead)", put: ".min(if MUTANT { AHEAD } else { ahead })" }];
+const USED_CAPPED_BY_THE_CLOCK: &[ScriptChange] =
+    granting!("math.min(used, math.max(last, us) + 1024)", "math.min(used, us + 1024)");
+const ADOPTION_DRAWS_IN_BLOCK: &[ScriptChange] = &[("convert", "    pass(us + 1023)\n", "")];
+const ADOPTION_RAISES_FOR_GOOD: &[ScriptChange] = &[("convert", "    pass(us + 1023)\n", "    pass(last + 1023)\n")];
+const ADOPTION_TAKES_A_PLACE: &[ScriptChange] =
+    &[("convert", "bury(old, adopts and 0 or bury_ms)", "bury(old, bury_ms)")];
+const ADOPTION_UNBURIED: &[Change] =
+    &[Change { file: "lock/claim.rs", find: "bury: true, used: 0", put: "bury: !MUTANT, used: 0" }];
+const HAND_OVER_AFTER_PASSING_ON: &[Change] = &[Change {
+    file: "lock/hand_over.rs",
+    find: "        hold.tainted = true;\n",
+    put: "        hold.tainted |= !MUTANT;\n",
+}];
+const UNDONE_RELEASE_IS_DONE: &[Change] = &[Change {
+    file: "client/batch.rs",
+    find: "and_then(|answers| integer(answers.numbers.get(index)?));",
+    put: "and_then(|answers| integer(answers.numbers.get(index)?));\n            let number = number.map(|number| if MUTANT && matches!(entry.purpose, Purpose::Release { .. }) { 1 } else { number });",
+}];
