@@ -36,7 +36,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 73] = [
+pub const ALL: [(&str, &str); 74] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -115,5 +115,6 @@ pub const ALL: [(&str, &str); 73] = [
     ("pause", "a client that gives a reentrant lock to other clients lets them in first"),
     ("foreign-touched", "a key of another library's client stays as it is"),
     ("wrong-kind", "an acquire of a name that holds another kind of lock is refused"),
+    ("undecided", "a try on a quorum ends as soon as too few servers are left for a majority"),
     ("panic", "nothing panics"),
 ];

@@ -45,6 +45,12 @@ pub(super) const TABLE: &[Mutant] = &[
         Theme::Network,
         "a release that was left undone is sent to its own script",
     ),
+    engine(
+        "quorum-loss-uncounted",
+        QUORUM_LOSS_UNCOUNTED,
+        Theme::Quorum,
+        "a try ends as soon as too few servers are left for a majority",
+    ),
 ];
 
 /// The same change in every script that grants.
@@ -73,4 +79,9 @@ const UNDONE_RELEASE_IS_DONE: &[Change] = &[Change {
     file: "client/batch.rs",
     find: "and_then(|answers| integer(answers.numbers.get(index)?));",
     put: "and_then(|answers| integer(answers.numbers.get(index)?));\n            let number = number.map(|number| if MUTANT && matches!(entry.purpose, Purpose::Release { .. }) { 1 } else { number });",
+}];
+const QUORUM_LOSS_UNCOUNTED: &[Change] = &[Change {
+    file: "quorum/mod.rs",
+    find: "at, reason));\n                        self.told.push(id);",
+    put: "at, reason));\n                        if !MUTANT {\n                            self.told.push(id);\n                        }",
 }];

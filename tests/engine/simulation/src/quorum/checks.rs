@@ -1,12 +1,31 @@
 //! Checks everything, regularly and at the end.
 
-use leasehold_core::{Instant, Mode};
+use std::time::Duration;
+
+use leasehold_core::{Instant, Mode, Wait};
 use leasehold_harness::Micros;
 use leasehold_model::ModelServer;
 
 use crate::invariants::{Verdict, broken};
+use crate::quorum::client::{Client, Op, UserCall};
 use crate::quorum::users::{readers, text};
 use crate::quorum::world::{QuorumRun, Server};
+
+impl Client {
+    /// A try that still waits although too few servers are left for a majority. Only of a client with a single user, because
+    /// several may share an attempt.
+    fn undecided(&self, servers: usize, at: Instant) -> Option<String> {
+        let tries = |op: &&Op| {
+            let Op { call: UserCall::Acquire(options), .. } = op else { return false };
+            !op.ended && options.wait == Wait::No
+        };
+        let op = self.ops.iter().find(tries).filter(|_| self.users.len() == 1)?;
+        // Timers that are due at this very moment may come after the check.
+        let at = at - Duration::from_millis(1);
+        let out = self.attempts.out(text(op.names[0]).as_bytes(), op.began, at);
+        (2 * (servers - out) <= servers).then(|| format!("{out} of {servers} servers can't agree to {:?}", op.call))
+    }
+}
 
 impl QuorumRun<'_> {
     /// Checks everything.
@@ -21,6 +40,9 @@ impl QuorumRun<'_> {
             let late = it.ops.iter().enumerate().find(|(_, op)| !op.ended && op.ends.is_some_and(over));
             if let Some((op, known)) = late.filter(|_| it.is_awake()) {
                 verdicts.push(broken("ends-in-time", format!("c{place} op {} {:?} at {at:?}", op + 1, known.call)));
+            }
+            if let Some(undecided) = it.undecided(self.servers.len(), at).filter(|_| it.is_awake()) {
+                verdicts.push(broken("undecided", format!("c{place} at {at:?}: {undecided}")));
             }
             // While a client sleeps, its leases must be as good as it said before.
             for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {

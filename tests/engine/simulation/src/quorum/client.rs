@@ -8,6 +8,7 @@ use leasehold_core::{
 };
 use leasehold_harness::{Clock, Micros, Rng};
 
+use crate::quorum::attempts::Attempts;
 use crate::quorum::world::Mix;
 
 pub(crate) struct Client {
@@ -28,6 +29,8 @@ pub(crate) struct Client {
     pub(crate) wake: (Option<Instant>, u32),
     pub(crate) users: Vec<User>,
     pub(crate) ops: Vec<Op>,
+    /// What it has asked each server.
+    pub(crate) attempts: Attempts,
     /// The number of commands sent in the current second of true time.
     pub(crate) pace: (Micros, u64),
 }
@@ -111,6 +114,7 @@ impl Client {
             wake: (None, 0),
             users: (0..rng.range(mix.users)).map(|_| User::default()).collect(),
             ops: vec![],
+            attempts: Attempts::default(),
             pace: (0, 0),
         }
     }

@@ -4,6 +4,7 @@
 //! forgot may overlap with the next one until its holder's next renewal. The fences still rise, as long as the servers'
 //! clocks differ by less than a restart takes.
 
+mod attempts;
 mod checks;
 mod client;
 mod fault_injection;

@@ -52,7 +52,10 @@ impl QuorumRun<'_> {
             self.note(client, format_args!("#{} -> s{server} {what}", id.0));
         }
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
-        let life = self.clients[client].life;
+        let it = &mut self.clients[client];
+        let (life, at) = (it.life, it.clock.instant(self.world.now));
+        let words: Vec<&[u8]> = command.words().collect();
+        it.attempts.sends(server, id, (self.world.now, at), &words);
         let arrival = Arrival { client, life, server, id, command: Rc::new(command), back: Some(back) };
         self.pass(arrival, there);
     }

@@ -307,6 +307,8 @@ impl<'a> QuorumRun<'a> {
         let (node, channel) = (NodeId(0), it.channel());
         match what {
             Received::Reply(id, result) => {
+                let (at, timeout) = (it.clock.instant(self.world.now), it.config.node_timeout);
+                it.attempts.answered(id, at, timeout, &result);
                 if result.is_ok() {
                     it.close_goes_on(it.clock.instant(self.world.now));
                 }
