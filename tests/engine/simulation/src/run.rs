@@ -112,6 +112,7 @@ impl Bench {
         };
         if report.broken.is_none() {
             report.counts.add(&also.counts);
+            report.coverage.add(&also.coverage);
             report.transcript.extend(also.transcript);
             report.broken = also.broken;
         }
