@@ -223,6 +223,13 @@ impl Client {
         lingering.filter_map(|lock| Some((lock.name.key.get(start..)?, lock.hold.as_ref()?.mode))).collect()
     }
 
+    /// How many leases the server may still have, also those that linger or whose release is not confirmed.
+    pub(crate) fn unreleased(&self, now: Instant) -> u32 {
+        let is_valid = |lock: &&LockState| lock.hold.as_ref().is_some_and(|hold| hold.validity.until > now);
+        let held = u32::try_from(self.locks.iter().filter(is_valid).count()).unwrap_or(u32::MAX);
+        held.saturating_add(self.cx.unreleased())
+    }
+
     /// The name of the lock, without the prefix, that a command in flight wants to acquire.
     pub(crate) fn wanted_by(&self, id: CommandId) -> Option<&str> {
         let Purpose::Acquire { lock, .. } = self.cx.unanswered.get(id)?.purpose else { return None };

@@ -104,6 +104,16 @@ impl Engine {
         self.locks.lease(lease)
     }
 
+    /// How many leases the servers may still have, also those that linger or whose release is not confirmed. For a driver
+    /// that stops before a close has ended.
+    pub fn unreleased(&self, now: Instant) -> u32 {
+        match &self.locks {
+            Locks::One(client) => client.unreleased(now),
+            #[cfg(feature = "quorum")]
+            Locks::Quorum(quorum) => quorum.unreleased(now),
+        }
+    }
+
     /// The names, without the prefix, and modes of the leases that linger: nobody holds them, and they are kept for the
     /// next caller of this client. See [`AcquireOptions::linger`](crate::AcquireOptions::linger).
     pub fn lingering(&self) -> Vec<(&str, Mode)> {

@@ -37,12 +37,12 @@ impl Quorum {
         }
         let gather = mem::take(gather);
         let result = match kind {
-            CallKind::Close => Ok(Outcome::Closed { unreleased: by_majority(&gather, majority) }),
+            CallKind::Close => Ok(Outcome::Closed { unreleased: by_majority(&leases(&gather), majority) }),
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, gather))
             }
             CallKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
-            CallKind::Force => Ok(Outcome::Revoked(by_majority(&gather, majority))),
+            CallKind::Force => Ok(Outcome::Revoked(by_majority(&leases(&gather), majority))),
             CallKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
             CallKind::Extend(lease) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
@@ -86,13 +86,17 @@ fn ended_before(gather: &Gather) -> ReleaseOutcome {
     if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired }
 }
 
-/// How many leases a majority of the servers has revoked, or may still have after a close.
-fn by_majority(gather: &Gather, majority: usize) -> u32 {
+/// How many leases each server has revoked, or may still have after a close.
+fn leases(gather: &Gather) -> Vec<u32> {
     let leases = gather.answers().map(|part| match part {
         Ok(Outcome::Revoked(leases) | Outcome::Closed { unreleased: leases }) => *leases,
         _ => 0,
     });
-    let leases: Vec<u32> = leases.collect();
+    leases.collect()
+}
+
+/// How many leases a majority of the servers has.
+pub(super) fn by_majority(leases: &[u32], majority: usize) -> u32 {
     let have_at_least = |count: u32| leases.iter().filter(|other| **other >= count).count();
     leases.iter().copied().filter(|count| have_at_least(*count) >= majority).max().unwrap_or(0)
 }

@@ -111,6 +111,11 @@ impl Quorum {
         self.cx.lease(id)
     }
 
+    pub(crate) fn unreleased(&self, now: Instant) -> u32 {
+        let on_each: Vec<_> = self.members.list.iter().map(|member| member.client.unreleased(now)).collect();
+        calls::by_majority(&on_each, self.members.majority())
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
         let locks = self.locks.iter().flatten().count();

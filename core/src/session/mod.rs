@@ -73,8 +73,10 @@ pub(crate) struct Context {
     pub(crate) releases: IdMap<Token, Release>,
     /// How many of the releases were sent at least once without an answer.
     owed: usize,
-    /// How many of the releases are for tokens that were held until they were given back.
+    /// How many of the releases are for tokens that were held until they were given back, and may still be confirmed.
     unreleased: u32,
+    /// How many more of them failed for good.
+    refused: usize,
     /// When the server last confirmed the release of such a token.
     last_released: Instant,
     pub(crate) subscription: Subscription,
@@ -110,6 +112,7 @@ impl Context {
             releases: IdMap::default(),
             owed: 0,
             unreleased: 0,
+            refused: 0,
             last_released: Instant::default(),
             subscription: Subscription::new(),
             random: Random::new(seed),
@@ -299,8 +302,8 @@ impl Context {
         }
     }
 
-    /// Ends the close calls once every token is given back. Tokens that were never held get only a short time, because
-    /// the server forgets them by itself. But until it has, the next waiter may wait for them.
+    /// Ends the close calls once every token is given back or can't be. Tokens that were never held get only a short
+    /// time, because the server forgets them by itself. But until it has, the next waiter may wait for them.
     pub(crate) fn end_close(&mut self) {
         if !self.closed || self.unreleased > 0 {
             return;
@@ -309,10 +312,11 @@ impl Context {
             // Two round trips (the server may lack the script), on a busy machine.
             let brief = self.flows.resend_after(1, Duration::from_millis(100)).min(self.config.response_timeout);
             let spent = self.ops.get(&op).map_or(brief, |open| self.now.since(open.since));
-            if spent < brief && !self.releases.is_empty() && self.flows.failure_since(Instant::default()).is_none() {
+            let pending = self.releases.len() > self.refused;
+            if spent < brief && pending && self.flows.failure_since(Instant::default()).is_none() {
                 return self.end_op_within(op, brief.saturating_sub(spent));
             }
-            self.complete(op, Ok(Outcome::Closed { unreleased: 0 }));
+            self.complete_close(op);
         }
     }
 
@@ -322,8 +326,17 @@ impl Context {
         if self.unreleased > 0 && ends > self.now {
             return self.end_op_within(op, ends.since(self.now));
         }
-        let unreleased = self.releases.values().filter(|release| release.is_a_lease()).count();
-        self.complete(op, Ok(Outcome::Closed { unreleased: u32::try_from(unreleased).unwrap_or(u32::MAX) }));
+        self.complete_close(op);
+    }
+
+    fn complete_close(&mut self, op: Caller) {
+        self.complete(op, Ok(Outcome::Closed { unreleased: self.unreleased() }));
+    }
+
+    /// How many leases were given back without the server's confirmation.
+    pub(crate) fn unreleased(&self) -> u32 {
+        let leases = self.releases.values().filter(|release| release.is_a_lease()).count();
+        u32::try_from(leases).unwrap_or(u32::MAX)
     }
 
     /// Removes a lease, and ends the calls that wait for it.

@@ -36,6 +36,8 @@ pub(crate) struct Release {
     /// How often the release was sent and how often it failed.
     sends: u32,
     failures: u32,
+    /// Whether it failed in a way that no retry mends. The lease stays on the server until its end.
+    refused: bool,
     /// Whether other clients are known to wait for the lock.
     wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
@@ -110,6 +112,7 @@ impl Context {
             in_flight: InFlight { lost: moved, ..InFlight::default() },
             sends: 0,
             failures: 0,
+            refused: false,
             wanted,
             used,
             timer: None,
@@ -211,8 +214,31 @@ impl Context {
                 let at = self.now + self.backoff(failures, SLOW_RETRY);
                 self.release_again(token, at);
             }
-            FailureClass::Fatal(error) => self.end_release(token, Err(error)),
+            FailureClass::Fatal(error) => self.refuse_release(token, error),
         }
+    }
+
+    /// No retry mends the failure. The server keeps the lease until its end, so a close counts it.
+    fn refuse_release(&mut self, token: Token, error: Error) {
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        let Some(until) = release.valid_until.filter(|_| release.held) else {
+            return self.end_release(token, Err(error));
+        };
+        if let Some(op) = release.op.take() {
+            self.complete(op, Err(error));
+        }
+        let Some(release) = self.releases.get_mut(&token) else { return };
+        // Another copy of the command may still succeed.
+        if release.in_flight.unanswered > 0 {
+            return;
+        }
+        release.give_up = until;
+        if !core::mem::replace(&mut release.refused, true) {
+            self.unreleased = self.unreleased.saturating_sub(1);
+            self.refused = self.refused.saturating_add(1);
+        }
+        self.release_again(token, until);
+        self.end_close();
     }
 
     /// Handles the answer to a release. Returns the readers that went on under another token, if this token turns out
@@ -248,7 +274,11 @@ impl Context {
     fn forget_release(&mut self, token: Token) -> Option<Caller> {
         let mut release = self.releases.remove(&token)?;
         self.owed = self.owed.saturating_sub(usize::from(release.in_flight.lost));
-        self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));
+        if release.refused {
+            self.refused = self.refused.saturating_sub(1);
+        } else {
+            self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));
+        }
         self.timers.set(Timer::Release(token), &mut release.timer, None);
         self.end_close();
         release.op

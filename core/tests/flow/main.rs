@@ -3,6 +3,7 @@
 
 mod batch;
 mod client;
+mod closing;
 
 use std::time::Duration;
 
