@@ -114,6 +114,33 @@ async fn closes(what: &str, locks: &LockManager, most: Duration) -> u32 {
     closed.unreleased
 }
 
+/// A helper's runtime ends with a close under way, or with none.
+#[test]
+fn a_close_after_its_runtime_has_ended_counts_the_leases_that_nobody_gave_back() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    for (closing, dropped) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (server, ends) = (Server::new(), runtime());
+        let (locks, mut leases) = ends.block_on(async {
+            let (locks, mut leases) = (client(&server), Vec::new());
+            for number in 0..200 {
+                leases.push(locks.mutex(format!("n{number}")).acquire().await.unwrap());
+            }
+            if closing {
+                server.delay(HOUR).unwrap();
+                let mut close = std::pin::pin!(locks.close());
+                std::future::poll_fn(|context| std::task::Poll::Ready(close.as_mut().poll(context).is_pending())).await;
+            }
+            (locks, leases)
+        });
+        drop(ends);
+        if dropped {
+            leases.clear();
+        }
+        let closed = runtime().block_on(async { [locks.close().await, locks.close().await] });
+        assert_eq!(closed.map(|closed| closed.unreleased), [200, 200], "closing: {closing}, dropped: {dropped}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conversion_without_a_server_ends_with_its_lease_at_the_latest() {
     for trouble in [Trouble::Down, Trouble::Silent] {

@@ -390,17 +390,18 @@ impl LockManager {
     /// Ends the client for all its clones: waits end with [`Error::Closed`], and leases are released. It never fails,
     /// and you can call it twice.
     ///
-    /// It returns at once if nothing is held and the server has no [label](Builder::label) of this client. Otherwise it returns when the server has confirmed all releases, or when
-    /// the server has been silent for one response timeout. Leases without a confirmation end with their TTL;
-    /// [`Closed::unreleased`] counts them.
+    /// It returns at once if nothing is held and the server has no [label](Builder::label) of this client. Otherwise it
+    /// returns when the server has confirmed all releases or has refused them, or when the server has been silent for
+    /// one response timeout. Leases without a confirmation end with their TTL; [`Closed::unreleased`] counts them. If
+    /// the client's runtime has ended, it returns at once and counts the leases that were held then.
     ///
     /// # Cancel safety
     /// Once polled, the closing goes on even if you drop the future. Call it again to wait for its end.
     pub async fn close(&self) -> Closed {
         let unreleased = match self.client.execute(Operation::Close, None).await {
             Ok(Outcome::Closed { unreleased }) => unreleased,
-            // The driver's runtime has ended, so nothing is known about the releases.
-            _ => self.client.shared.lease_count(),
+            // The driver's runtime has ended meanwhile.
+            _ => self.client.shared.unreleased(),
         };
         Closed { unreleased }
     }

@@ -149,9 +149,9 @@ impl Shared {
         self.lock().engine.lease(lease)
     }
 
-    /// How many leases have a hold.
-    pub(crate) fn lease_count(&self) -> u32 {
-        u32::try_from(self.lock().leases.len()).unwrap_or(u32::MAX)
+    /// How many leases the server has not confirmed as released, once the client is closed or the driver has stopped.
+    pub(crate) fn unreleased(&self) -> u32 {
+        self.lock().unreleased
     }
 
     /// How long a lease is still valid by the local clock. Zero once it has ended.
@@ -214,7 +214,7 @@ impl Shared {
 
     /// The driver has stopped. Fails pending and future operations.
     pub(super) fn stop(&self) {
-        self.with_state(|state, _, deferred| state.stop(deferred));
+        self.with_state(|state, now, deferred| state.stop(now, deferred));
     }
 
     /// Locks the mutex, runs `act`, and drains the engine's outputs. Wakes tasks after unlocking.

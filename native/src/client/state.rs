@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) driver_notified: bool,
     /// Whether the client is closing, so that its leases are being released.
     pub(super) closing: bool,
-    /// How many of the leases the server did not confirm as released in time.
+    /// How many leases the server has not confirmed as released, once the client is closed or the driver has stopped.
     pub(super) unreleased: u32,
     /// Whether the driver has stopped, so that nothing is sent any more.
     pub(super) stopped: bool,
@@ -262,8 +262,11 @@ impl State {
     }
 
     /// The driver has stopped. Fails the pending operations, and reports the leases as lost, because nothing renews them.
-    pub(super) fn stop(&mut self, deferred: &mut Deferred) {
+    pub(super) fn stop(&mut self, now: Instant, deferred: &mut Deferred) {
         self.stopped = true;
+        if !self.actions.closed {
+            self.unreleased = self.engine.unreleased(now);
+        }
         for operation in self.operations.values_mut() {
             operation.result.get_or_insert(Err(Error::Closed));
             if let Some(waker) = operation.waker.take() {

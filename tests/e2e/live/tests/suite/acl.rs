@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use leasehold::{Lease, LockManager, Mode, ReleaseOutcome};
-use leasehold_live::{ASKING, FENCE, LONG, Tested, begin, endless_keys, options, side, soon, until, waiters};
+use leasehold_live::{ASKING, FENCE, LONG, Tested, begin, endless_keys, is_there, options, side, soon, until, waiters};
 use leasehold_servers::Server;
 use tokio::task::JoinHandle;
 
@@ -106,6 +106,21 @@ async fn a_user_with_exactly_the_documented_rights_can_do_everything() -> Tested
     let url = user(&server, "leasehold", &documented())?;
     exercise(&server, &url, "lock:door", LONG).await?;
     exercise(&server, &url, "lock:{door}", LONG).await
+}
+
+#[tokio::test]
+async fn a_close_without_the_right_to_release_counts_the_leases_that_stay() -> Tested {
+    let server = Server::start()?;
+    let locks = options().connect(&server.url()).await?;
+    let mut leases = Vec::new();
+    for name in ["one", "two", "three"] {
+        leases.push(locks.mutex(name).acquire().await?);
+    }
+    server.cli(&["ACL", "SETUSER", "default", "-eval", "-evalsha"])?;
+    assert_eq!(leases.remove(0).release().await.unwrap_err().code(), "auth");
+    assert_eq!(soon("the end", locks.close()).await.unreleased, 3);
+    assert!(is_there(&server, "one")? && is_there(&server, "two")? && is_there(&server, "three")?);
+    Ok(())
 }
 
 #[tokio::test]
