@@ -92,8 +92,9 @@ impl LockManager {
 
     /// Connects to the primary that Sentinel monitors as `service`. After a failover, connects to the new primary.
     ///
-    /// The manager listens to the sentinels. Within a second after one of them names another primary, it leaves the old
-    /// one and ignores everything that the old one answers later.
+    /// The manager follows all sentinels. Within a second after one of them reports a failover, it leaves the old primary
+    /// and ignores everything that the old one answers later. The report with the greatest configuration epoch counts, so
+    /// a sentinel that is stale or silent does not matter. A sentinel that invents an epoch is not recognised.
     ///
     /// The URLs are those of the sentinels, with their own user and password, if any. Set the primary's user, password
     /// and database number on the [`builder`](Self::builder). The primary is reached over TLS if the first sentinel is.

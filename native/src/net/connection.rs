@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use leasehold_core::{Failure, Reply};
 use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::timeout;
 
 use super::codec;
@@ -44,8 +44,12 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {
 pub(super) async fn with_timeout<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
     match timeout(limit, action).await {
         Ok(result) => result,
-        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        Err(_) => Err(timed_out()),
     }
+}
+
+pub(super) fn timed_out() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
 /// A command's reply, or why there was none within `limit`.

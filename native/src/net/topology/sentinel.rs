@@ -1,38 +1,30 @@
-//! The primary that Sentinel monitors. The client asks for its address before each connection, because a failover makes
-//! another server the primary.
+//! The primary that Sentinel monitors. The client follows all sentinels, because a failover makes another server the
+//! primary, and because one sentinel can be stale or silent.
 //!
 //! <https://redis.io/docs/latest/develop/reference/sentinel-clients/>
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, pending};
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{ErrorKind, RedisError, RedisResult, Value};
-use tokio::time::{sleep, timeout};
+use redis::{RedisError, RedisResult, Value};
+use tokio::time::timeout;
 
-use super::first_ok::first_ok;
+use super::followers::Followers;
 use super::server::Server;
 use super::slots::Address;
-use crate::net::connection::{SharedConnection, with_timeout};
+use crate::net::connection::{SharedConnection, timed_out, with_timeout};
 
 pub(crate) struct Sentinel {
-    service: String,
-    sentinels: Vec<Server>,
+    followers: Followers,
     /// How to connect to the servers that hold the locks. Its address is a placeholder.
     template: Server,
     response_timeout: Duration,
     /// The last primary that [`connect`](Self::connect) reached.
     last_primary: Mutex<Option<Address>>,
 }
-
-/// A sentinel that sends no message is asked again after this time, or after `POLL_INTERVAL` if it can't send messages.
-const MAX_SILENCE: Duration = Duration::from_secs(5);
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The pause before each sentinel is asked. Without it, sentinels that disagree would cause endless reconnects.
-const DAMPING: Duration = Duration::from_millis(250);
 
 impl Sentinel {
     /// Prepares a connection to a primary for the engine's commands.
@@ -41,12 +33,13 @@ impl Sentinel {
     }
 
     pub(super) fn new(service: String, sentinels: Vec<Server>, template: Server, response_timeout: Duration) -> Self {
-        Self { service, sentinels, template, response_timeout, last_primary: Mutex::default() }
+        let followers = Followers::new(service, sentinels);
+        Self { followers, template, response_timeout, last_primary: Mutex::default() }
     }
 
     pub(super) fn url(&self) -> String {
-        let sentinels: Vec<_> = self.sentinels.iter().map(Server::url).collect();
-        format!("the primary `{}` (Sentinel at {})", self.service, sentinels.join(", "))
+        let sentinels: Vec<_> = self.followers.sentinels().iter().map(Server::url).collect();
+        format!("the primary `{}` (Sentinel at {})", self.followers.service(), sentinels.join(", "))
     }
 
     /// A connection to the current primary, which is remembered for [`primary_changed`](Self::primary_changed).
@@ -58,65 +51,83 @@ impl Sentinel {
 
     /// The address of the current primary, and a connection to it.
     pub(super) async fn connect_to_primary(&self) -> RedisResult<(Address, MultiplexedConnection)> {
-        let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| self.connect_through(sentinel).boxed()).collect();
-        with_timeout(self.response_timeout, first_ok(attempts)).await
+        self.reach(|server| async move {
+            let mut connection = server.connect().await?;
+            self.check_role(&mut connection).await?;
+            Ok(connection)
+        })
+        .await
+    }
+
+    /// As [`Server::subscribe`], on the primary. The second value resolves when another server becomes the primary.
+    pub(super) async fn subscribe(&self, channel: &str) -> RedisResult<(PubSub, BoxFuture<'static, ()>)> {
+        let (address, connection) = self.reach(|server| async move { server.subscribe(channel).await }).await?;
+        Ok((connection, self.primary_changed_from(address)))
     }
 
     /// Resolves when the primary is no longer the server that [`connect`](Self::connect) last reached. The old primary
     /// may accept writes for some seconds until it learns this, and all of them will be lost.
-    pub(super) fn primary_changed(self: &Arc<Self>) -> BoxFuture<'static, ()> {
+    pub(super) fn primary_changed(&self) -> BoxFuture<'static, ()> {
         let from = self.last_primary.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.primary_changed_from(from)
+        from.map_or_else(|| pending().boxed(), |from| self.primary_changed_from(from))
     }
 
-    fn primary_changed_from(self: &Arc<Self>, from: Option<Address>) -> BoxFuture<'static, ()> {
-        let this = Arc::clone(self);
-        let watching = async move {
+    fn primary_changed_from(&self, from: Address) -> BoxFuture<'static, ()> {
+        let mut found = self.followers.found();
+        let changed = async move {
+            if found.wait_for(|found| found.is_other(&from)).await.is_err() {
+                // Nobody follows the sentinels any more: the client has ended.
+                pending::<()>().await;
+            }
+        };
+        changed.boxed()
+    }
+
+    /// What `attempt` gets from the primary, and the primary's address. Starts again if another server becomes the primary
+    /// meanwhile.
+    async fn reach<T, F>(&self, attempt: impl Fn(Server) -> F) -> RedisResult<(Address, T)>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let mut failure = None;
+        let reaching = async {
             loop {
-                for sentinel in &this.sentinels {
-                    sleep(DAMPING).await;
-                    if this.wait_for_other_primary(sentinel, from.as_ref()).await.is_ok() {
-                        return;
-                    }
+                let address = self.primary().await?;
+                let server = self.template.with_address(&address.host, address.port)?;
+                let changed = self.primary_changed_from(address.clone());
+                tokio::select! {
+                    reached = attempt(server) => match reached {
+                        Ok(reached) => return Ok((address, reached)),
+                        Err(error) => failure = Some(error),
+                    },
+                    () = changed => continue,
                 }
-                sleep(POLL_INTERVAL).await;
+                // A sentinel that has not answered yet may know better.
+                let mut found = self.followers.found();
+                let heard = found.wait_for(|found| found.is_other(&address) || found.is_complete()).await;
+                let is_other = heard.is_ok_and(|found| found.is_other(&address));
+                if let Some(error) = failure.take_if(|_| !is_other) {
+                    return Err(error);
+                }
             }
         };
-        watching.boxed()
+        let reached = timeout(self.response_timeout, reaching).await;
+        reached.unwrap_or_else(|_| Err(failure.unwrap_or_else(timed_out)))
     }
 
-    /// Returns `Ok` when this sentinel names another primary, and an error when it can't be asked any more.
-    async fn wait_for_other_primary(&self, sentinel: &Server, from: Option<&Address>) -> RedisResult<()> {
-        let mut messages = sentinel.subscribe("+switch-master").await.ok();
-        while Some(&self.primary_named_by(sentinel).await?) == from {
-            let Some(messages) = &mut messages else {
-                sleep(POLL_INTERVAL).await;
-                continue;
-            };
-            if let Ok(None) = timeout(MAX_SILENCE, messages.on_message().next()).await {
-                return Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
-            }
-        }
-        Ok(())
+    /// The address of the current primary. A part of the time is for sentinels that answer late, because the first one to
+    /// answer may be stale.
+    async fn primary(&self) -> RedisResult<Address> {
+        let mut found = self.followers.found();
+        let _ = timeout(self.response_timeout / 4, found.wait_for(|found| found.is_settled())).await;
+        let named = found.wait_for(|found| found.primary().is_some() || found.is_hopeless()).await;
+        let named = named.map_err(|_| RedisError::from(std::io::Error::from(std::io::ErrorKind::NotConnected)))?;
+        named.primary().cloned().ok_or_else(|| named.failure())
     }
 
-    /// As [`Server::subscribe`], on the primary. The second value resolves when another server becomes the primary.
-    pub(super) async fn subscribe(self: &Arc<Self>, channel: &str) -> RedisResult<(PubSub, BoxFuture<'static, ()>)> {
-        let by = |sentinel| async move {
-            let address = self.primary_named_by(sentinel).await?;
-            let connection = self.server(&address)?.subscribe(channel).await?;
-            Ok((connection, address))
-        };
-        let attempts: Vec<_> = self.sentinels.iter().map(|sentinel| by(sentinel).boxed()).collect();
-        let (connection, address) = with_timeout(self.response_timeout, first_ok(attempts)).await?;
-        Ok((connection, self.primary_changed_from(Some(address))))
-    }
-
-    async fn connect_through(&self, sentinel: &Server) -> RedisResult<(Address, MultiplexedConnection)> {
-        let address = self.primary_named_by(sentinel).await?;
-        let mut connection = self.server(&address)?.connect().await?;
-        // The sentinel's answer may be outdated.
-        let role = with_timeout(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(&mut connection)).await;
+    /// The sentinels' answer may be outdated, or ahead of its time.
+    async fn check_role(&self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+        let role = with_timeout(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(connection)).await;
         match role.and_then(Value::extract_error) {
             Ok(Value::Array(role)) if role.first().is_some_and(|role| !is_text(role, "master")) => {
                 let problem = "the server that Sentinel names is not a primary";
@@ -124,30 +135,8 @@ impl Sentinel {
             }
             Err(error) if error.code().is_none() => Err(error),
             // Without the right to run `ROLE`, the first READONLY error shows that the server is a replica.
-            _ => Ok((address, connection)),
+            _ => Ok(()),
         }
-    }
-
-    fn server(&self, address: &Address) -> RedisResult<Server> {
-        self.template.with_address(&address.host, address.port)
-    }
-
-    /// The address of the primary, according to this sentinel.
-    async fn primary_named_by(&self, sentinel: &Server) -> RedisResult<Address> {
-        let mut query = redis::cmd("SENTINEL");
-        query.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        match sentinel.query(&query).await? {
-            Value::Nil => Err(self.unknown_service(sentinel)),
-            answer => {
-                let (host, port): (String, u16) = redis::from_redis_value(answer)?;
-                Ok(Address::new(&host, port))
-            }
-        }
-    }
-
-    fn unknown_service(&self, sentinel: &Server) -> RedisError {
-        let detail = format!("`{}` at {}", self.service, sentinel.address());
-        (ErrorKind::MasterNameNotFoundBySentinel, "Sentinel monitors no primary of that name", detail).into()
     }
 }
 

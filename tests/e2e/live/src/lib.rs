@@ -11,6 +11,7 @@ mod messages;
 mod raw;
 mod toy_server;
 mod waiting;
+mod watched;
 mod worker;
 
 pub use clients::{ASKING, LONG, PATIENCE, RENEWED, client, hasty, hasty_quorum, options, shared_server, unique};
@@ -20,6 +21,7 @@ pub use messages::{hands_over_by_message, introduce, labels};
 pub use raw::{FENCE, connections, endless_keys, is_there, keys, number, side, subscribed, text, waiters};
 pub use toy_server::{OldServer, ToyServer};
 pub use waiting::{SOON, begin, busy, is_busy, renewed, soon, until, until_blocking};
+pub use watched::Watched;
 pub use worker::Worker;
 
 /// The result of a test.

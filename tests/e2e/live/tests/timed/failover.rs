@@ -6,29 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold::{LockManager, Wait};
-use leasehold_live::{Tested, is_there, soon};
-use leasehold_servers::{Connection, PRIMARY, Sentinel, Server, follow, stay_primary};
+use leasehold_live::{Tested, ToyServer, Watched, is_there, soon};
+use leasehold_servers::{Connection, PRIMARY, Server, stay_primary};
 use tokio::task::JoinHandle;
 
-struct Watched {
-    primary: Server,
-    replica: Server,
-    sentinel: Sentinel,
-}
-
 fn start() -> Result<Watched, leasehold_servers::Error> {
-    let (primary, replica) = (Server::start()?, Server::start()?);
-    follow(&replica, &primary)?;
-    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
-    stay_primary(&primary)?;
-    Ok(Watched { primary, replica, sentinel })
+    let watched = Watched::start_with(Server::builder, 1)?;
+    stay_primary(&watched.primary)?;
+    Ok(watched)
 }
 
-impl Watched {
-    async fn client(&self) -> Result<LockManager, leasehold::Error> {
-        let builder = LockManager::builder().response_timeout(Duration::from_secs(1));
-        builder.wait(Wait::For(Duration::from_secs(20))).sentinel(PRIMARY, [self.sentinel.server().url()]).await
-    }
+/// A client with a stale sentinel in the first or second place of its list.
+async fn client(watched: &Watched, stale: &ToyServer, place: usize) -> Result<LockManager, leasehold::Error> {
+    let mut sentinels = watched.urls();
+    sentinels.insert(place, stale.url());
+    let builder = LockManager::builder().response_timeout(Duration::from_secs(1));
+    builder.wait(Wait::For(Duration::from_secs(20))).sentinel(PRIMARY, sentinels).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,8 +74,9 @@ struct Fleet {
 impl Fleet {
     async fn start(watched: &Arc<Watched>) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let (end, mut clients) = (Arc::new(AtomicBool::new(false)), Vec::new());
+        let stale = watched.stale_sentinel()?;
         for client in 0..4 {
-            let locks = watched.client().await?;
+            let locks = self::client(watched, &stale, client % 2).await?;
             let (watched, end) = (Arc::clone(watched), Arc::clone(&end));
             clients.push(tokio::spawn(async move {
                 let mut grants = Vec::new();

@@ -1,28 +1,21 @@
 //! What a failover can still lose, and what is safe anyway.
 
-use leasehold_live::{PATIENCE, Tested, options, soon, until, write_guarded};
-use leasehold_servers::{PRIMARY, Sentinel, Server, follow};
+use leasehold_live::{PATIENCE, Tested, Watched, options, soon, until, write_guarded};
+use leasehold_servers::{PRIMARY, Server};
 
 #[tokio::test]
 async fn two_holders_after_a_failover_that_lost_the_lock_and_the_resource_refuses_the_first_ones_late_write() -> Tested
 {
-    let (mut primary, replica, resource) = (Server::start()?, Server::start()?, Server::start()?);
-    follow(&replica, &primary)?;
-    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
-    sentinel.be_patient()?;
-    let client = async || options().sentinel(PRIMARY, [sentinel.server().url()]).await;
+    let (mut watched, resource) = (Watched::start()?, Server::start()?);
+    let client = async || options().sentinel(PRIMARY, watched.urls()).await;
     let (first, second) = (client().await?, client().await?);
     let mut resource = resource.connect()?;
 
     // From now on, the replica receives nothing. One grant later, its primary is down.
-    replica.pause()?;
-    primary.cli(&["CLIENT", "KILL", "TYPE", "replica"])?;
+    watched.cut()?;
     let old = first.mutex("door").acquire().await?;
     assert!(write_guarded(&mut resource, "page", old.fence().get(), "by the first holder")?);
-    primary.stop();
-    sentinel.be_impatient()?;
-    replica.resume()?;
-    until("the replica is the primary", async || sentinel.primary().is_ok_and(|port| port == replica.port())).await;
+    watched.lose_primary().await?;
 
     let new = soon("the lock", second.mutex("door").acquire()).await?;
     assert!(old.is_held() && new.is_held(), "the lock is held twice, and the first holder can't know it yet");
@@ -38,16 +31,11 @@ async fn two_holders_after_a_failover_that_lost_the_lock_and_the_resource_refuse
 #[tokio::test]
 #[ignore = "a failover takes seconds"]
 async fn a_lease_that_waited_for_replicas_is_not_granted_again_after_a_failover() -> Tested {
-    let (mut primary, replica) = (Server::start()?, Server::start()?);
-    follow(&replica, &primary)?;
-    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
-    sentinel.be_patient()?;
-    let client = async || options().sentinel(PRIMARY, [sentinel.server().url()]).await;
+    let mut watched = Watched::start()?;
+    let client = async || options().sentinel(PRIMARY, watched.urls()).await;
     let (first, second) = (client().await?, client().await?);
     let lease = first.mutex("door").wait_for_replicas(1, PATIENCE).acquire().await?;
-    primary.stop();
-    sentinel.be_impatient()?;
-    until("the replica is the primary", async || sentinel.primary().is_ok_and(|port| port == replica.port())).await;
+    watched.lose_primary().await?;
     let mut refused = None;
     until("an answer", async || {
         refused = second.mutex("door").try_acquire().await.ok();

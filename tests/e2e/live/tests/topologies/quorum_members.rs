@@ -5,54 +5,12 @@ use std::time::Duration;
 
 use leasehold::{Error, LossReason, QuorumMember, ReleaseOutcome};
 use leasehold_live::{
-    ASKING, LONG, RENEWED, Tested, begin, busy, connections, hasty_quorum, is_busy, is_there, keys, options, soon,
-    subscribed, until,
+    ASKING, LONG, RENEWED, Tested, Watched, begin, busy, connections, hasty_quorum, is_busy, is_there, keys, options,
+    soon, subscribed, until,
 };
-use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, follow, promote, stay_primary};
+use leasehold_servers::{Cluster, PRIMARY, Sentinel, Server, promote, stay_primary};
 
 const NAME: &str = "door";
-
-/// A primary, its replica and a sentinel.
-struct Watched {
-    primary: Server,
-    replica: Server,
-    sentinel: Sentinel,
-}
-
-impl Watched {
-    fn start() -> Result<Self, leasehold_servers::Error> {
-        Self::start_with(Server::builder)
-    }
-
-    fn start_with(builder: impl Fn() -> leasehold_servers::Builder) -> Result<Self, leasehold_servers::Error> {
-        let (primary, replica) = (builder().start()?, builder().start()?);
-        follow(&replica, &primary)?;
-        let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
-        sentinel.be_patient()?;
-        Ok(Self { primary, replica, sentinel })
-    }
-
-    fn member(&self) -> QuorumMember {
-        group(&self.sentinel)
-    }
-
-    /// From now on, the replica receives nothing.
-    fn cut(&self) -> Tested {
-        self.replica.pause()?;
-        self.primary.cli(&["CLIENT", "KILL", "TYPE", "replica"])?;
-        Ok(())
-    }
-
-    /// The primary is down, and the replica takes its place without what it did not receive.
-    async fn fail_over(&mut self) -> Tested {
-        self.primary.stop();
-        self.sentinel.be_impatient()?;
-        self.replica.resume()?;
-        let promoted = self.replica.port();
-        until("the replica is the primary", async || self.sentinel.primary().is_ok_and(|port| port == promoted)).await;
-        Ok(())
-    }
-}
 
 fn group(sentinel: &Sentinel) -> QuorumMember {
     QuorumMember::sentinel(PRIMARY, [sentinel.server().url()])
@@ -66,7 +24,7 @@ fn is_in(cluster: &Cluster, name: &str) -> bool {
 #[tokio::test]
 async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Tested {
     let (cluster, watched, server) = (Cluster::steady(Server::builder)?, Watched::start()?, Server::start()?);
-    let members = || [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
+    let members = || [QuorumMember::cluster(cluster.urls()), group(&watched.sentinel), server.url().into()];
     let client = async || options().quorum(members()).await;
     let (one, two) = (client().await?, client().await?);
     for name in ["a", "b", "c", "{e}:1"] {
@@ -101,7 +59,8 @@ async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Te
 async fn a_close_ends_the_connections_to_all_members() -> Tested {
     const USER: &str = "quorum";
     let builder = || Server::builder().acl(USER, "on ~* &* +@all >secret");
-    let (cluster, watched, server) = (Cluster::steady(builder)?, Watched::start_with(builder)?, builder().start()?);
+    let (cluster, watched, server) =
+        (Cluster::steady(builder)?, Watched::start_with(builder, 1)?.patient()?, builder().start()?);
     let all: Vec<&Server> =
         (0..6).map(|at| cluster.server(at)).chain([&watched.primary, &watched.replica, &server]).collect();
     // The servers have connections among themselves, so only this user's count.
@@ -113,7 +72,7 @@ async fn a_close_ends_the_connections_to_all_members() -> Tested {
             + connections(watched.sentinel.server()).unwrap_or(usize::MAX)
     };
     let members = || {
-        let members = [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
+        let members = [QuorumMember::cluster(cluster.urls()), group(&watched.sentinel), server.url().into()];
         members.map(|member| member.username(USER).password("secret"))
     };
     let (one, two) = (options().quorum(members()).await?, options().quorum(members()).await?);
@@ -134,7 +93,7 @@ async fn a_close_ends_the_connections_to_all_members() -> Tested {
 #[tokio::test]
 async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_won_again() -> Tested {
     let (mut watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
-    let members = |watched: &Watched| [watched.member(), servers[0].url().into(), servers[1].url().into()];
+    let members = |watched: &Watched| [group(&watched.sentinel), servers[0].url().into(), servers[1].url().into()];
     let connect = async || hasty_quorum(|| members(&watched)).await;
     let (one, two) = (connect().await, connect().await);
     watched.cut()?;
@@ -144,7 +103,7 @@ async fn a_member_that_fails_over_without_the_lock_frees_it_for_nobody_and_is_wo
             && servers.iter().all(|server| is_there(server, NAME).is_ok_and(|there| there))
     })
     .await;
-    watched.fail_over().await?;
+    watched.lose_primary().await?;
     assert!(!is_there(&watched.replica, NAME)?, "the new primary never had it");
     for _ in 0..5 {
         is_busy(&two.mutex(NAME)).await; // Two of three members are enough.
@@ -200,7 +159,7 @@ async fn a_cluster_whose_replica_lacks_the_lock_frees_it_for_nobody_and_is_won_a
 #[tokio::test]
 async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes() -> Tested {
     let (watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
-    let members = || [watched.member(), servers[0].url().into(), servers[1].url().into()];
+    let members = || [group(&watched.sentinel), servers[0].url().into(), servers[1].url().into()];
     let client = async || options().quorum(members()).await;
     let (one, two) = (client().await?, client().await?);
     let lease = one.mutex(NAME).acquire().await?;
@@ -209,18 +168,7 @@ async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     stay_primary(&watched.primary)?;
     watched.sentinel.fail_over()?;
-    until("both are on the new primary", async || {
-        for locks in [&one, &two] {
-            let Ok(lease) = locks.mutex("elsewhere").acquire().await else { return false };
-            let there = is_there(&watched.replica, "elsewhere").is_ok_and(|there| there);
-            let _ = lease.release().await;
-            if !there {
-                return false;
-            }
-        }
-        true
-    })
-    .await;
+    watched.is_left_by(&[one.clone(), two.clone()]).await;
     assert!(watched.primary.cli(&["SET", "still", "writable"]).is_ok(), "and it was not by READONLY");
     until("the waiter listens there", async || subscribed(&watched.replica).is_ok_and(|count| count >= 1)).await;
     assert!(lease.is_held() && soon("an answer", lease.verify()).await?);
@@ -234,14 +182,15 @@ async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes
 #[tokio::test]
 async fn a_bare_majority_that_fails_over_can_have_two_holders_and_the_fence_tells_them_apart() -> Tested {
     let (mut watched, mut third, server) = (Watched::start()?, Server::start()?, Server::start()?);
-    let members = |watched: &Watched, third: &Server| [watched.member(), server.url().into(), third.url().into()];
+    let members =
+        |watched: &Watched, third: &Server| [group(&watched.sentinel), server.url().into(), third.url().into()];
     let connect = async || hasty_quorum(|| members(&watched, &third)).await;
     let (one, two) = (connect().await, connect().await);
     third.stop();
     watched.cut()?;
     let old = one.mutex(NAME).acquire().await?;
     // The third member would have the lock if the holder had time to ask it again.
-    watched.fail_over().await?;
+    watched.lose_primary().await?;
     third.restart()?;
     let new = soon("the lock", two.mutex(NAME).acquire()).await?;
     assert!(old.is_held() && new.is_held(), "the first holder can't know it yet");
@@ -258,7 +207,7 @@ async fn a_group_with_two_primaries_votes_for_two_holders_until_the_old_one_need
     let (watched, servers) = (Watched::start()?, [Server::start()?, Server::start()?]);
     // Each side of the partition has a sentinel, a server and one of the group's two servers.
     let there = || QuorumMember::from("redis://127.0.0.1:1/");
-    let one = hasty_quorum(|| [watched.member(), servers[0].url().into(), there()]).await;
+    let one = hasty_quorum(|| [group(&watched.sentinel), servers[0].url().into(), there()]).await;
     watched.sentinel.server().pause()?;
     promote(&watched.replica)?;
     let sentinel = Sentinel::start(Server::builder(), &watched.replica, 0, "")?;
@@ -328,7 +277,8 @@ async fn a_cluster_that_is_needed_votes_after_its_slot_has_moved() -> Tested {
 #[ignore = "a cluster takes seconds to start"]
 async fn members_that_are_down_at_the_start_join_when_they_are_back() -> Tested {
     let (cluster, watched, mut server) = (Cluster::steady(Server::builder)?, Watched::start()?, Server::start()?);
-    let members = |server: &Server| [QuorumMember::cluster(cluster.urls()), watched.member(), server.url().into()];
+    let members =
+        |server: &Server| [QuorumMember::cluster(cluster.urls()), group(&watched.sentinel), server.url().into()];
     let pause = |pause: bool| -> Tested {
         for at in 0..6 {
             if pause { cluster.server(at).pause()? } else { cluster.server(at).resume()? }
@@ -374,7 +324,7 @@ async fn a_cluster_or_a_group_that_is_listed_twice_is_refused() -> Tested {
     // By other servers of it, so that only the cluster can tell.
     refused([one(1), third(), one(5)], "one cluster twice").await;
     refused([one(0), urls[1].clone().into(), third()], "a server of a cluster").await;
-    refused([watched.member(), watched.primary.url().into(), third()], "are the same server").await;
+    refused([group(&watched.sentinel), watched.primary.url().into(), third()], "are the same server").await;
     refused([QuorumMember::sentinel("", [urls[0].as_str()]), one(0), third()], "without its name").await;
     refused([QuorumMember::cluster::<[&str; 0]>([]), one(0), third()], "is empty").await;
     Ok(())

@@ -1,32 +1,16 @@
-//! A primary with a replica, and a sentinel that watches them.
+//! A primary with a replica, and sentinels that watch them.
 
 use leasehold::redis::Client;
 use leasehold::{Builder, LockManager, LossReason};
 use leasehold_live::{
-    PATIENCE, RENEWED, Tested, begin, hands_over_by_message, introduce, is_there, number, options, soon, subscribed,
-    until,
+    PATIENCE, RENEWED, Tested, ToyServer, Watched, begin, hands_over_by_message, introduce, number, options, soon,
+    subscribed, until,
 };
-use leasehold_servers::{PRIMARY, Sentinel, Server, follow, stay_primary};
+use leasehold_servers::{PRIMARY, Server, follow, stay_primary};
 
-struct Watched {
-    primary: Server,
-    replica: Server,
-    sentinel: Sentinel,
-}
-
-fn start() -> Result<Watched, leasehold_servers::Error> {
-    let (primary, replica) = (Server::start()?, Server::start()?);
-    follow(&replica, &primary)?;
-    let sentinel = Sentinel::start(Server::builder(), &primary, 1, "")?;
-    sentinel.be_patient()?;
-    Ok(Watched { primary, replica, sentinel })
-}
-
-impl Watched {
-    async fn client(&self, builder: Builder) -> Result<LockManager, leasehold::Error> {
-        // The first sentinel is down, which must not matter.
-        builder.sentinel(PRIMARY, ["redis://127.0.0.1:1/".to_owned(), self.sentinel.server().url()]).await
-    }
+async fn client(watched: &Watched, builder: Builder) -> Result<LockManager, leasehold::Error> {
+    // The first sentinel is down, which must not matter.
+    builder.sentinel(PRIMARY, ["redis://127.0.0.1:1/".to_owned(), watched.sentinel.server().url()]).await
 }
 
 async fn waits(locks: &LockManager, name: &str) {
@@ -35,8 +19,8 @@ async fn waits(locks: &LockManager, name: &str) {
 
 #[tokio::test]
 async fn the_primary_is_found_and_waiters_are_granted_by_message() -> Tested {
-    let watched = start()?;
-    let (first, second) = (watched.client(options()).await?, watched.client(options()).await?);
+    let watched = Watched::start()?;
+    let (first, second) = (client(&watched, options()).await?, client(&watched, options()).await?);
     let lease = first.mutex("door").acquire().await?;
     let waiting = begin(second.mutex("door"));
     waits(&first, "door").await;
@@ -48,27 +32,15 @@ async fn the_primary_is_found_and_waiters_are_granted_by_message() -> Tested {
 
 #[tokio::test]
 async fn after_a_failover_the_old_primary_is_left_at_once_though_it_still_takes_writes() -> Tested {
-    let watched = start()?;
-    let (first, second) = (watched.client(options()).await?, watched.client(options()).await?);
+    let watched = Watched::start()?;
+    let (first, second) = (client(&watched, options()).await?, client(&watched, options()).await?);
     let lease = first.mutex("door").wait_for_replicas(1, PATIENCE).acquire().await?;
     let waiting = begin(second.mutex("door"));
     waits(&first, "door").await;
     stay_primary(&watched.primary)?;
     watched.sentinel.fail_over()?;
     assert_eq!(watched.primary.cli(&["SET", "still", "writable"])?.text(), Some("OK"));
-    until("both are on the new primary", async || {
-        for locks in [&first, &second] {
-            let seen = locks.mutex("elsewhere").acquire().await;
-            let there = is_there(&watched.replica, "elsewhere").is_ok_and(|there| there);
-            let Ok(lease) = seen else { return false };
-            let _ = lease.release().await;
-            if !there {
-                return false;
-            }
-        }
-        true
-    })
-    .await;
+    watched.is_left_by(&[first.clone(), second.clone()]).await;
     assert!(watched.primary.cli(&["SET", "still", "writable"]).is_ok(), "and it was not by READONLY");
     assert!(lease.is_held() && soon("an answer", lease.verify()).await?);
     lease.release().await?;
@@ -76,11 +48,62 @@ async fn after_a_failover_the_old_primary_is_left_at_once_though_it_still_takes_
     Ok(())
 }
 
+/// Clients with three real sentinels and a stale one in each place of their lists.
+async fn misled(watched: &Watched, stale: &ToyServer) -> Result<Vec<LockManager>, leasehold::Error> {
+    let mut clients = Vec::new();
+    for place in 0..=3 {
+        let mut urls = watched.urls();
+        urls.insert(place, stale.url());
+        clients.push(options().sentinel(PRIMARY, urls).await?);
+    }
+    Ok(clients)
+}
+
+#[tokio::test]
+async fn a_stale_sentinel_in_any_place_of_the_list_keeps_no_client_at_the_old_primary() -> Tested {
+    let watched = Watched::start_with(Server::builder, 3)?.patient()?;
+    let stale = watched.stale_sentinel()?;
+    let mut clients = misled(&watched, &stale).await?;
+    stay_primary(&watched.primary)?;
+    watched.sentinel.fail_over()?;
+    clients.extend(misled(&watched, &stale).await?);
+    watched.is_left_by(&clients).await;
+    for round in 0..50 {
+        for (place, locks) in clients.iter().enumerate() {
+            assert!(watched.grants_on_new_primary(locks, &format!("{round}")).await, "client {place}, round {round}");
+        }
+    }
+    assert!(watched.primary.cli(&["SET", "still", "writable"]).is_ok(), "the old primary did not know");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_frozen_sentinel_in_any_place_of_the_list_keeps_no_client_at_the_old_primary() -> Tested {
+    let watched = Watched::start_with(Server::builder, 3)?.patient()?;
+    let connect = async || {
+        let (mut clients, mut urls) = (Vec::new(), watched.urls());
+        for _ in 0..3 {
+            clients.push(options().sentinel(PRIMARY, urls.clone()).await?);
+            urls.rotate_left(1);
+        }
+        Ok::<_, leasehold::Error>(clients)
+    };
+    let mut clients = connect().await?;
+    watched.others[0].server().pause()?;
+    clients.extend(connect().await?);
+    stay_primary(&watched.primary)?;
+    watched.sentinel.fail_over()?;
+    clients.extend(connect().await?);
+    watched.is_left_by(&clients).await;
+    assert!(watched.primary.cli(&["SET", "still", "writable"]).is_ok(), "the old primary did not know");
+    Ok(())
+}
+
 #[tokio::test]
 #[ignore = "a failover takes seconds"]
 async fn messages_come_from_the_new_primary_after_a_failover() -> Tested {
-    let watched = start()?;
-    let (first, second) = (watched.client(options()).await?, watched.client(options()).await?);
+    let watched = Watched::start()?;
+    let (first, second) = (client(&watched, options()).await?, client(&watched, options()).await?);
     introduce(&first, &watched.primary).await?;
     let lease = first.mutex("door").acquire().await?;
     let waiting = begin(second.mutex("door"));
@@ -96,13 +119,12 @@ async fn messages_come_from_the_new_primary_after_a_failover() -> Tested {
 #[tokio::test]
 #[ignore = "a failover takes seconds"]
 async fn a_killed_primary_is_replaced_and_its_holder_is_told() -> Tested {
-    let mut watched = start()?;
-    let (first, second) = (watched.client(options()).await?, watched.client(options()).await?);
+    let mut watched = Watched::start()?;
+    let (first, second) = (client(&watched, options()).await?, client(&watched, options()).await?);
     let lease = first.mutex("door").ttl(RENEWED).renew(false).acquire().await?;
     let waiting = begin(second.mutex("door"));
     waits(&first, "door").await;
-    watched.primary.stop();
-    watched.sentinel.be_impatient()?;
+    watched.lose_primary().await?;
     assert_eq!(soon("the loss", lease.lost()).await, LossReason::Expired);
     let next = soon("the lock", waiting).await??;
     assert!(next.fence() > lease.fence() && next.verify().await?);
@@ -116,7 +138,7 @@ async fn a_killed_primary_is_replaced_and_its_holder_is_told() -> Tested {
 
 #[tokio::test]
 async fn a_name_that_sentinel_does_not_know_and_a_server_that_is_no_sentinel_are_told() -> Tested {
-    let watched = start()?;
+    let watched = Watched::start()?;
     let url = watched.sentinel.server().url();
     let error = options().sentinel("other", [url.as_str()]).await.unwrap_err();
     assert!(matches!(&error, leasehold::Error::InvalidOption { field: "service", .. }), "{error:?}");
