@@ -9,7 +9,7 @@ use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
 use crate::lock::{LockState, only_adoptable};
 use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl};
-use crate::session::{Lease, Leased, OpKind, Timer};
+use crate::session::{Lease, Leased, OpKind, READING, Timer};
 use crate::time::Instant;
 use crate::wire::{Form, Name};
 
@@ -235,7 +235,7 @@ impl Client {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
         let (since, waited) = (open.since, self.cx.now.since(open.since));
-        if self.was_queued(op) {
+        if self.was_queued(op) || self.was_paused(op) {
             return;
         }
         let cause = Some(self.cx.flows.failure_since(since).unwrap_or(Failure::TimedOut));
@@ -268,6 +268,22 @@ impl Client {
             }
             OpKind::Gather(_) => {}
         }
+    }
+
+    /// Whether a call goes on because this process was paused. A call that has a time limit of its own, like a wait, goes
+    /// on only until the answers are read.
+    fn was_paused(&mut self, op: Caller) -> bool {
+        let Some(open) = self.cx.ops.get(&op) else { return false };
+        let tries = match &open.kind {
+            OpKind::Acquire { tries, .. } => *tries,
+            OpKind::Semaphore { key } => self.is_queued_try(key, op),
+            OpKind::AcquireAll { group } => {
+                self.multi.group(*group).is_some_and(|group| group.options.wait == Wait::No)
+            }
+            _ => true,
+        };
+        let time = if tries && !open.bounded { self.cx.patience() } else { READING };
+        self.cx.was_paused(op, time)
     }
 
     /// Extends the time limit of a call that waits only for the server, if its command waited in the client's

@@ -77,6 +77,18 @@ impl Engine {
         }
     }
 
+    /// Call it before [`handle`](Self::handle), if the application can block the driver. If the driver comes much later
+    /// than [`poll_timeout`](Self::poll_timeout) asked for, nobody has read the server's answers meanwhile. Then the time of
+    /// everything that the server has to answer begins again. Leases end by the clock all the same.
+    pub fn catch_up(&mut self, now: Instant) {
+        self.replication.catch_up(now);
+        match &mut self.locks {
+            Locks::One(client) => client.catch_up(now),
+            #[cfg(feature = "quorum")]
+            Locks::Quorum(quorum) => quorum.catch_up(now),
+        }
+    }
+
     /// The next action. Call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.replication.is_idle() {

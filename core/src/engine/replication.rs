@@ -24,6 +24,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::event::{Grant, Input, Outcome, Output, Reason};
 use crate::ids::{LeaseId, OpId};
 use crate::options::Replicas;
+use crate::session::{MOST_PAUSES, is_late};
 use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
 
@@ -46,6 +47,10 @@ struct ReplicatedAcquire {
     grant: Option<Grant>,
     /// When the lease was granted.
     since: Instant,
+    /// Since when the server is being asked, or since when again after a pause of this process.
+    asked: Instant,
+    /// How often this process was paused.
+    pauses: u8,
     stage: Stage,
 }
 
@@ -84,8 +89,9 @@ impl Replication {
                 let result = Err(Error::Unsupported(problem.into()));
                 return self.outputs.push_back(Output::Completed { op, result });
             }
-            let (grant, since) = (None, now);
-            self.acquires.push(ReplicatedAcquire { op, replicas, grant, since, stage: Stage::Acquiring });
+            let (grant, since, pauses) = (None, now, 0);
+            let stage = Stage::Acquiring;
+            self.acquires.push(ReplicatedAcquire { op, replicas, grant, since, asked: now, pauses, stage });
         }
         self.now = self.now.max(now);
         // A lease that has expired meanwhile is lost first.
@@ -127,12 +133,22 @@ impl Replication {
         ends.map(|at| (at, Reason::ResponseTimeout))
     }
 
+    /// After a pause of this process, each call gets more time.
+    pub(super) fn catch_up(&mut self, now: Instant) {
+        if is_late(now, self.poll_timeout(), self.response_timeout) {
+            let has_again = |acquire: &&mut ReplicatedAcquire| acquire.is_asking() && acquire.pauses < MOST_PAUSES;
+            for acquire in self.acquires.iter_mut().filter(has_again) {
+                (acquire.asked, acquire.pauses) = (now, acquire.pauses + 1);
+            }
+        }
+    }
+
     /// When the present stage of a call ends at the latest.
     fn ends(&self, acquire: &ReplicatedAcquire) -> Option<Instant> {
         match acquire.stage {
-            Stage::Touching(_) => Some(acquire.since + self.response_timeout),
+            Stage::Touching(_) => Some(acquire.asked + self.response_timeout),
             Stage::Waiting | Stage::GivingBack(_) => {
-                Some(acquire.since + acquire.replicas.timeout + self.response_timeout)
+                Some(acquire.asked + acquire.replicas.timeout + self.response_timeout)
             }
             Stage::Acquiring | Stage::Failed => None,
         }
@@ -188,6 +204,7 @@ impl Replication {
     fn touch(&mut self, locks: &mut Locks, op: OpId, grant: Grant) {
         let Some(acquire) = find(&mut self.acquires, op) else { return };
         (acquire.grant, acquire.since, acquire.stage) = (Some(grant), self.now, Stage::Touching(None));
+        acquire.asked = self.now;
         let Some([command, source]) = locks.touch(grant.lease) else {
             return self.fail(locks, op, Error::Lost(LossReason::Gone));
         };
@@ -242,7 +259,7 @@ impl Replication {
             None => error,
         };
         acquire.stage = Stage::GivingBack(error);
-        let until = acquire.since + acquire.replicas.timeout + self.response_timeout;
+        let until = acquire.asked + acquire.replicas.timeout + self.response_timeout;
         self.outputs.push_back(Output::CloseDedicated { op });
         // The acquire has ended, so its number can be used for the release.
         locks.handle(self.now, Input::Release { op, lease: grant.lease });

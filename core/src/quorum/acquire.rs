@@ -15,7 +15,7 @@ use crate::event::{Grant, Input, Outcome};
 use crate::ids::{Caller, OpId};
 use crate::lock::{is_try, waited};
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
-use crate::session::{Context, Lease, Leased, OpKind, covering};
+use crate::session::{Context, Lease, Leased, OpKind, READING, covering};
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(25);
@@ -71,6 +71,10 @@ impl Quorum {
     pub(super) fn wait_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
+        if self.cx.was_paused(op, READING) {
+            return;
+        }
+        let Some(open) = self.cx.ops.get(&op) else { return };
         match open.kind {
             OpKind::Acquire { lock, .. } => {
                 let Some(lock) = self.lock(lock) else { return };

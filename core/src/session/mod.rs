@@ -8,6 +8,7 @@ mod id_map;
 mod lease;
 mod name_hash;
 mod op;
+mod pause;
 mod random;
 mod release;
 mod subscription;
@@ -41,6 +42,7 @@ pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
 pub(crate) use name_hash::NameHash;
 pub(crate) use op::{Gather, OpKind};
+pub(crate) use pause::{MOST_PAUSES, READING, is_late};
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
@@ -79,6 +81,9 @@ pub(crate) struct Context {
     refused: usize,
     /// When the server last confirmed the release of such a token.
     last_released: Instant,
+    /// When this process last went on after a pause, in which nobody read what the server answered, and the time before.
+    resumed: Instant,
+    resumed_before: Instant,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
     pub(crate) closed: bool,
@@ -114,6 +119,8 @@ impl Context {
             unreleased: 0,
             refused: 0,
             last_released: Instant::default(),
+            resumed: Instant::default(),
+            resumed_before: Instant::default(),
             subscription: Subscription::new(),
             random: Random::new(seed),
             closed: false,
@@ -245,7 +252,7 @@ impl Context {
     /// Opens a user's call that can't be answered at once. `patience` is its time limit.
     pub(crate) fn open(&mut self, op: Caller, kind: OpKind, patience: Option<Duration>) {
         let since = self.now;
-        let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, kind };
+        let mut open = Op { since, ends: None, again: None, failures: 0, sent: None, bounded: false, pauses: 0, kind };
         self.timers.set(Timer::OpEnds(op), &mut open.ends, patience.map(|patience| since + patience));
         self.ops.insert(op, open);
     }

@@ -24,6 +24,8 @@ pub(crate) struct Op {
     pub(crate) sent: Option<Instant>,
     /// Whether the caller set the time limit itself.
     pub(crate) bounded: bool,
+    /// How often it has got more time because this process was paused.
+    pub(crate) pauses: u8,
     pub(crate) kind: OpKind,
 }
 

@@ -54,7 +54,8 @@ impl SentCommand {
 pub(crate) struct Unanswered {
     next: u64,
     open: IdMap<CommandId, SentCommand>,
-    sent: VecDeque<(Instant, CommandId)>,
+    /// When the time of each command began, and how often it began again.
+    sent: VecDeque<(Instant, CommandId, u8)>,
     timeout: Duration,
 }
 
@@ -66,7 +67,7 @@ impl Unanswered {
     pub(super) fn open(&mut self, sent: SentCommand) -> CommandId {
         self.next = self.next.saturating_add(1);
         let id = CommandId(self.next);
-        self.sent.push_back((sent.at, id));
+        self.sent.push_back((sent.at, id, 0));
         self.open.insert(id, sent);
         id
     }
@@ -85,17 +86,24 @@ impl Unanswered {
 
     /// The next command whose reply is overdue.
     pub(crate) fn pop_overdue(&mut self, now: Instant) -> Option<CommandId> {
-        let (sent, id) = *self.sent.front()?;
+        let (sent, id, _) = *self.sent.front()?;
         (sent + self.timeout <= now).then_some(id)
     }
 
     /// When the oldest command becomes overdue.
     pub(crate) fn next_overdue(&self) -> Option<Instant> {
-        self.sent.front().map(|(sent, _)| *sent + self.timeout)
+        self.sent.front().map(|(sent, ..)| *sent + self.timeout)
+    }
+
+    /// Lets the time of all commands begin again. Those that had this often enough are the oldest, so the order stays.
+    pub(super) fn begin_again(&mut self, now: Instant, most: u8) {
+        for (sent, _, pauses) in self.sent.iter_mut().filter(|(.., pauses)| *pauses < most) {
+            (*sent, *pauses) = (now, *pauses + 1);
+        }
     }
 
     fn sweep(&mut self) {
-        while self.sent.front().is_some_and(|(_, id)| !self.open.contains_key(id)) {
+        while self.sent.front().is_some_and(|(_, id, _)| !self.open.contains_key(id)) {
             self.sent.pop_front();
         }
     }

@@ -4,6 +4,7 @@
 mod batch;
 mod client;
 mod closing;
+mod pauses;
 
 use std::time::Duration;
 

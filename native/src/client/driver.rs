@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -33,8 +34,7 @@ pub(super) struct Driver {
 
 /// Why the driver wakes up.
 enum Wakeup {
-    Notified,
-    Completions,
+    Event,
     Timer,
 }
 
@@ -60,19 +60,19 @@ impl Driver {
             let wakeup = if actions.wake_at.is_some_and(|at| at <= self.shared.clock.now()) {
                 // The engine waits for the calls of other tasks, so that their commands leave together.
                 tokio::task::yield_now().await;
+                self.read(&mut completions).await;
                 Wakeup::Timer
             } else {
                 timer.set(actions.wake_at);
                 self.next_wakeup(&mut completions, &mut timer).await
             };
-            self.shared.drive(&mut actions, |state, now| match wakeup {
-                Wakeup::Notified => {}
-                Wakeup::Completions => {
-                    for Completion { id, result } in completions.drain(..) {
-                        state.reply(now, id, result);
-                    }
+            self.shared.drive(&mut actions, |state, now| {
+                for Completion { id, result } in completions.drain(..) {
+                    state.reply(now, id, result);
                 }
-                Wakeup::Timer => state.wake(now),
+                if let Wakeup::Timer = wakeup {
+                    state.wake(now);
+                }
             });
         }
     }
@@ -112,13 +112,24 @@ impl Driver {
         let _ = dedicated.commands.send(command);
     }
 
+    /// Takes the completions that are there.
+    async fn read(&mut self, completions: &mut Vec<Completion>) {
+        poll_fn(|context| {
+            let _ = self.link.poll_completions(context, completions);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// What has come is delivered before the timer, which may be late.
     async fn next_wakeup(&mut self, completions: &mut Vec<Completion>, timer: &mut Timer) -> Wakeup {
         let Self { shared, link, subscriber, .. } = self;
         tokio::select! {
+            biased;
+            () = &mut *subscriber => Wakeup::Event,
+            () = poll_fn(|context| link.poll_completions(context, completions)) => Wakeup::Event,
+            () = shared.driver_wakeup.notified() => Wakeup::Event,
             () = timer.sleep() => Wakeup::Timer,
-            () = poll_fn(|context| link.poll_completions(context, completions)) => Wakeup::Completions,
-            () = &mut *subscriber => Wakeup::Notified,
-            () = shared.driver_wakeup.notified() => Wakeup::Notified,
         }
     }
 }

@@ -222,6 +222,7 @@ impl Shared {
         let mut deferred = Deferred::default();
         let mut state = self.lock();
         let now = self.clock.now();
+        state.engine.catch_up(now);
         let result = act(&mut state, now, &mut deferred);
         state.drain_outputs(now, &mut deferred);
         state.notify_driver_if_needed(&mut deferred);

@@ -1,5 +1,6 @@
 //! A connection that runs commands, and the time limits for its replies.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use futures_util::future::BoxFuture;
 use leasehold_core::{Failure, Reply};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::codec;
 
@@ -40,12 +41,24 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {
     }
 }
 
+/// A timer that fires this late shows that this process was paused. Less if the limit is short.
+const LATE: Duration = Duration::from_millis(50);
+
+/// The action's result. None if it takes longer than `limit`.
+///
+/// If the application has blocked the runtime or the machine has stalled, the answer may be in the socket, or the command
+/// not yet. So the action has its time again if the timer fires late, once.
+pub(super) async fn within<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
+    let (mut action, deadline) = (pin!(action), Instant::now() + limit);
+    match timeout_at(deadline, &mut action).await {
+        Err(_) if deadline.elapsed() > LATE.min(limit / 4) => timeout(limit, action).await.ok(),
+        ended => ended.ok(),
+    }
+}
+
 /// The action's result, or the `redis` crate's timeout error.
 pub(super) async fn with_timeout<T>(limit: Duration, action: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    match timeout(limit, action).await {
-        Ok(result) => result,
-        Err(_) => Err(timed_out()),
-    }
+    within(limit, action).await.unwrap_or_else(|| Err(timed_out()))
 }
 
 pub(super) fn timed_out() -> RedisError {
@@ -57,8 +70,5 @@ pub(super) async fn reply_with_timeout(
     limit: Duration,
     running: impl Future<Output = RedisResult<Value>>,
 ) -> Result<Reply, Failure> {
-    match timeout(limit, running).await {
-        Ok(result) => codec::decode(result),
-        Err(_) => Err(Failure::TimedOut),
-    }
+    within(limit, running).await.map_or(Err(Failure::TimedOut), codec::decode)
 }

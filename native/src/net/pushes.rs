@@ -10,9 +10,8 @@ use std::time::Duration;
 use leasehold_core::{Failure, Input, NodeId};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, timeout_at};
 
-use super::connection::{SharedConnection, with_timeout};
+use super::connection::{SharedConnection, with_timeout, within};
 use super::pubsub::{ChannelRequest, subscribe_failure};
 
 /// A connection and its push messages.
@@ -114,12 +113,15 @@ impl<F: Fn(Input<'_>)> Subscriber<F> {
 
     /// Waits until the server's confirmation arrives among the push messages. It takes the messages before it.
     async fn confirmation(&mut self, channel: &str) -> Result<(), Failure> {
-        let limit = Instant::now() + self.response_timeout;
+        within(self.response_timeout, self.confirmed(channel)).await.unwrap_or_else(|| {
+            let problem = "the receiver of push messages got none of this connection's";
+            Err(Failure::Unsupported(problem.to_owned()))
+        })
+    }
+
+    async fn confirmed(&mut self, channel: &str) -> Result<(), Failure> {
         loop {
-            let Ok(push) = timeout_at(limit, next(&mut self.pushes)).await else {
-                let problem = "the receiver of push messages got none of this connection's";
-                return Err(Failure::Unsupported(problem.to_owned()));
-            };
+            let push = next(&mut self.pushes).await;
             if let Some(PushInfo { kind: PushKind::Subscribe, data }) = &push
                 && text(data.first()) == Some(channel)
             {

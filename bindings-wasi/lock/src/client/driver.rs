@@ -23,7 +23,7 @@ use super::state::{ChannelRequest, Table};
 use crate::bindings::leasehold::lock::connection::Endpoint;
 use crate::limits::{self, Permit};
 use crate::net::{Server, codec};
-use crate::time::sleep;
+use crate::time::{LATE, sleep};
 
 /// After this many commands and replies, the driver lets the other tasks of the instance run. Otherwise it would never
 /// pause under a load that it can't keep up with, and no call would end.
@@ -74,6 +74,9 @@ impl Driver {
             }
             for request in actions.channel_requests {
                 self.change_subscription(request);
+            }
+            if self.timer.is_late(now) {
+                self.overdue.borrow_mut().begin_again(now);
             }
             self.overdue.borrow_mut().abort_overdue(now);
             self.timer.set(now, actions.wake_at);
@@ -200,6 +203,11 @@ impl Overdue {
         }
     }
 
+    /// This instance was paused, and has read no replies meanwhile.
+    fn begin_again(&mut self, now: Instant) {
+        self.sent.iter_mut().for_each(|(sent, _)| *sent = now);
+    }
+
     fn abort_overdue(&mut self, now: Instant) {
         // The engine measures from the time of its output, which is a little earlier. Without this slack, the driver would
         // wake with the engine, find the command not yet overdue, and abort it only at its next wakeup.
@@ -241,6 +249,11 @@ impl Timer {
         if self.sleep.as_ref().is_none_or(|(at, _)| wake_at < *at) {
             self.sleep = Some((wake_at, Box::pin(sleep(wake_at.since(now)))));
         }
+    }
+
+    /// Whether the instance was paused: the timer should have fired before.
+    fn is_late(&self, now: Instant) -> bool {
+        self.sleep.as_ref().is_some_and(|(at, _)| now.since(*at) > LATE)
     }
 
     /// Whether the timer has fired. If so, it is no longer set.

@@ -194,6 +194,7 @@ impl Shared {
     fn turn<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.state.borrow_mut();
         let now = time::now(&mut state.clock);
+        state.engine.catch_up(now);
         let answer = act(&mut state, now);
         state.drain_outputs(now);
         state.wake_driver_if_needed();

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::followers::Followers;
 use super::server::Server;
 use super::slots::Address;
-use crate::net::connection::{SharedConnection, timed_out, with_timeout};
+use crate::net::connection::{SharedConnection, timed_out, with_timeout, within};
 
 pub(crate) struct Sentinel {
     followers: Followers,
@@ -111,8 +111,8 @@ impl Sentinel {
                 }
             }
         };
-        let reached = timeout(self.response_timeout, reaching).await;
-        reached.unwrap_or_else(|_| Err(failure.unwrap_or_else(timed_out)))
+        let reached = within(self.response_timeout, reaching).await;
+        reached.unwrap_or_else(|| Err(failure.unwrap_or_else(timed_out)))
     }
 
     /// The address of the current primary. A part of the time is for sentinels that answer late, because the first one to

@@ -1,0 +1,59 @@
+//! A pause of this process is not the server's silence.
+//!
+//! An application may block its event loop or its runtime, and a machine may stall. Then answers wait in the socket, and
+//! commands wait for being sent. So when a driver comes much later than the engine asked for, and says so, the time of
+//! everything that the server has to answer begins again. Each command and each call gets that a few times, so that no call
+//! lasts forever on a machine that is always late. Leases are not affected: they end by the clock.
+
+use core::time::Duration;
+
+use super::Context;
+use super::op::OpKind;
+use crate::event::Reason;
+use crate::ids::Caller;
+use crate::time::Instant;
+
+/// A driver that is this late was paused. Less if the response timeout is short.
+const LATE: Duration = Duration::from_millis(50);
+
+/// How often a command or a call has its time again.
+pub(crate) const MOST_PAUSES: u8 = 3;
+
+/// How long a wait that would have ended in the pause goes on, until the driver has read what arrived.
+pub(crate) const READING: Duration = Duration::from_millis(50);
+
+/// Whether a driver that comes now, and should have come at `due`, was paused.
+pub(crate) fn is_late(now: Instant, due: Option<(Instant, Reason)>, response_timeout: Duration) -> bool {
+    due.is_some_and(|(due, _)| now.since(due) > LATE.min(response_timeout / 4))
+}
+
+impl Context {
+    /// Whether the last input was so long ago that the driver may be late.
+    pub(crate) fn is_long_after_last(&self, now: Instant) -> bool {
+        now.since(self.now) > LATE.min(self.config.response_timeout / 4)
+    }
+
+    /// The driver comes now, and should have come at `due`.
+    pub(crate) fn resume_if_late(&mut self, now: Instant, due: Option<(Instant, Reason)>) {
+        if is_late(now, due, self.config.response_timeout) {
+            self.resumed_before = core::mem::replace(&mut self.resumed, now);
+            self.unanswered.begin_again(now, MOST_PAUSES);
+        }
+    }
+
+    /// A call would end now. If this process was paused meanwhile, it goes on for `time` after the pause. False if it ends.
+    pub(crate) fn was_paused(&mut self, op: Caller, time: Duration) -> bool {
+        let resumed = self.resumed;
+        let left = (resumed + time).since(self.now);
+        // The server has confirmed releases since the pause before.
+        let alive = self.last_released >= self.resumed_before;
+        let Some(open) = self.ops.get_mut(&op).filter(|open| open.since < resumed) else { return false };
+        let again = open.pauses < MOST_PAUSES || (alive && matches!(open.kind, OpKind::Close));
+        if left.is_zero() || !again {
+            return false;
+        }
+        open.pauses = open.pauses.saturating_add(1);
+        self.end_op_within(op, left);
+        true
+    }
+}
