@@ -31,18 +31,53 @@ impl Clock {
     }
 }
 
-/// The current time of a clock that keeps running while the machine is suspended. Leases expire in that time too.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+/// The current time of a clock that keeps running while the machine is suspended, because leases expire in that time too.
+/// Nobody can set it.
+#[cfg(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "fuchsia",
+    target_os = "openbsd",
+    target_vendor = "apple"
+))]
 pub(crate) fn now() -> Instant {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    use rustix::time::{ClockId, clock_gettime};
+
+    // Apple's monotonic clock is the one that counts a suspension.
+    #[cfg(target_vendor = "apple")]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    #[cfg(not(target_vendor = "apple"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+
+    let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
     Instant::from_micros(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000))
 }
 
-/// The current time of a clock that keeps running while the machine is suspended. Leases expire in that time too.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn now() -> Instant {
+/// The same. The standard library's clock, `QueryPerformanceCounter`, counts a suspension here.
+///
+/// <https://learn.microsoft.com/en-us/windows/win32/sysinfo/acquiring-high-resolution-time-stamps>
+#[cfg(windows)]
+pub(crate) fn now() -> Instant {
+    use std::sync::LazyLock;
+    use std::time::Instant as Monotonic;
+
+    static ORIGIN: LazyLock<Monotonic> = LazyLock::new(Monotonic::now);
+    Instant::from_micros(u64::try_from(ORIGIN.elapsed().as_micros()).unwrap_or(u64::MAX))
+}
+
+/// The current time of a clock that counts a suspension by the wall clock, because no other clock here surely does. If the
+/// wall clock is set forward, leases end early.
+#[cfg(not(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "fuchsia",
+    target_os = "openbsd",
+    target_vendor = "apple",
+    windows
+)))]
+pub(crate) fn now() -> Instant {
     use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::{Instant as Monotonic, SystemTime, UNIX_EPOCH};
 
