@@ -33,7 +33,7 @@ impl LockManager {
     ///
     /// A task on the current tokio runtime drives the client. Keep that runtime running as long as you use the manager.
     /// When the runtime shuts down, leases count as lost and calls fail with `closed`. While a runtime is not being
-    /// run, nothing happens: no lease is renewed and no call ends.
+    /// run, nothing happens: no lease is renewed and no call ends, also no call from another runtime.
     ///
     /// Connecting takes at most one response timeout (2 s).
     ///
