@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use leasehold_core::{Failure, Reply};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::codec;
 
@@ -49,9 +49,9 @@ const LATE: Duration = Duration::from_millis(50);
 /// If the application has blocked the runtime or the machine has stalled, the answer may be in the socket, or the command
 /// not yet. So the action has its time again if the timer fires late, once.
 pub(super) async fn within<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
-    let (mut action, deadline) = (pin!(action), Instant::now() + limit);
-    match timeout_at(deadline, &mut action).await {
-        Err(_) if deadline.elapsed() > LATE.min(limit / 4) => timeout(limit, action).await.ok(),
+    let (mut action, start) = (pin!(action), Instant::now());
+    match timeout(limit, &mut action).await {
+        Err(_) if start.elapsed().saturating_sub(limit) > LATE.min(limit / 4) => timeout(limit, action).await.ok(),
         ended => ended.ok(),
     }
 }

@@ -190,16 +190,18 @@ impl Follower {
     }
 
     fn tell(&self, outcome: RedisResult<Report>) {
+        let mut primary = None;
         self.found.send_modify(|found| {
             let attempt = outcome.map(|report| {
                 let address = report.address.clone();
-                if found.reports.take(Instant::now(), report) {
-                    tracing::info!(primary = %address, sentinel = self.sentinel.address(), "Sentinel names the primary");
-                }
+                primary = found.reports.take(Instant::now(), report).then_some(address);
             });
             if let Some(last) = found.attempts.get_mut(self.place) {
                 *last = Some(attempt);
             }
         });
+        if let Some(primary) = primary {
+            tracing::info!(%primary, sentinel = self.sentinel.address(), "Sentinel names the primary");
+        }
     }
 }

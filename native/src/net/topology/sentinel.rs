@@ -26,6 +26,9 @@ pub(crate) struct Sentinel {
     last_primary: Mutex<Option<Address>>,
 }
 
+/// How long to wait for a majority of the sentinels, if one of them has answered. Less if the response timeout is short.
+const MOST_FOR_ALL: Duration = Duration::from_secs(1);
+
 impl Sentinel {
     /// Prepares a connection to a primary for the engine's commands.
     pub(super) fn share(&self, connection: MultiplexedConnection) -> SharedConnection {
@@ -119,7 +122,8 @@ impl Sentinel {
     /// answer may be stale.
     async fn primary(&self) -> RedisResult<Address> {
         let mut found = self.followers.found();
-        let _ = timeout(self.response_timeout / 4, found.wait_for(|found| found.is_settled())).await;
+        let limit = MOST_FOR_ALL.min(self.response_timeout / 4);
+        let _ = timeout(limit, found.wait_for(|found| found.is_settled())).await;
         let named = found.wait_for(|found| found.primary().is_some() || found.is_hopeless()).await;
         let named = named.map_err(|_| RedisError::from(std::io::Error::from(std::io::ErrorKind::NotConnected)))?;
         named.primary().cloned().ok_or_else(|| named.failure())
