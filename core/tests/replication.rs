@@ -336,3 +336,15 @@ fn a_release_after_the_loss_says_how_the_lease_was_lost_as_often_as_it_is_held()
     let expired = ReleaseOutcome::AlreadyExpired;
     assert_eq!(outcomes, [(expired, 1), (expired, 0), (expired, 0)]);
 }
+
+#[test]
+fn a_pause_of_our_own_is_not_the_replicas_silence() {
+    let mut client = Client::acquiring();
+    client.now = 2_300 * MS;
+    client.engine.catch_up(Instant::from_micros(client.now));
+    client.input(Input::Wake);
+    assert_eq!(client.result, None, "the answer is in the socket");
+    client.renewed();
+    client.confirmed(2);
+    assert!(matches!(client.result, Some(Ok(Outcome::Acquired(_)))), "{:?}", client.result);
+}

@@ -65,6 +65,8 @@ pub(crate) struct Client {
     pub(crate) full_at: Option<Instant>,
     /// When it last heard from its server, by its clock.
     pub(crate) heard_at: Instant,
+    /// When it last came later than the engine asked for.
+    pub(crate) paused_at: Instant,
     /// When one of its releases was answered last, by its clock.
     pub(crate) released_at: Instant,
 }
@@ -97,6 +99,9 @@ pub(crate) struct SentCommand {
     pub(crate) name: usize,
     /// When, by the client's clock.
     pub(crate) at: Instant,
+    /// Since when it is waited for: from then, or from the end of a pause.
+    pub(crate) since: Instant,
+    pub(crate) pauses: u8,
 }
 
 impl SentCommand {
@@ -207,6 +212,7 @@ impl Client {
             trouble_until: now,
             full_at: None,
             heard_at: Instant::default(),
+            paused_at: Instant::default(),
             released_at: Instant::default(),
             lacked_script: Instant::default(),
         }
@@ -220,13 +226,23 @@ impl Client {
     /// How many commands are under way, without those.
     pub(crate) fn unanswered(&self, now: Instant) -> usize {
         let patience = self.config.response_timeout;
-        self.sent.iter().filter(|sent| sent.leads && now.since(sent.at) < patience).count()
+        self.sent.iter().filter(|sent| sent.leads && now.since(sent.since) < patience).count()
+    }
+
+    /// The client comes later than the engine asked for. What it waits for has its time again.
+    pub(crate) fn goes_on(&mut self, now: Instant, late: Duration) {
+        self.paused_at = now;
+        if late > Duration::from_millis(50).min(self.config.response_timeout / 4) {
+            for sent in self.sent.iter_mut().filter(|sent| sent.pauses < 3) {
+                (sent.since, sent.pauses) = (now, sent.pauses + 1);
+            }
+        }
     }
 
     /// The engine has seen this moment, and gave up what was not answered in time.
     pub(crate) fn forget_unanswered(&mut self, now: Instant) {
         let patience = self.config.response_timeout;
-        self.sent.retain(|sent| now.since(sent.at) < patience);
+        self.sent.retain(|sent| now.since(sent.since) < patience);
     }
 
     /// Whether it is alive and its process runs.
@@ -244,7 +260,7 @@ impl Client {
     pub(crate) fn states(&self, now: Micros, kinds: &[LockKind], held: impl Fn(usize) -> bool) -> u16 {
         let mut states = 0;
         let clock = self.clock.instant(now);
-        for sent in self.sent.iter().filter(|sent| clock.since(sent.at) < self.config.response_timeout) {
+        for sent in self.sent.iter().filter(|sent| clock.since(sent.since) < self.config.response_timeout) {
             states |= if sent.entry.is_some() { State::Batching.bit() } else { 0 };
             states |= match sent.script {
                 ScriptCommand::Acquire { how: AcquireMode::Refill, .. } => State::Refilling.bit(),

@@ -109,7 +109,7 @@ impl ClusterRun<'_> {
             if matches!(sent.script, ScriptCommand::Release { .. }) && answer.is_some() {
                 client.released_at = now;
             }
-            if now.since(sent.at) >= patience {
+            if now.since(sent.since) >= patience {
                 continue;
             }
             if let (ScriptCommand::Release { token, .. }, None, Ok(_)) = (sent.script, answer, &result) {
@@ -267,9 +267,14 @@ impl ClusterRun<'_> {
         if matches!(input, Input::Message { .. } | Input::Reply { result: Ok(_) | Err(Failure::Refused(_)), .. }) {
             client.heard_at = now;
         }
+        let due = client.engine.as_ref().and_then(|engine| engine.poll_timeout());
+        if let Some((at, _)) = due.filter(|(at, _)| *at < now) {
+            client.goes_on(now, now.since(at));
+        }
         let Some(engine) = client.engine.as_mut() else { return };
         let over = self.watch.leases.of(life).filter(|held| held.valid_until <= now);
         self.watch.doomed.extend(over.map(|held| (held.lease, "loss-late")));
+        engine.catch_up(now);
         engine.handle(now, input);
         let mut outputs = std::mem::take(&mut self.spare_outputs);
         outputs.extend(std::iter::from_fn(|| engine.poll_output()));

@@ -43,6 +43,8 @@ impl ClusterRun<'_> {
             script: *script,
             name: *name,
             at,
+            since: at,
+            pauses: 0,
         }));
         // What a batch left undone leaves at once, alone, whatever is under way.
         let undone = if it.config.batches { 64 } else { 1 };

@@ -14,6 +14,9 @@ const IN_THE_END: Duration = Duration::from_secs(1);
 /// How many callers of a client may ask for permits at the same time.
 const ASKING: u32 = 16;
 
+/// How long a wait goes on after a pause of its client.
+const READING: Duration = Duration::from_millis(50);
+
 /// When a call must have ended, by the client's clock. None if it may wait forever. `valid_until` is that of the call's
 /// lease.
 pub(crate) fn deadline(
@@ -43,7 +46,7 @@ pub(crate) fn deadline(
 pub(crate) fn overdue(client: &Client, now: Instant) -> Verdict {
     let late = |op: &&u32| {
         let op = &client.ops[**op as usize];
-        op.ends.is_some_and(|ends| ends.max(extended(client, op)) < now)
+        op.ends.is_some_and(|ends| ends.max(extended(client, op)).max(paused(client, op)) < now)
     };
     match client.open.iter().find(late) {
         Some(op) => {
@@ -51,6 +54,18 @@ pub(crate) fn overdue(client: &Client, now: Instant) -> Verdict {
             broken("ends-in-time", format!("still open at {now:?}: {op:?}"))
         }
         None => Ok(()),
+    }
+}
+
+/// When a call must have ended that a pause of its client has interrupted: once the answers are read, or the server has
+/// had its time again.
+fn paused(client: &Client, op: &Op) -> Instant {
+    match op.call {
+        _ if op.since >= client.paused_at => op.since,
+        UserCall::Acquire(options) if options.wait != Wait::No || options.within.is_some() => {
+            client.paused_at + READING + SLACK
+        }
+        _ => client.paused_at + 2 * client.config.response_timeout + SLACK,
     }
 }
 
