@@ -26,7 +26,7 @@ if not last or #last ~= 16 or last >= us or string.find(last, '%D') then
     end
     return 0
   end
-  fence = string.format('%.0f', math.max(last + 1, us))
+  fence = string.format('%.0f', math.max(tonumber(last) + 1, tonumber(us)))
   redis.call('SET', KEYS[3], fence)
 end
 redis.call('SET', KEYS[1], ARGV[1] .. fence, 'PX', ARGV[2])

@@ -32,7 +32,7 @@ if ARGV[1] ~= '0' then
   if type(last) == 'string' and #last == 16 and last < us and not string.find(last, '%D') then
     fence = us
   elseif type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) <= 2 ^ 53 - 4096 then
-    fence = string.format('%.0f', math.max(last + 1, us))
+    fence = string.format('%.0f', math.max(tonumber(last) + 1, tonumber(us)))
     redis.call('SET', KEYS[#KEYS], fence)
   elseif type(last) == 'string' then
     redis.call('SET', KEYS[#KEYS], last)
@@ -60,7 +60,7 @@ for entry = 3, #ARGV + 2 do
     local value = not reentrant and pcall('GET', KEYS[key + 1])
     if reentrant and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'
         or type(value) == 'string' and string.match(value, '^[^ *]*') == ARGV[arg + 2] then
-      local ms = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ARGV[arg + 3])
+      local ms = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, tonumber(ARGV[arg + 3]))
       if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', ms)) == 1 then
         done = ms
       end
@@ -70,7 +70,7 @@ for entry = 3, #ARGV + 2 do
     local value = pcall('GET', KEYS[key + 1])
     local expiry = tonumber(pcall('ZSCORE', KEYS[key + 2], ARGV[arg + 2]))
     if type(value) == 'string' and string.match(value, '^shared[ *]%d+$') and expiry and expiry > now then
-      local ms = math.max(expiry - now, ARGV[arg + 3])
+      local ms = math.max(expiry - now, tonumber(ARGV[arg + 3]))
       local keep = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ms)
       -- Always N first.
       if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', keep)) == 1
@@ -78,19 +78,19 @@ for entry = 3, #ARGV + 2 do
         if pcall('PTTL', KEYS[key + 2]) < ms then
           pcall('PEXPIRE', KEYS[key + 2], string.format('%.0f', ms))
         end
-        done = ms
+        done = math.floor(ms)
       end
     end
     key, arg = key + 2, arg + 3
   elseif what == 'renew-permit' then
     local expiry = tonumber(pcall('ZSCORE', KEYS[key + 1], ARGV[arg + 2]))
     if expiry and expiry > now then
-      local ms = math.max(expiry - now, ARGV[arg + 3])
+      local ms = math.max(expiry - now, tonumber(ARGV[arg + 3]))
       local keep = math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ms)
       if pcall('PEXPIRE', KEYS[key + 1], string.format('%.0f', keep)) == 1 then
         pcall('PEXPIRE', KEYS[key + 2], string.format('%.0f', keep))
         if pcall('ZADD', KEYS[key + 1], string.format('%.0f', now + ms), ARGV[arg + 2]) == 0 then
-          done = ms
+          done = math.floor(ms)
         end
       end
     end
@@ -147,7 +147,7 @@ for entry = 3, #ARGV + 2 do
         and pcall('ZCOUNT', KEYS[key + 1], '-inf', string.format('%.0f', now)) == 0 then
       local used = (tonumber(pcall('HGET', KEYS[key + 3], 'used')) or 2 ^ 53) + wanted
       if pcall('HLEN', KEYS[key + 3]) == (tonumber(pcall('ZCARD', KEYS[key + 1])) or -9) + 3
-          and used <= math.max(limit, wanted + 0)
+          and used <= math.max(tonumber(limit), tonumber(wanted))
           and pcall('HGET', KEYS[key + 3], token) == false
           and pcall('ZADD', KEYS[key + 1], string.format('%.0f', now + ttl), token) == 1 then
         pcall('HSET', KEYS[key + 3], token, mode, 'used', string.format('%.0f', used), 'limit', limit,
@@ -165,14 +165,15 @@ for entry = 3, #ARGV + 2 do
   elseif what == 'unpermit' then
     local token = ARGV[arg + 2]
     local permits = pcall('EXISTS', KEYS[key + 2]) == 0 and pcall('HGET', KEYS[key + 3], token)
-    local used = type(permits) == 'string' and tonumber(pcall('HGET', KEYS[key + 3], 'used'))
+    local returned = type(permits) == 'string' and tonumber(string.match(permits, '^%d+'))
+    local used = returned and tonumber(pcall('HGET', KEYS[key + 3], 'used'))
     if used and pcall('HLEN', KEYS[key + 3]) == (tonumber(pcall('ZCARD', KEYS[key + 1])) or -9) + 3
         and pcall('ZREM', KEYS[key + 1], token) == 1 then
       if pcall('EXISTS', KEYS[key + 1]) == 0 then
         pcall('DEL', KEYS[key + 3])
       else
         pcall('HDEL', KEYS[key + 3], token)
-        pcall('HSET', KEYS[key + 3], 'used', string.format('%.0f', used - string.match(permits, '^%d+')))
+        pcall('HSET', KEYS[key + 3], 'used', string.format('%.0f', used - returned))
       end
       done = 1
     end

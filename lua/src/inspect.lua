@@ -34,10 +34,10 @@ else
   end
 end
 
-local reply = { us, holder, redis.call('PTTL', KEYS[1]), last, #readers / 2 }
+local reply = { us, holder, redis.call('PTTL', KEYS[1]), last, math.floor(#readers / 2) }
 for index = 1, #readers, 2 do
   reply[#reply + 1] = readers[index]
-  reply[#reply + 1] = tonumber(readers[index + 1])
+  reply[#reply + 1] = math.floor(readers[index + 1])
 end
 
 local fields = redis.call('HGETALL', KEYS[4])
@@ -46,11 +46,11 @@ for index = 1, #fields, 2 do
   records[fields[index]] = fields[index + 1]
 end
 local queue = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'WITHSCORES')
-reply[#reply + 1] = #queue / 2
+reply[#reply + 1] = math.floor(#queue / 2)
 for index = 1, #queue, 2 do
   reply[#reply + 1] = queue[index]
   reply[#reply + 1] = records[queue[index]] or ''
-  reply[#reply + 1] = tonumber(queue[index + 1])
+  reply[#reply + 1] = math.floor(queue[index + 1])
 end
 -- The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
 reply[#reply + 1] = kind == 'string' and holder ~= 'shared' and last or 0

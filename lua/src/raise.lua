@@ -16,7 +16,7 @@ if last > 2 ^ 53 - 4096 then
 end
 local of = holder and string.match(holder, '^[^ *]*')
 local now = math.floor(us / 1000)
-local expiry = KEYS[3] and of == 'shared' and tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0)
+local expiry = KEYS[3] and of == 'shared' and math.floor(redis.call('ZSCORE', KEYS[3], ARGV[1]) or 0)
 if not of or of ~= ARGV[1] and not (expiry and expiry > now) then
   return { holder and 'taken' or 'gone', 0, 0, us, 0, -1, 0 }
 end

@@ -23,7 +23,7 @@ end
 
 local now = math.floor(us / 1000)
 if KEYS[2] then
-  local expiry = tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
+  local expiry = math.floor(redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
   if holder ~= 'shared' then
     -- These readers are from before N was something else. Readers count only while N is `shared`.
     redis.call('DEL', KEYS[2])

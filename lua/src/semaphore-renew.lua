@@ -6,7 +6,7 @@
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
-local expiry = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
+local expiry = math.floor(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
 if expiry <= now then
   return { 'gone', 0, 0, us, 0, -1, 0 }
 end

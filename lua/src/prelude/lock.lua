@@ -79,7 +79,7 @@ end
 -- Raises a token's remaining time to `ms` and returns the new value.
 local function raise(token, mode, ms)
   if mode == 'shared' then
-    ms = math.max(ms, cut(redis.call('ZSCORE', KEYS[5], token) - now))
+    ms = math.max(ms, cut(math.floor(redis.call('ZSCORE', KEYS[5], token)) - now))
     hold(token, mode, ms)
     return ms
   end

@@ -106,7 +106,7 @@ end
 
 -- Raises a token's remaining time to `ms` and returns the new value.
 local function raise(token, mode, ms)
-  ms = math.max(ms, cut(redis.call('ZSCORE', KEYS[1], token) - now))
+  ms = math.max(ms, cut(math.floor(redis.call('ZSCORE', KEYS[1], token)) - now))
   hold(token, mode, ms)
   return ms
 end
@@ -119,7 +119,7 @@ end
 -- When the first permits are free at the latest, unless they are renewed.
 local function left()
   local first = redis.call('ZRANGE', KEYS[1], '0', '0', 'WITHSCORES')[2]
-  return first and first - now or -2
+  return first and math.floor(first) - now or -2
 end
 
 -- The answer for a token that holds nothing. Never `taken`, because other holders don't take its place.

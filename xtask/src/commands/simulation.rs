@@ -39,6 +39,9 @@ pub(crate) struct Simulate {
     /// Run in slices and note each in this file; run again, it goes on where the file ends
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Run the scripts of every seed in Lua 5.4, as Dragonfly and Garnet do; otherwise few seeds run them, in Lua 5.1
+    #[arg(long)]
+    lua54: bool,
 }
 
 /// Show that the simulation notices each deliberate fault, and which promise told it
@@ -94,7 +97,7 @@ impl Simulate {
     pub(crate) fn of_this_commit(seeds: u64) -> Self {
         let start = tree().and_then(|tree| first_seed(&tree)).unwrap_or(0);
         say!("seeds {start} to {}, chosen from the commit's files", start + seeds - 1);
-        Self { seeds, start, seed: None, html: None, mix: None, log: None }
+        Self { seeds, start, seed: None, html: None, mix: None, log: None, lua54: false }
     }
 }
 
@@ -141,7 +144,7 @@ fn draw(simulating: &mut Command, seed: u64, file: &Path) -> Result {
 
 /// The command that runs these seeds.
 pub(crate) fn simulating(options: &Simulate) -> Result<Command> {
-    let mut command = program();
+    let mut command = if options.lua54 { program_of(SIMULATION, &LUA_54) } else { program() };
     match options.seed {
         Some(seed) => command.args(["--seed", &seed.to_string()]),
         None => command.args(["--seeds", &options.seeds.to_string(), "--start", &options.start.to_string()]),
@@ -167,7 +170,7 @@ pub(crate) fn exploring(options: &Explore) -> Command {
         command.args(["mutants", "--explored"]).args(&options.scenarios);
         return command;
     }
-    let mut command = program_of("leasehold-explorer");
+    let mut command = program_of("leasehold-explorer", &[]);
     command.args(&options.scenarios).args(["--faults", &options.faults.to_string()]);
     let flags = [("--slow", options.slow), ("--list", options.list)];
     command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
@@ -202,16 +205,28 @@ pub(crate) fn mutating(options: &Mutants) -> Command {
     command
 }
 
-/// Runs a program of the simulation's packages.
-fn program_of(package: &str) -> Command {
+/// The rules of the scripts, random calls and seeds, in Lua 5.4.
+pub(crate) fn in_lua54() -> Result {
+    let mut tests = optimised(&["test", "--no-fail-fast", "--package", "leasehold-model"]);
+    run(tests.args(LUA_54).args(["--test", "rules", "--test", "lockstep"]))?;
+    simulate(&Simulate { lua54: true, ..Simulate::of_this_commit(OF_A_TEST) })
+}
+
+/// Runs a program of the simulation's packages, built with these features.
+fn program_of(package: &str, features: &[&str]) -> Command {
     let mut command = optimised(&["run", "--quiet", "--package", package]);
-    command.arg("--");
+    command.args(features).arg("--");
     command
 }
 
 fn program() -> Command {
-    program_of("leasehold-simulation")
+    program_of(SIMULATION, &[])
 }
+
+const SIMULATION: &str = "leasehold-simulation";
+
+/// A build has one Lua. Without this, it has Lua 5.1.
+const LUA_54: [&str; 3] = ["--no-default-features", "--features", "lua54"];
 
 /// A cargo command with optimisation and assertions. The simulation links Lua, so it has its own profile and target
 /// directory.

@@ -79,9 +79,10 @@ const LEFT_OUT: [&str; 7] = [
 ];
 
 /// What `cargo xtask ci` and `cargo xtask test --full` run, but not `cargo xtask test`.
-const LEFT_TO_CI: [&str; 7] = [
+const LEFT_TO_CI: [&str; 8] = [
     "1,500,000 more states of the explorer (or all states: cargo xtask explore)",
     "9,000 of the commit's 10,000 seeds, and the mutants (or: cargo xtask mutants)",
+    "the scripts in Lua 5.4, as on Dragonfly and Garnet (or: cargo xtask simulate --lua54)",
     "the programs in examples/ (or: cargo xtask examples)",
     "the checks of the engine without a host (or: cargo xtask wasm), and of the package's types and exports",
     "the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node",
@@ -124,6 +125,10 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     });
     let states = if scope == Scope::Quick { 500_000 } else { 2_000_000 };
     steps.step("interleavings of messages, replies and timers", || simulation::explore(&Explore::within(states)));
+    if scope > Scope::Quick {
+        // Alone: later steps run the same program, built with Lua 5.1.
+        steps.step("scripts in Lua 5.4", simulation::in_lua54);
+    }
     // From here on most steps wait for most of their time. What only computes runs beside them.
     let seeds = |seeds| Background::start("the simulation", simulation::simulating(&Simulate::of_this_commit(seeds))?);
     let (mut simulated, mut mutated, mut component_build) = (None, None, None);

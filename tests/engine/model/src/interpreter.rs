@@ -1,4 +1,8 @@
-//! Lua 5.1 with the part of Redis's `redis` library that the scripts use.
+//! Lua with the part of Redis's `redis` library that the scripts use.
+//!
+//! Lua 5.1 has one type of number. Lua 5.4 has integers and floats, and Dragonfly gives scripts the scores of sorted sets
+//! as floats, and sends a float in a reply as a text. So in the build with Lua 5.4, scores are floats, and a reply has
+//! none.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -49,13 +53,13 @@ impl Interpreter {
         let redis = lua.create_table()?;
         let (shared, status) = (Rc::clone(&server), ok.clone());
         let call = lua.create_function(move |lua, words: Words| match run(&shared, &words) {
-            Ok(answer) => into_lua(lua, answer, &status),
+            Ok(answer) => into_lua(lua, answer, &status, scores(&words)),
             Err(refusal) => Err(mlua::Error::external(refusal)),
         })?;
         redis.raw_set("call", call)?;
         let shared = Rc::clone(&server);
         let pcall = lua.create_function(move |lua, words: Words| match run(&shared, &words) {
-            Ok(answer) => into_lua(lua, answer, &ok),
+            Ok(answer) => into_lua(lua, answer, &ok, scores(&words)),
             Err(refusal) => {
                 let error = lua.create_table()?;
                 error.raw_set("err", refusal.text())?;
@@ -136,26 +140,62 @@ fn run(server: &RefCell<Server>, (name, a, b, c, d, e, f, rest): &Words) -> Resu
 /// A string that Lua takes from Rust directly, or any other value.
 type FastValue = Either<String, Value>;
 
-fn into_lua(lua: &Lua, answer: Answer, ok: &Table) -> mlua::Result<FastValue> {
+/// Which texts of an answer are floats in Lua.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scores {
+    None,
+    /// Every second one, from this index on.
+    From(usize),
+}
+
+fn scores((name, _, _, _, last, ..): &Words) -> Scores {
+    match name.as_slice() {
+        _ if cfg!(not(feature = "lua54")) => Scores::None,
+        b"ZSCORE" => Scores::From(0),
+        _ if last.as_ref().is_some_and(|word| word.as_slice() == b"WITHSCORES") => Scores::From(1),
+        _ => Scores::None,
+    }
+}
+
+impl Scores {
+    /// The float that the text at this index is.
+    fn read(self, index: usize, text: &[u8]) -> Option<f64> {
+        match self {
+            Self::From(first) if index % 2 == first => utf8(text).parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+fn into_lua(lua: &Lua, answer: Answer, ok: &Table, scores: Scores) -> mlua::Result<FastValue> {
     Ok(Either::Right(match answer {
-        Answer::Text(text) => return Ok(Either::Left(String::from_utf8(text).unwrap_or_default())),
+        Answer::Text(text) => match scores.read(0, &text) {
+            Some(score) => Value::Number(score),
+            None => return Ok(Either::Left(String::from_utf8(text).unwrap_or_default())),
+        },
         Answer::Nil => Value::Boolean(false),
-        Answer::Int(number) => Value::Number(number as f64),
+        Answer::Int(number) => Value::Integer(number),
         Answer::Status("OK") => Value::Table(ok.clone()),
         Answer::Status(text) => {
             let status = lua.create_table()?;
             status.raw_set("ok", text)?;
             Value::Table(status)
         }
-        Answer::List(items) => Value::Table(lua.create_sequence_from(items.iter().map(element))?),
+        Answer::List(items) => {
+            let elements = items.iter().enumerate().map(|(index, item)| element(item, |text| scores.read(index, text)));
+            Value::Table(lua.create_sequence_from(elements)?)
+        }
     }))
 }
 
-fn element(item: &Scalar) -> Either<String, Option<i64>> {
+fn element(item: &Scalar, score: impl Fn(&[u8]) -> Option<f64>) -> Either<String, Either<f64, Option<i64>>> {
     match item {
-        Scalar::Text(text) => Either::Left(utf8(text).to_owned()),
-        Scalar::Int(number) => Either::Right(Some(*number)),
-        Scalar::Nil => Either::Right(None),
+        Scalar::Text(text) => match score(text) {
+            Some(score) => Either::Right(Either::Left(score)),
+            None => Either::Left(utf8(text).to_owned()),
+        },
+        Scalar::Int(number) => Either::Right(Either::Right(Some(*number))),
+        Scalar::Nil => Either::Right(Either::Right(None)),
     }
 }
 
@@ -186,6 +226,9 @@ fn scalar(value: Value) -> Result<Scalar, String> {
         Value::Nil | Value::Boolean(false) => Scalar::Nil,
         Value::Boolean(true) => Scalar::Int(1),
         Value::Integer(number) => Scalar::Int(number),
+        Value::Number(number) if cfg!(feature = "lua54") => {
+            return Err(format!("ERR the reply has the float {number:?}; some servers send it as a text"));
+        }
         Value::Number(number) => Scalar::Int(number as i64),
         Value::String(text) => Scalar::Text(text.as_bytes().to_vec()),
         other => return Err(format!("ERR the model knows no nested reply: {}", other.type_name())),

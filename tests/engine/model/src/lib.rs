@@ -1,4 +1,5 @@
-//! A model of a Redis server: it runs the real scripts in real Lua 5.1 over a model keyspace. The time is an argument.
+//! A model of a Redis server: it runs the real scripts in real Lua over a model keyspace. The time is an argument. The
+//! feature `lua54` has Lua 5.4 in place of 5.1.
 //!
 //! It knows only the commands that leasehold's scripts and simple foreign clients use. It is stricter than a real
 //! server: a script must not touch a key that it did not declare, nor use an option that Redis 6.2 doesn't have. A
@@ -30,7 +31,7 @@ use crate::scripts::Scripts;
 /// What runs the scripts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// The real scripts, in real Lua 5.1.
+    /// The real scripts, in real Lua.
     #[default]
     Lua,
     /// The functions of `leasehold-memory`, which are much faster.

@@ -78,8 +78,8 @@ fn a_change_on_either_side_is_found() {
         ("semaphore-acquire", "math.max(limit, wanted)", "math.max(limit, wanted + 1)"),
         (
             "batch",
-            "fence = string.format('%.0f', math.max(last + 1, us))",
-            "fence = string.format('%.0f', math.max(last, us))",
+            "fence = string.format('%.0f', math.max(tonumber(last) + 1, tonumber(us)))",
+            "fence = string.format('%.0f', math.max(tonumber(last), tonumber(us)))",
         ),
         ("renew", "'renewed', 0, 0, us, ms, -1, 0", "'renewed', 0, 0, us, ms, 0, 0"),
         ("acquire", "publish(holder, word .. KEYS[1])", "publish(holder, word)"),

@@ -137,6 +137,7 @@ impl Bench {
             () if !self.bugs.scripts.is_empty() => Engine::Lua,
             // The functions may have a deliberate bug.
             () if mutants::is_one() => Engine::Rust,
+            () if cfg!(feature = "lua54") => Engine::Both,
             () if seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros() >= LUA_BITS => Engine::Both,
             () => Engine::Rust,
         }

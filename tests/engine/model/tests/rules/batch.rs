@@ -420,6 +420,11 @@ fn permits_that_the_batch_does_not_know_are_left_to_their_own_script() {
     assert_eq!(entries(&mut lock, &[permit(&two, "1/2"), unpermit(&one)]), [0, 0], "evicted");
 
     let mut lock = counted_lock();
+    entries(&mut lock, &[permit(&one, "1/2"), permit(&two, "1/2")]);
+    lock.command(&["HSET", &known, &one, "odd"]);
+    assert_eq!(entries(&mut lock, &[unpermit(&one), unpermit(&two)]), [0, 1], "of another mode");
+
+    let mut lock = counted_lock();
     entries(&mut lock, &[permit(&one, "1/2")]);
     lock.command(&["PEXPIRE", "invoice:42", "90000"]);
     lock.pass_ms(30_001);

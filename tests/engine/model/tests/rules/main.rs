@@ -1,4 +1,4 @@
-//! The promises of the scripts, one test each, on the model: real Lua 5.1, and a clock that the test moves.
+//! The promises of the scripts, one test each, on the model: real Lua, and a clock that the test moves.
 
 mod acquire;
 mod adopt;

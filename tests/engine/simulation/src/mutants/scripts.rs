@@ -167,7 +167,7 @@ pub(super) const BATCH_GRANTS_NOBODY: &[ScriptChange] = &[(
     "string.gsub(pcall('GET', KEYS[key + 1]) or '', '%*', ' ') == ARGV[arg + 2] and pcall('DEL'",
 )];
 pub(super) const BATCH_RENEWAL_LOWERS: &[ScriptChange] =
-    &[("batch", "math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, ARGV[arg + 3])", "ARGV[arg + 3] + 0")];
+    &[("batch", "math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, tonumber(ARGV[arg + 3]))", "ARGV[arg + 3] + 0")];
 pub(super) const BATCH_DRAWS_THE_CLOCK: &[ScriptChange] =
     &[("batch", "#last == 16 and last < us and not string.find(last, '%D') then", "#last == 16 then")];
 pub(super) const BATCH_LOWERS_THE_COUNTER: &[ScriptChange] =
@@ -182,9 +182,9 @@ pub(super) const BATCH_READERS_PASS_WAITERS: &[ScriptChange] = &[(
 pub(super) const BATCH_READERS_BESIDE_A_WRITER: &[ScriptChange] =
     &[("batch", "      if not value then\n        new = true", "      if true then\n        new = true")];
 pub(super) const BATCH_PERMITS_WITHOUT_LIMIT: &[ScriptChange] =
-    &[("batch", "used <= math.max(limit, wanted + 0)", "used <= 1e9")];
+    &[("batch", "used <= math.max(tonumber(limit), tonumber(wanted))", "used <= 1e9")];
 pub(super) const BATCH_PERMITS_COME_BACK_TWICE: &[ScriptChange] =
-    &[("batch", "used - string.match(permits, '^%d+')", "used - 2 * string.match(permits, '^%d+')")];
+    &[("batch", "used - returned", "used - 2 * returned")];
 pub(super) const HAND_OVER_TO_THE_DEAD: &[ScriptChange] =
     &[("release", "tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then", "true then")];
 pub(super) const HAND_OVER_LOSES_THE_MARK: &[ScriptChange] =
