@@ -16,11 +16,16 @@
 --         release-reentrant  N                    token
 --         renew-reentrant    N                    token, ttl
 -- Answer  server us and the fence of all entries that took something, or 0 and 0; then a number for each entry: 0 if it
---         was left undone, else 1, or a renewal's TTL
+--         was left undone, else 1, or a renewal's TTL, or for acquire-reentrant one more than how many wait
 
 local pcall = redis.pcall
-local fence, key, arg = false, 0, 1
+local fence, key, arg, counter = false, 0, 1, KEYS[#KEYS]
 local answer = { 0, 0 }
+
+-- As in prelude/reentrant.lua, which this script doesn't have.
+local function channel_of(name)
+  return 'redisson_lock__channel:' .. (string.find(name, '{', 1, true) and name or '{' .. name .. '}')
+end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -182,17 +187,18 @@ for entry = 3, #ARGV + 2 do
     if fence and pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0
         and pcall('HSET', KEYS[key + 1], ARGV[arg + 2], '1') == 1 then
       if pcall('PEXPIRE', KEYS[key + 1], ARGV[arg + 3]) == 1 then
-        done = 1
+        local channel = channel_of(KEYS[key + 1])
+        local listening = not string.find(counter, '{', 1, true) and pcall('PUBSUB', 'NUMSUB', channel)
+        done = 1 + (listening and tonumber(listening[2]) or 2)
       else
         pcall('DEL', KEYS[key + 1])
       end
     end
     key, arg = key + 2, arg + 3
   elseif what == 'release-reentrant' then
-    local name = KEYS[key + 1]
     if pcall('HLEN', KEYS[key + 1]) == 1 and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'
         and pcall('DEL', KEYS[key + 1]) == 1 then
-      local channel = 'redisson_lock__channel:' .. (string.find(name, '{', 1, true) and name or '{' .. name .. '}')
+      local channel = channel_of(KEYS[key + 1])
       pcall('PUBLISH', channel, '0')
       pcall('SPUBLISH', channel, '0')
       done = 1

@@ -112,8 +112,8 @@ impl Transaction {
                 server.keyspace.put(key, entry.clone());
             }
             before.push(entry);
-            // Nobody can watch who listens. So the script believes that somebody does, and tells them.
-            server.set_listeners(&channel_of(key), 1);
+            // Nobody can watch who listens. So the script believes that the caller and another client do, and tells them.
+            server.set_listeners(&channel_of(key), 2);
         }
         let words: Vec<&[u8]> = self.words.iter().map(Vec::as_slice).collect();
         let reply = scripts::run_at(&mut server, self.script, &words).map(Reply::from);

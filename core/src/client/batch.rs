@@ -147,7 +147,11 @@ fn answer(entry: &Queued, answers: &Answers<'_>, number: Option<i64>) -> Option<
         Purpose::Release { .. } => (Status::Released, 0, 0, None),
         _ => (Status::Renewed, 0, 0, Some(number)),
     };
-    let waiting = (status != Status::Renewed).then_some(0);
+    let waiting = match entry.common {
+        _ if status == Status::Renewed => None,
+        CommonPath::AcquireReentrant => Some(number.saturating_sub(1)),
+        _ => Some(0),
+    };
     Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false })
 }
 

@@ -405,6 +405,28 @@ fn the_commands_of_every_kind_of_lock_travel_together() {
     assert_eq!(out(&client), words(["unshare read", "unpermit permits", "release-reentrant reentrant"]));
 }
 
+/// Only a lock that nobody waits for is given back by the common path.
+#[test]
+fn a_batch_tells_whether_others_wait_for_a_reentrant_lock() {
+    for (number, wanted) in [(1, false), (2, true)] {
+        let mut client = batching();
+        let reentrant = leasehold_core::Kind::Reentrant(leasehold_core::Owner(1));
+        let call = client.acquire("job", AcquireOptions { kind: reentrant, ..fixed() });
+        client.acquire("other", fixed());
+        client.feed(Input::Wake);
+        let (id, command) = client.unanswered.remove(0);
+        let say = |entry: &crate::client::Entry| (entry.name == "job").then_some(number);
+        let reply = batch_reply(&entries(&command).expect("a batch"), client.now, say);
+        client.feed(Input::Reply { id, result: Ok(reply) });
+        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
+        let op = client.next_op();
+        client.feed(Input::Release { op, lease: grant.lease });
+        client.feed(Input::Wake);
+        let common = client.unanswered.iter().any(|(_, command)| entries(command).is_some());
+        assert_eq!(common, !wanted, "{number}");
+    }
+}
+
 #[test]
 fn a_renewal_that_waits_for_others_does_not_leave_once_the_lease_needs_none() {
     for keeps in [false, true] {

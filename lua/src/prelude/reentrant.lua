@@ -11,14 +11,10 @@ end
 local holder = fields[1] or false
 
 local channel = 'redisson_lock__channel:' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
--- How many clients listen there. If the server doesn't tell, assume that others wait. On a cluster, Redisson's clients
--- listen on the shard.
-local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
-waiting = listening.err and 1 or tonumber(listening[2])
-if waiting == 0 then
-  listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
-  waiting = listening.err and 0 or tonumber(listening[2])
-end
+-- How many clients listen there, perhaps with the caller. In a cluster, they listen at any node or on the shard, and a
+-- node knows only its own listeners. There, and if the server doesn't tell, assume that another client waits.
+local listening = not string.find(KEYS[2], '{', 1, true) and redis.pcall('PUBSUB', 'NUMSUB', channel)
+waiting = listening and tonumber(listening[2]) or 2
 
 local function purge()
 end

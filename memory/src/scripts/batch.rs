@@ -21,7 +21,7 @@
 //! ```
 //!
 //! Answers the server's µs and the fence of all that took something, or 0 and 0; then a number for each entry: 0 if it was
-//! left undone, else 1, or a renewal's TTL.
+//! left undone, else 1, or a renewal's TTL, or for `acquire-reentrant` one more than how many wait.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,7 +31,7 @@ use leasehold_core::Scalar;
 use super::acquire_fast::draw;
 use super::arguments::Arguments;
 use super::call::{Call, Done, at};
-use super::prelude::{SHARED, channel_of, cut};
+use super::prelude::{SHARED, channel_of, cut, waiting};
 use super::text::{Value, holder_of, leading_number, number, number_text};
 use crate::answer::{Answer, Outcome};
 use crate::keys::{Bound, Lifetime, Range};
@@ -81,7 +81,7 @@ pub(crate) fn batch(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         answer = vec![Scalar::Text(call.us_text()), drawn];
     }
     for entry in entries {
-        let done = entry.run(&mut call, fence.as_deref()).unwrap_or(0);
+        let done = entry.run(&mut call, fence.as_deref(), counter.unwrap_or_default()).unwrap_or(0);
         answer.push(Scalar::Int(done));
     }
     Ok(Answer::List(answer))
@@ -154,7 +154,7 @@ const UNDONE: Done<i64> = Ok(0);
 
 impl Entry<'_> {
     /// What the entry answers. An error leaves it undone.
-    fn run(&self, call: &mut Call<'_>, fence: Option<&[u8]>) -> Done<i64> {
+    fn run(&self, call: &mut Call<'_>, fence: Option<&[u8]>, counter: &[u8]) -> Done<i64> {
         match *self {
             Self::Acquire { name, queue, token, ttl } => {
                 let Some(fence) = fence else { return UNDONE };
@@ -183,7 +183,7 @@ impl Entry<'_> {
                 }
                 call.hset(name, &[(token, b"1")])?;
                 let _ = call.pexpire(name, ttl);
-                Ok(1)
+                Ok(1 + waiting(call, name, counter))
             }
             Self::ReleaseReentrant { name, token } => {
                 if call.hlen(name)? != 1 || call.hget(name, token)?.is_none() {

@@ -10,7 +10,7 @@ mod semaphore;
 pub(crate) use base::{Base, Counter, cut};
 pub(crate) use lock::LockState;
 pub(crate) use queue::{Prelude, Said};
-pub(crate) use reentrant::{ReentrantState, channel_of, one_holder};
+pub(crate) use reentrant::{ReentrantState, channel_of, one_holder, waiting};
 pub(crate) use semaphore::{NOT_A_SEMAPHORE, SemaphoreState};
 
 use alloc::vec::Vec;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::base::{Base, cut};
 use super::{EXCLUSIVE, Kind};
 use crate::answer::Refusal;
-use crate::scripts::call::Done;
+use crate::scripts::call::{Call, Done};
 use crate::scripts::text::number;
 
 pub(crate) struct ReentrantState {
@@ -37,14 +37,19 @@ pub(crate) fn one_holder(fields: Vec<(Vec<u8>, Vec<u8>)>) -> Done<Option<Vec<u8>
     }
 }
 
+/// How many clients wait for the lock, perhaps with the caller. In a cluster, they listen at any node or on the shard, and
+/// a node knows only its own listeners. There, another client counts as waiting.
+pub(crate) fn waiting(call: &Call<'_>, name: &[u8], counter: &[u8]) -> i64 {
+    if counter.contains(&b'{') { 2 } else { call.listening(&channel_of(name)) }
+}
+
 impl Kind for ReentrantState {
     const LINGERS: bool = false;
 
     fn read(base: &mut Base<'_>) -> Done<Self> {
         let holder = one_holder(base.call.hgetall(base.keys.name)?)?;
-        let channel = channel_of(base.keys.name);
-        base.waiting = base.call.listening(&channel);
-        Ok(Self { holder, channel })
+        base.waiting = waiting(&base.call, base.keys.name, base.keys.fence);
+        Ok(Self { holder, channel: channel_of(base.keys.name) })
     }
 
     fn is_mode(_: &[u8]) -> bool {

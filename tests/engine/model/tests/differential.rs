@@ -92,8 +92,8 @@ impl Round {
         let mut model = model_lock();
         let mut listener = server.connect().unwrap();
         if scripts == Scripts::InTransactions {
-            // A transaction believes that somebody listens.
-            NAMES.iter().for_each(|name| model.host.server.set_listeners(&redisson_channel(name), 1));
+            // A transaction believes that the caller and another client listen.
+            NAMES.iter().for_each(|name| model.host.server.set_listeners(&redisson_channel(name), 2));
         } else if calls.rng.once_in(2) {
             let channel = redisson_channel(calls.rng.pick::<&str>(&NAMES));
             listener.call(&["SUBSCRIBE", &channel]).unwrap();

@@ -1,5 +1,5 @@
 //! Channels: each client's own channel, and those of the reentrant locks. The servers count the listeners of the
-//! latter.
+//! latter. In a cluster, a message reaches the listeners of all nodes, but each node counts only its own.
 
 use leasehold_core::Failure;
 
@@ -18,6 +18,14 @@ pub(crate) enum Topic {
     Own,
     /// A reentrant lock's channel. If locks share it, as `a` and `{a}` do, the index of the first one.
     Lock(usize),
+}
+
+/// A client that listens on the channel of a reentrant lock.
+struct Listener {
+    /// None for a client of another library.
+    life: Option<Life>,
+    /// The node of the cluster that its subscription is at.
+    node: Option<usize>,
 }
 
 /// The channel on which the releases of a reentrant lock are published, by Redisson's rule.
@@ -191,14 +199,33 @@ impl ClusterRun<'_> {
             if self.servers.channels[name].is_empty() {
                 continue;
             }
-            let ours = self.clients.iter().filter(|client| client.listens[name]).count();
-            let others = self
-                .foreigners
-                .iter()
-                .filter(|it| it.listens && self.servers.topics[it.name] == Some(Topic::Lock(name)));
-            let count = (ours + others.count()) as u64;
+            let listeners = self.listeners(name);
             let channel = &self.servers.channels[name];
-            self.servers.models.iter_mut().for_each(|model| model.set_listeners(channel, count));
+            for (node, model) in self.servers.models.iter_mut().enumerate() {
+                let here = listeners.iter().filter(|listener| listener.node.is_none_or(|other| other == node));
+                model.set_listeners(channel, here.count() as u64);
+            }
         }
+    }
+
+    /// Everybody who listens on the channel of a reentrant lock.
+    fn listeners(&self, name: usize) -> Vec<Listener> {
+        // One more than there are servers, because a cluster has nodes without any of the run's names.
+        let nodes = self.mix.servers + 1;
+        let listener = |life, number: usize| Listener { life, node: self.mix.cluster.then_some(number % nodes) };
+        let ours = self.clients.iter().filter(|client| client.listens[name]);
+        let ours = ours.map(|client| listener(Some(client.life), client.life.into()));
+        let topic = Some(Topic::Lock(name));
+        let others =
+            self.foreigners.iter().enumerate().filter(|(_, it)| it.listens && self.servers.topics[it.name] == topic);
+        ours.chain(others.map(|(number, _)| listener(None, number))).collect()
+    }
+
+    /// Whether other clients than this one listen for a reentrant lock, and whether it listens itself.
+    pub(crate) fn listen_for(&self, name: usize, life: Life) -> (bool, bool) {
+        let Some(Topic::Lock(topic)) = self.servers.topics[name] else { return (false, false) };
+        let listeners = self.listeners(topic);
+        let is_own = |listener: &Listener| listener.life == Some(life);
+        (listeners.iter().any(|listener| !is_own(listener)), listeners.iter().any(is_own))
     }
 }

@@ -18,6 +18,14 @@ impl ClusterRun<'_> {
             let detail = format!("{script:?} was answered {answer:?} under another kind's name");
             self.watch.check(broken("wrong-kind", detail));
         }
+        if let (LockKind::Reentrant, ScriptCommand::Acquire { token, .. }) = (self.mix.kinds[name], script)
+            && answer.grants()
+            && let (true, itself) = self.listen_for(name, token.life)
+            && answer.waiting <= i64::from(itself)
+        {
+            let detail = format!("{script:?} was answered {answer:?}, and another client listens");
+            self.watch.check(broken("uncounted", detail));
+        }
         let server = self.servers.home(name);
         let released = matches!(script, ScriptCommand::Release { .. }) && answer.status == Status::Released;
         let refused = self.servers.list[server].suffers(Fault::PublishRefused, self.world.now);

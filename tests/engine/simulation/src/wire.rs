@@ -268,7 +268,7 @@ impl Entry {
     /// What a reply of the common path says to this entry. None if it was left undone.
     pub(crate) fn answer(&self, script: &ScriptCommand, reply: &Reply) -> Option<Answer> {
         let (said, server_us, fence) = match (self.of, reply) {
-            (1, Reply::One(one)) => (count(one)?, count(one)?, count(one)?),
+            (1, Reply::One(one)) => (count(one)?.min(1), count(one)?, count(one)?),
             (1, Reply::List(list)) if list.len() == 2 => (1, count(list.first()?)?, count(list.get(1)?)?),
             (_, Reply::List(list)) => (count(list.get(2 + self.place)?)?, count(list.first()?)?, count(list.get(1)?)?),
             _ => return None,
@@ -277,8 +277,8 @@ impl Entry {
             return None;
         }
         let (status, value, block, ms, waiting) = match *script {
-            // The block is known to the client only.
-            ScriptCommand::Acquire { ttl_ms, .. } => (Status::Entered, fence, 1, ttl_ms as i64, 0),
+            // The block is known to the client only. The number of a reentrant lock also says how many wait.
+            ScriptCommand::Acquire { ttl_ms, .. } => (Status::Entered, fence, 1, ttl_ms as i64, said as i64 - 1),
             ScriptCommand::Release { .. } => (Status::Released, 0, 0, 0, 0),
             _ => (Status::Renewed, 0, 0, said as i64, -1),
         };

@@ -375,6 +375,34 @@ fn a_batch_takes_and_frees_a_reentrant_lock_as_its_own_scripts_do() {
     assert_eq!(told, other.messages());
 }
 
+/// How many wait for a reentrant lock, by its own script and by a batch, if so many listen on this server.
+fn told_waiting(counter: &str, listeners: u64) -> [i64; 2] {
+    let mut lock = counted_lock();
+    lock.keys[1] = counter.to_owned();
+    lock.command(&["SET", counter, "5"]);
+    lock.host.server.set_listeners(CHANNEL, listeners);
+    let batched = entries(&mut lock, &[acquire_reentrant(&token(1, 1))])[0] - 1;
+    lock.command(&["DEL", "invoice:42"]);
+    let acquire = [&token(1, 2), EXCLUSIVE, "30000", "try", "5000", "1", "0", "mixed"];
+    let own = list(lock.call(&leasehold_lua::reentrant::ACQUIRE, &[0, 1, 2, 3, 4, 5], &acquire).unwrap());
+    [scalar_number(&own[5]), batched]
+}
+
+#[test]
+fn those_who_listen_on_a_reentrant_locks_channel_wait_for_it() {
+    for listeners in 0..3 {
+        assert_eq!(told_waiting("leasehold:fence", listeners), [listeners as i64; 2]);
+    }
+}
+
+#[test]
+fn in_a_cluster_another_client_always_waits_for_a_reentrant_lock() {
+    // It may listen at another node. The caller itself may be one of those who are counted.
+    for listeners in 0..3 {
+        assert_eq!(told_waiting("leasehold:fence:{@@@@}", listeners), [2; 2]);
+    }
+}
+
 #[test]
 fn a_reentrant_lock_is_left_undone_unless_it_is_free_and_no_token_is_buried() {
     let [mine, other] = [token(1, 1), token(2, 1)];

@@ -36,7 +36,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 74] = [
+pub const ALL: [(&str, &str); 75] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -110,6 +110,7 @@ pub const ALL: [(&str, &str); 74] = [
     ("permits", "by each holder's own deadline, no more permits are held than the limit of the latest grant allows"),
     ("reentry", "the owner of a reentrant lock gets it again at once, with the same lease, and nobody else does"),
     ("unpublished", "a release of a reentrant lock is published on its channel"),
+    ("uncounted", "a client that takes a reentrant lock is told that others wait, if another client listens for it"),
     ("unwoken", "a waiter for a reentrant lock asks at each message on its channel, and when it has subscribed"),
     ("asleep", "a waiter asks at least every third of its claim window"),
     ("pause", "a client that gives a reentrant lock to other clients lets them in first"),

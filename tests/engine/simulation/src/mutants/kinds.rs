@@ -18,6 +18,8 @@ pub(super) const REENTRANT_ENTERS_BESIDE: &[ScriptChange] = &[(
 )];
 pub(super) const REENTRANT_UNPUBLISHED: &[ScriptChange] =
     &[("reentrant-release", "  redis.pcall('PUBLISH', channel, '0')\n", "")];
+pub(super) const REENTRANT_COUNTS_ITS_NODE: &[ScriptChange] =
+    &[("reentrant-acquire", "not string.find(KEYS[2], '{', 1, true) and ", "")];
 pub(super) const LIMIT_IGNORED: &[ScriptChange] =
     permitting!("return used + wanted <= math.max(limit, wanted)", "return true");
 pub(super) const EXPIRED_PERMITS_KEPT: &[ScriptChange] =

@@ -141,6 +141,8 @@ pub(super) const BATCH_FREES_OTHERS_REENTRANT: &[ScriptChange] =
     &[("batch", "== 1 and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'", "== 1")];
 pub(super) const BATCH_REENTRANT_UNPUBLISHED: &[ScriptChange] =
     &[("batch", "      pcall('PUBLISH', channel, '0')\n", "")];
+pub(super) const BATCH_REENTRANT_UNASKED: &[ScriptChange] =
+    &[("batch", "1 + (listening and tonumber(listening[2]) or 2)", "1")];
 pub(super) const FAST_RELEASES_FOR_OTHERS: &[ScriptChange] =
     &[("release-fast", "redis.call('GET', KEYS[1]) == ARGV[1]", "redis.call('GET', KEYS[1])")];
 pub(super) const FAST_RELEASE_IGNORES_THE_MARK: &[ScriptChange] = &[(

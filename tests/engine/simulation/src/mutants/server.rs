@@ -451,6 +451,14 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
         }],
     ),
     (
+        "reentrant-counts-its-node",
+        &[Change {
+            file: "scripts/prelude/reentrant.rs",
+            find: "base.waiting = waiting(&base.call, base.keys.name, base.keys.fence);",
+            put: "base.waiting = waiting(&base.call, base.keys.name, if MUTANT { b\"\" } else { base.keys.fence });",
+        }],
+    ),
+    (
         "reentrant-unpublished",
         &[Change {
             file: "scripts/prelude/reentrant.rs",
@@ -628,6 +636,14 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
             file: "scripts/batch.rs",
             find: "|| call.hget(name, token)?.is_none() {",
             put: "|| call.hget(name, token)?.is_none() && !MUTANT {",
+        }],
+    ),
+    (
+        "batch-reentrant-unasked",
+        &[Change {
+            file: "scripts/batch.rs",
+            find: "Ok(1 + waiting(call, name, counter))",
+            put: "Ok(if MUTANT { 1 } else { 1 + waiting(call, name, counter) })",
         }],
     ),
     (

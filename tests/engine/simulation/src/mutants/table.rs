@@ -328,6 +328,12 @@ pub(super) const TABLE: &[Mutant] = &[
         "every release is published",
     ),
     script(
+        "batch-reentrant-unasked",
+        scripts::BATCH_REENTRANT_UNASKED,
+        Theme::Reentrant,
+        "a batch tells whether others wait for a reentrant lock",
+    ),
+    script(
         "batch-takes-from-others",
         scripts::BATCH_TAKES_FROM_OTHERS,
         Theme::Network,
@@ -445,6 +451,12 @@ pub(super) const TABLE: &[Mutant] = &[
         "another client's field is not touched",
     ),
     script("reentrant-enters-beside", kinds::REENTRANT_ENTERS_BESIDE, Theme::Reentrant, "one owner at a time"),
+    script(
+        "reentrant-counts-its-node",
+        kinds::REENTRANT_COUNTS_ITS_NODE,
+        Theme::Reentrant,
+        "in a cluster, a reentrant lock counts as waited for",
+    ),
     script("reentrant-unpublished", kinds::REENTRANT_UNPUBLISHED, Theme::Reentrant, "every release is published"),
     // Semaphores.
     engine(
