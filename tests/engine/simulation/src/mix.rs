@@ -83,6 +83,8 @@ pub(crate) struct Mix {
     pub(crate) adopts: u32,
     /// The chance that a lease lingers after its release.
     pub(crate) lingers: u32,
+    /// The chance that a holder gives its lease back at once.
+    pub(crate) rushes: u32,
     /// Whether the commands of most clients travel together.
     pub(crate) batches: bool,
     /// Whether the clients know that the servers are a cluster's.
@@ -180,6 +182,7 @@ impl Mix {
             keeps: 0,
             adopts: 0,
             lingers: 0,
+            rushes: 0,
             batches: false,
             cluster: false,
         }
@@ -279,6 +282,13 @@ impl Mix {
                 self.some(rng, &Fault::PASSING, (500, 30_000));
                 self.strikes_of(rng, &clients);
                 self.outage.1 = self.outage.1.min(1_000_000);
+                // Late renewals of a client's first tokens. Their numbers are the beginnings of later ones.
+                if self.gap.is_multiple_of(6) {
+                    (self.servers, self.names, self.clients, self.users) = (1, 2, 2, (6, 8));
+                    (self.ttl_ms, self.hold, self.think) = ((10, 30), (0, 60_000), (0, 5_000));
+                    (self.shared, self.fixed, self.trip, self.closes) = (0, 0, (20, 500), 10_000);
+                    self.chance[F::CommandLate.index()] = 80_000;
+                }
             }
             Theme::GivingUp => {
                 self.cancels = 600_000;
@@ -440,6 +450,12 @@ impl Mix {
         if self.gap.is_multiple_of(3) {
             self.chance[Fault::Forced.index()] = 100_000;
             self.names = 2;
+        }
+        // Many hand-overs at one moment, so that a release tells a fence ahead of the clock while other clients wait.
+        if self.gap.is_multiple_of(7) {
+            (self.clients, self.users, self.mute_hosts) = (2, (28, 36), 0);
+            (self.hold, self.think, self.rushes) = ((0, 10_000), (0, 2_000), 980_000);
+            (self.trip, self.handoffs) = ((10, 12), (32, 1023));
         }
     }
 

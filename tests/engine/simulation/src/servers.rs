@@ -193,6 +193,8 @@ impl ClusterRun<'_> {
             models[server].get(server_us, &key).map(|fence| fence.parse::<u64>().unwrap_or_default())
         };
         let before = counter(self.servers.models);
+        let renewable: Vec<bool> =
+            asked.iter().zip(&names).map(|(it, name)| self.may_renew(server, *name, it)).collect();
         let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
         let after = counter(self.servers.models);
@@ -213,6 +215,11 @@ impl ClusterRun<'_> {
             Ok(reply) => asked.iter().map(|asked| asked.answer(reply)).collect(),
             Err(_) => Vec::new(),
         };
+        for ((asked, answer), renewable) in asked.iter().zip(&answers).zip(renewable) {
+            if !renewable && answer.is_some_and(|it| it.status == Status::Renewed) {
+                self.watch.check(broken("renewed-for-another", format!("{asked:?} was answered {answer:?}")));
+            }
+        }
         for ((asked, answer), name) in asked.iter().zip(&answers).zip(&names) {
             if let (Some(_), Some(counter), true) = (before, after, answer.is_some())
                 && counter < asked.script.used()
@@ -251,6 +258,13 @@ impl ClusterRun<'_> {
             self.force(server, names[granted]);
         }
         self.check_server_now_and_then(server);
+    }
+
+    /// Whether the server has the token that a command renews, if it renews one.
+    fn may_renew(&self, server: usize, name: usize, asked: &Asked<'_>) -> bool {
+        let ScriptCommand::Renew { token, .. } = asked.script else { return true };
+        let server_us = self.servers.time(server, self.world.now);
+        self.watch.keys.tokens(&self.servers.models[server], server_us, name).contains(&token)
     }
 
     /// An operator takes a lock from its holders. The next waiter is granted, as by a release.

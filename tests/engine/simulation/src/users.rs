@@ -406,7 +406,12 @@ impl ClusterRun<'_> {
         (it.doing, it.lease, it.mode) = (Doing::Holding, Some(grant.lease), Some(grant.mode));
         // Some drivers move the end of a lease as soon as they have it.
         let at_once = self.world.rng.chance(self.mix.keeps);
-        let after = if at_once { 1 } else { self.world.rng.range(self.mix.hold) };
+        let rushes = self.mix.rushes > 0 && self.world.rng.chance(self.mix.rushes);
+        let after = match () {
+            () if rushes => 0,
+            () if at_once => 1,
+            () => self.world.rng.range(self.mix.hold),
+        };
         self.schedule_step(place, user, after);
     }
 

@@ -36,7 +36,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 75] = [
+pub const ALL: [(&str, &str); 76] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -85,6 +85,7 @@ pub const ALL: [(&str, &str); 75] = [
     ("confirmed-late", "a server that can't write confirms no lease"),
     ("orphan-renewed", "a lease whose data the server lost is not renewed"),
     ("ended-renewed", "a lease that has ended on the server is not renewed"),
+    ("renewed-for-another", "a renewal is confirmed only to a token that holds the lock"),
     ("max-hold", "a lease ends exactly at its max_hold, or when its holder says that it ends"),
     ("needless-renewal", "a lease that is valid until its end is not renewed"),
     ("key-without-ttl", "only keys of other libraries have no TTL"),

@@ -251,6 +251,41 @@ impl Promises {
     }
 }
 
+impl Promises {
+    /// A call that takes several names passes no live waiter. `wanted` are the first ones before it.
+    pub(super) fn in_turn(
+        &self,
+        words: &[Vec<u8>],
+        reply: &Result<Reply, String>,
+        wanted: &[(&'static str, String)],
+    ) -> Verdict {
+        let Some(taken) = names_taken(words, reply) else { return Ok(()) };
+        match wanted.iter().find(|(name, _)| taken.contains(&name.as_bytes())) {
+            Some((name, waiter)) => broken("fifo-remote", format!("{name} was taken, and {waiter} waits for it")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a command calls `multi`.
+pub(super) fn takes_several(words: &[Vec<u8>]) -> bool {
+    let known = [leasehold_lua::MULTI.sha1, leasehold_lua::MULTI.source].map(str::as_bytes);
+    words.get(1).is_some_and(|script| known.contains(&script.as_slice()))
+}
+
+/// The names that `multi` entered.
+fn names_taken<'a>(words: &'a [Vec<u8>], reply: &Result<Reply, String>) -> Option<Vec<&'a [u8]>> {
+    if !takes_several(words) {
+        return None;
+    }
+    let Ok(Reply::List(list)) = reply else { return None };
+    let answers = list.get(2..)?.chunks(2);
+    // The words: the command, the script, the number of keys, and three keys for each name.
+    let names = words.get(3..)?.chunks(3).zip(answers);
+    let entered = |answer: &[Scalar]| answer.first() == Some(&Scalar::Text(b"entered".into()));
+    Some(names.filter(|(_, answer)| entered(answer)).filter_map(|(keys, _)| Some(keys.first()?.as_slice())).collect())
+}
+
 impl MultiRun<'_> {
     /// No other client has a valid lease of these names.
     pub(super) fn exclusive(&self, client: usize, names: &[usize]) -> Verdict {

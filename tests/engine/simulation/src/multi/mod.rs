@@ -4,6 +4,7 @@
 //! duplicates commands. Clients crash, and keys vanish. After a while the faults stop, and every user must finish.
 
 mod invariants;
+mod queue;
 mod users;
 
 use std::time::Duration;
@@ -15,8 +16,8 @@ use leasehold_model::ModelServer;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Verdict;
 use crate::world::Counts;
-use invariants::{End, Promises};
-use users::User;
+use invariants::{End, Promises, takes_several};
+use users::{Doing, User};
 
 /// Two hash tags, and two names without one.
 pub(crate) const NAMES: [&str; 6] = ["{t}a", "{t}b", "{t}c", "{u}a", "x", "y"];
@@ -36,7 +37,7 @@ enum Event {
     Wake { client: usize, life: u16 },
     Step { client: usize, life: u16, user: usize, number: u32 },
     Crash,
-    Vanish,
+    Vanish(Option<usize>),
 }
 
 struct Client {
@@ -96,7 +97,7 @@ impl<'a> MultiRun<'a> {
         }
         for _ in 0..run.world.rng.below(6) {
             let at = run.world.rng.below(BUSY);
-            let event = if run.world.rng.chance(400_000) { Event::Crash } else { Event::Vanish };
+            let event = if run.world.rng.chance(400_000) { Event::Crash } else { Event::Vanish(None) };
             run.world.agenda.push(at, event);
         }
         run
@@ -172,21 +173,54 @@ impl<'a> MultiRun<'a> {
             }
             Event::Crash => {
                 let client = self.world.rng.below(self.clients.len() as u64) as usize;
+                let client = self.first_of_several().map_or(client, |(client, name, dies)| {
+                    self.world.agenda.push(dies, Event::Vanish(Some(name)));
+                    client
+                });
                 self.world.transcript.line(self.world.now, format!("c{client}"), format_args!("crashes"));
                 self.promises.forget(self.clients[client].life);
                 self.clients[client] = self.new_client();
                 self.start(client);
                 Ok(())
             }
-            Event::Vanish => {
-                let name = self.world.rng.below(NAMES.len() as u64) as usize;
+            Event::Vanish(name) => {
+                // The key of this name, or of any.
+                let name = name.unwrap_or_else(|| self.world.rng.below(NAMES.len() as u64) as usize);
                 self.world.transcript.line(self.world.now, "s", format_args!("forgets {}", NAMES[name]));
                 let value = self.model.get(self.world.now + SERVER_AHEAD, NAMES[name]);
                 self.model.execute(self.world.now + SERVER_AHEAD, &[b"DEL", NAMES[name].as_bytes()]);
                 self.promises.vanished(self.world.now, name, value.as_deref());
+                self.hurry();
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A client that is the first of several waiters for a name, and when it counts as dead if it falls silent now. If the
+    /// lock becomes free then, the queue has a dead waiter before a live one, until the latter asks.
+    fn first_of_several(&self) -> Option<(usize, usize, Micros)> {
+        NAMES.iter().enumerate().find_map(|(name, text)| {
+            let waiters = queue::waiters(self.model, self.world.now + SERVER_AHEAD, text);
+            let [first, second, ..] = waiters.as_slice() else { return None };
+            let is_of = |client: &Client, token: &str| {
+                client.channel.strip_prefix("leasehold:").is_some_and(|uuid| token.starts_with(uuid))
+            };
+            let client = self.clients.iter().position(|client| is_of(client, &first.token))?;
+            let dies = (first.alive_until_ms * 1_000).saturating_sub(SERVER_AHEAD);
+            (!is_of(&self.clients[client], &second.token)).then_some((client, name, dies.max(self.world.now) + 1))
+        })
+    }
+
+    /// Users that think ask now, before a waiter does.
+    fn hurry(&mut self) {
+        for client in 0..self.clients.len() {
+            for user in 0..self.clients[client].users.len() {
+                if self.clients[client].users[user].doing == Doing::Thinking {
+                    let after = self.world.rng.below(20_000);
+                    self.schedule(client, user, after);
+                }
+            }
         }
     }
 
@@ -288,7 +322,9 @@ impl<'a> MultiRun<'a> {
         self.counts.calls += 1;
         let server_us = self.world.now + SERVER_AHEAD;
         let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let wanted = if takes_several(words) { queue::wanted(self.model, server_us) } else { Vec::new() };
         let executed = self.model.execute(server_us, &borrowed);
+        self.promises.in_turn(words, &executed.reply, &wanted)?;
         let all_names = || NAMES.iter().map(|name| self.model.get(server_us, name)).collect::<Vec<_>>();
         self.promises.executed(self.world.now, words, &executed.reply, all_names)?;
         self.world.transcript.line(self.world.now, "s", format_args!("c{client} {id:?}: {:?}", executed.reply));

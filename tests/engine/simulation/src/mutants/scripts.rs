@@ -113,6 +113,9 @@ pub(super) const VERIFY_WRITES_NOTHING: &[ScriptChange] =
 pub(super) const MULTI_TAKES_HELD: &[ScriptChange] =
     &[("multi", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
 
+pub(super) const MULTI_PASSES_WAITERS: &[ScriptChange] =
+    &[("multi", "      return true\n    end\n  end\nend", "      return true\n    end\n    return false\n  end\nend")];
+
 pub(super) const MULTI_DIGS_UP: &[ScriptChange] = &[("multi", "or 0) < -now then", "or 0) < -1e15 then")];
 
 pub(super) const FAST_TAKES_FROM_OTHERS: &[ScriptChange] =
@@ -170,6 +173,8 @@ pub(super) const BATCH_GRANTS_NOBODY: &[ScriptChange] = &[(
 )];
 pub(super) const BATCH_RENEWAL_LOWERS: &[ScriptChange] =
     &[("batch", "math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, tonumber(ARGV[arg + 3]))", "ARGV[arg + 3] + 0")];
+pub(super) const BATCH_RENEWS_BY_PREFIX: &[ScriptChange] =
+    &[("batch", "string.match(value, '^[^ *]*') == ARGV[arg + 2]", "string.find(value, ARGV[arg + 2], 1, true) == 1")];
 pub(super) const BATCH_DRAWS_THE_CLOCK: &[ScriptChange] =
     &[("batch", "#last == 16 and last < us and not string.find(last, '%D') then", "#last == 16 then")];
 pub(super) const BATCH_LOWERS_THE_COUNTER: &[ScriptChange] =
@@ -189,6 +194,7 @@ pub(super) const BATCH_PERMITS_COME_BACK_TWICE: &[ScriptChange] =
     &[("batch", "used - returned", "used - 2 * returned")];
 pub(super) const HAND_OVER_TO_THE_DEAD: &[ScriptChange] =
     &[("release", "tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then", "true then")];
+pub(super) const HAND_OVER_FORGETS_USED: &[ScriptChange] = &[("release", " and ARGV[3] == '0'", "")];
 pub(super) const HAND_OVER_LOSES_THE_MARK: &[ScriptChange] =
     &[("release", "local mark = waiting > 0 and '*' or ' '", "local mark = ' '")];
 pub(super) const SHORT_CUT_FOR_GIVEN_UP_TOKENS: &[ScriptChange] =

@@ -331,6 +331,14 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
         }],
     ),
     (
+        "multi-passes-waiters",
+        &[Change {
+            file: "scripts/multi.rs",
+            find: "            return Ok(true);\n        }\n    }\n    Ok(false)",
+            put: "            return Ok(true);\n        }\n        if MUTANT {\n            return Ok(false);\n        }\n    }\n    Ok(false)",
+        }],
+    ),
+    (
         "multi-digs-up",
         &[Change {
             file: "scripts/multi.rs",
@@ -368,6 +376,14 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
             file: "scripts/batch.rs",
             find: "Self::Release { name, value } => {",
             put: "Self::Release { name, value } => {\n                if MUTANT && call.get(name)?.is_some_and(|stored| stored.iter().map(|byte| if *byte == b'*' { b' ' } else { *byte }).eq(value.iter().copied())) {\n                    return Ok(call.del(&[name])? as i64);\n                }",
+        }],
+    ),
+    (
+        "batch-renews-by-prefix",
+        &[Change {
+            file: "scripts/batch.rs",
+            find: "call.get(name)?.as_deref().map(holder_of)",
+            put: "call.get(name)?.as_deref().map(|value| if MUTANT && value.starts_with(token) { token } else { holder_of(value) })",
         }],
     ),
     (
@@ -592,6 +608,14 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
             file: "scripts/release.rs",
             find: "|| record.expiry <= call.now {",
             put: "|| record.expiry <= call.now && !MUTANT {",
+        }],
+    ),
+    (
+        "hand-over-forgets-used",
+        &[Change {
+            file: "scripts/release.rs",
+            find: "        && used == 0\n",
+            put: "        && (used == 0 || MUTANT)\n",
         }],
     ),
     (

@@ -282,6 +282,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine("multi-keeps-parts", engine::MULTI_KEEPS_PARTS, Theme::Multi, "a failure gives everything back"),
     engine("multi-loss-untold", engine::MULTI_LOSS_UNTOLD, Theme::Multi, "losing one name ends the whole lease"),
     script("multi-takes-held", scripts::MULTI_TAKES_HELD, Theme::Multi, "all names are free, or none is taken"),
+    script("multi-passes-waiters", scripts::MULTI_PASSES_WAITERS, Theme::Multi, "a dead waiter hides no live one"),
     script("multi-digs-up", scripts::MULTI_DIGS_UP, Theme::Multi, "a buried token does not enter"),
     // Batches.
     engine(
@@ -331,7 +332,7 @@ pub(super) const TABLE: &[Mutant] = &[
         "batch-reentrant-unasked",
         scripts::BATCH_REENTRANT_UNASKED,
         Theme::Reentrant,
-        "a batch tells whether others wait for a reentrant lock",
+        "it tells whether others wait",
     ),
     script(
         "batch-takes-from-others",
@@ -352,6 +353,7 @@ pub(super) const TABLE: &[Mutant] = &[
         "a batch releases only what the token holds",
     ),
     script("batch-grants-nobody", scripts::BATCH_GRANTS_NOBODY, Theme::Network, "a release leaves no waiter behind"),
+    script("batch-renews-by-prefix", scripts::BATCH_RENEWS_BY_PREFIX, Theme::Short, "only the whole token is renewed"),
     script("batch-renewal-lowers", scripts::BATCH_RENEWAL_LOWERS, Theme::Network, "a renewal never lowers the TTL"),
     script(
         "batch-draws-the-clock",
@@ -451,12 +453,7 @@ pub(super) const TABLE: &[Mutant] = &[
         "another client's field is not touched",
     ),
     script("reentrant-enters-beside", kinds::REENTRANT_ENTERS_BESIDE, Theme::Reentrant, "one owner at a time"),
-    script(
-        "reentrant-counts-its-node",
-        kinds::REENTRANT_COUNTS_ITS_NODE,
-        Theme::Reentrant,
-        "in a cluster, a reentrant lock counts as waited for",
-    ),
+    script("reentrant-counts-its-node", kinds::REENTRANT_COUNTS_ITS_NODE, Theme::Reentrant, "waiters are at any node"),
     script("reentrant-unpublished", kinds::REENTRANT_UNPUBLISHED, Theme::Reentrant, "every release is published"),
     // Semaphores.
     engine(
@@ -683,6 +680,7 @@ pub(super) const TABLE: &[Mutant] = &[
         Theme::Hot,
         "the short hand-over passes dead waiters over",
     ),
+    script("hand-over-forgets-used", scripts::HAND_OVER_FORGETS_USED, Theme::Hot, "a used fence takes the slow path"),
     script(
         "hand-over-loses-the-mark",
         scripts::HAND_OVER_LOSES_THE_MARK,
