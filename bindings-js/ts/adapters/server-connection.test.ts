@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 
+import { fakeHost } from '../testing/virtual-time.js';
 import { OnDemandConnection, type Transport, type TransportEvents } from './server-connection.js';
 
 /** A socket that never opens and never answers, unless a test says so. */
@@ -39,6 +40,7 @@ class Silent implements Transport {
 /** A connection, and the sockets that it has opened. */
 function silent(t: TestContext, opened: () => Promise<unknown>): { connection: OnDemandConnection; sockets: Silent[] } {
   t.mock.timers.enable({ apis: ['setTimeout'] });
+  fakeHost(t);
   const sockets: Silent[] = [];
   const connection = new OnDemandConnection('redis://host:1', (events) => {
     const socket = new Silent(events);

@@ -1,6 +1,8 @@
 /** A connection that opens its sockets on demand: one for commands and, for the first subscription, one for messages. */
 
 import type { CustomConnection } from '../index.js';
+import { setTimerRef } from '../support/host.js';
+import { HOST_TIME, type Timer } from '../support/timers.js';
 
 /** One socket with its protocol. It never retries and never reconnects. */
 export interface Transport {
@@ -147,11 +149,13 @@ class Socket {
 
   /** Replaces a socket that gives no answer. Its pending commands fail at once. */
   async inTime<T>(transport: Transport, answer: Promise<T>): Promise<T> {
-    const timer = unref(setTimeout(() => this.#end(transport, new Error(`no answer from ${this.#address}`)), ANSWERED_WITHIN_MS));
+    const timer = HOST_TIME.setTimeout(() => this.#end(transport, new Error(`no answer from ${this.#address}`)), ANSWERED_WITHIN_MS);
+    // The engine's own timers keep the process alive while a call waits.
+    setTimerRef(timer, 'unref');
     try {
       return await answer;
     } finally {
-      clearTimeout(timer);
+      HOST_TIME.clearTimeout(timer);
     }
   }
 
@@ -202,19 +206,13 @@ function neverSent(message: string, cause?: unknown): Error {
 }
 
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error(`not connected within ${ms / 1000} s`)), ms)));
+  let timer: Timer | undefined;
+  const late = new Promise<never>((_, reject) => (timer = HOST_TIME.setTimeout(() => reject(new Error(`not connected within ${ms / 1000} s`)), ms)));
   try {
     return await Promise.race([promise, late]);
   } finally {
-    clearTimeout(timer);
+    HOST_TIME.clearTimeout(timer);
   }
-}
-
-/** The engine's own timers keep the process alive while a call waits. */
-function unref(timer: ReturnType<typeof setTimeout>): ReturnType<typeof setTimeout> {
-  (timer as { unref?(): void }).unref?.();
-  return timer;
 }
 
 export function messageOf(error: unknown): string {

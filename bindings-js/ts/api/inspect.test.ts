@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 
+import { HOST } from '../support/timers.js';
 import { Fleet, unique } from '../testing/fleet.js';
 
 const fleet = await Fleet.start();
@@ -41,10 +42,10 @@ test('a_lease_in_a_log_of_json_shows_the_same', async () => {
 });
 
 test('a_lease_whose_time_has_run_out_says_so_before_anybody_was_told', async (t) => {
-  const now = t.mock.method(performance, 'now', performance.now);
+  const now = t.mock.method(HOST, 'now', HOST.now);
   const lease = await fleet.manager().mutex(unique()).acquire({ renew: false });
   const { remaining } = lease;
-  const then = performance.now();
+  const then = HOST.now();
   now.mock.mockImplementation(() => then + remaining);
   assert.match(inspect(lease), /isHeld: false,\s+ended: 'lost: expired'\s+\}$/);
 });

@@ -137,7 +137,7 @@ export class Lock {
    */
   async run<T>(work: (lease: Lease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<T> {
     if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${formatValue(work)}: give a function`);
-    return runWithLease(await this.acquire(options), work);
+    return runWithLease(this.#client, await this.acquire(options), work);
   }
 
   /** @internal */
@@ -214,11 +214,11 @@ export function makeMultiLock({ client, defaults }: ManagerContext, given: unkno
  * Runs the work, releases the lease, and resolves to the result of the work if the lease was valid to the end. An error of the
  * work always takes precedence.
  */
-export async function runWithLease<T>(lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
+export async function runWithLease<T>(client: Client, lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
   const { signal } = lease;
   let result: T;
   try {
-    result = await untilLost(signal, invoke(work, lease));
+    result = await untilLost(client, signal, invoke(work, lease));
   } catch (error) {
     await lease.release().catch(ignore);
     throw error;
@@ -236,11 +236,11 @@ async function invoke<T>(work: (lease: Lease) => T | PromiseLike<T>, lease: Leas
 }
 
 /** Settles as the work does, or rejects with the signal's reason soon after the signal aborts. */
-function untilLost<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+function untilLost<T>({ time }: Client, signal: AbortSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const interrupt = (): void => {
       // Work that listens to the signal gets time to fail with an error of its own.
-      setTimeout(() => reject(signal.reason), 0);
+      time.setTimeout(() => reject(signal.reason), 0);
     };
     signal.addEventListener('abort', interrupt, { once: true });
     if (signal.aborted) interrupt();

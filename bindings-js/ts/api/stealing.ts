@@ -42,7 +42,7 @@ export class Stealing {
       const lease = await this.#take(thief, lock, settings);
       // Another thief may have been faster.
       lease.signal.throwIfAborted();
-      return await runWithLease(lease, work);
+      return await runWithLease(thief, lease, work);
     } finally {
       await thief.close();
       this.#thieves.delete(thief);
@@ -74,7 +74,7 @@ export class Stealing {
   }
 
   async #take(thief: Client, spec: LockSpec, settings: AcquireSettings): Promise<Lease> {
-    const began = performance.now();
+    const began = this.#owner.time.now();
     // The manager's earlier requests come first, so a lock that one of them has just asked for is taken from it too.
     await this.#owner.settled();
     const lock = new Lock(thief, spec, settings);
@@ -82,7 +82,7 @@ export class Stealing {
     let lease = await lock.tryAcquire();
     for (let attempt = 0; lease === null && attempt < MOST_ATTEMPTS; attempt++) lease = await this.#force(thief, lock, spec);
     if (lease !== null) return lease;
-    throw new BusyError({ lockName: spec.name, waited: Math.trunc(performance.now() - began) });
+    throw new BusyError({ lockName: spec.name, waited: Math.trunc(this.#owner.time.now() - began) });
   }
 
   /** Takes the lock from its holders. Resolves to null if another client took it then. */

@@ -61,9 +61,9 @@ export async function request(context: RequestContext, name: unknown, options: u
   try {
     if (steal) return await stealing.run(lock, settings, callback);
     const wanted = new Lock(client, lock, settings);
-    if (!ifAvailable) return await runWithLease(await wanted.acquire({ signal }), callback);
+    if (!ifAvailable) return await runWithLease(client, await wanted.acquire({ signal }), callback);
     const lease = await wanted.tryAcquire();
-    return await (lease === null ? callback(null) : runWithLease(lease, callback));
+    return await (lease === null ? callback(null) : runWithLease(client, lease, callback));
   } catch (error) {
     if (isLeaseholdError(error, 'lost') && error.reason === 'revoked' && error.lockName === lock.name) throw platformError('AbortError', error);
     throw error;

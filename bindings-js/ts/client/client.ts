@@ -4,7 +4,7 @@
  *     acquire, release, extend, ...  ->  Operation  ->  engine  ->  Outcome  ->  a result or an error
  */
 
-import type { CallResult } from '../connections/index.js';
+import type { CallResult, Time } from '../connections/index.js';
 import {
   type AcquireSettings, type Config, type Engine, type Grant, type Inspection, type LockSpec, type Mode, nameOnServer, type Outcome, type ReleaseOutcome,
 } from '../engine/index.js';
@@ -12,8 +12,9 @@ import { onAbort } from '../support/abort.js';
 import {
   type BusyHolder, CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
-import { insideRequest, randomBytes, soon, WorkerRequest } from '../support/host.js';
+import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import { soon } from '../support/timers.js';
 import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
@@ -75,6 +76,8 @@ export class Client {
     this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
+      // Besides its own callback, which a host may lose.
+      turned: () => this.#handoffs.turned(),
       reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
       broken: (cause) => this.#break(cause),
     }, (link) => {
@@ -85,6 +88,11 @@ export class Client {
 
   get library(): string {
     return this.#driver.library;
+  }
+
+  /** The timers and the clock that its calls are measured by. */
+  get time(): Time {
+    return this.#driver.time;
   }
 
   /** Asks every server for its version and identity, before any other command. */

@@ -1,6 +1,7 @@
 /** Connections that carry the commands of one operation only. The engine says when to use them, and limits the time. */
 
 import { type Address, type CallResult, type DedicatedConnection, type Failed, type Link, toFailed } from '../connections/index.js';
+import { soon } from '../support/timers.js';
 
 /** The longest that a command may take besides the response timeout, in milliseconds: the greatest `timeout` of a `WAIT`. */
 const LONGEST_WAIT = 60_000;
@@ -55,7 +56,7 @@ export class DedicatedConnections {
     const dedicated = this.#byOperation.get(op);
     if (dedicated === undefined || dedicated.isClosed) return;
     dedicated.isClosed = true;
-    queueMicrotask(() => dedicated.closing.abort());
+    soon(() => dedicated.closing.abort());
   }
 
   /** Forgets an operation that has ended. */

@@ -1,10 +1,10 @@
 /** Runs the engine: carries its outputs to the connections, and gives it replies and messages. */
 
-import type { CallResult, Failure, Link, LinkTime, SubscriptionListener } from '../connections/index.js';
+import { type CallResult, type Failure, type Link, type LinkTime, type SubscriptionListener, type Time, timeOf } from '../connections/index.js';
 import { type Command, type Config, Engine, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
-import { afterPendingCalls, soon } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import { afterPendingCalls, soon, type Timer } from '../support/timers.js';
 import { DedicatedConnections } from './dedicated.js';
 import type { ConnectionState } from './engine-errors.js';
 import { InFlight } from './in-flight.js';
@@ -16,6 +16,8 @@ import { WakeTimer } from './wake-timer.js';
 export interface DriverListener {
   completed(op: number, outcome: Outcome): void;
   lost(lease: number, reason: LossReason): void;
+  /** A timer has fired, so the event loop turns. */
+  turned(): void;
   /** A server's connection works again, after so many milliseconds. */
   reconnected(server: string | undefined, down: number): void;
   /** The engine threw, which no input should cause. The listener must stop the driver. */
@@ -55,17 +57,24 @@ export class Driver {
   readonly #listener: DriverListener;
   readonly #responseTimeout: number;
   readonly #dedicated: DedicatedConnections;
-  readonly #time: LinkTime | undefined;
+  /** The timers and the clock that calls are measured by. */
+  readonly time: Time;
+  /** Whether the servers are in memory, so that there is no I/O. */
+  readonly isInMemory: boolean;
   readonly #ignoreTime: () => void;
   /** Undefined for a quorum. */
   readonly labels: Labels | undefined;
   readonly #timer = new WakeTimer(() => {
-    this.input((engine) => engine.passed());
+    this.#listener.turned();
+    this.#wake();
     if (!this.#stopped) this.labels?.keep();
   });
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
   #deferred: (() => void)[] = [];
-  #waking = false;
+  /** Since when the engine waits for the end of this turn of the event loop, by its clock. */
+  #turning: number | undefined;
+  /** Who waits for the same. */
+  #whenTurned: (() => void)[] = [];
   #stopped = false;
   readonly #rewrite: Servers['rewrite'];
   readonly #inFlight = new InFlight();
@@ -108,8 +117,10 @@ export class Driver {
     if (!this.isQuorum) this.labels = makeLabels(this.#first.link);
     this.#dedicated = new DedicatedConnections(this.#first.link, config.responseTimeout, (op, result) => this.#settleDedicated(op, result));
     this.#servers.forEach(({ link }, at) => link.isCluster === true && this.#engine.setCluster(at));
-    this.#time = this.#first.link.time;
-    this.#ignoreTime = this.#time === undefined ? ignore : this.#follow(this.#time);
+    const { time } = this.#first.link;
+    this.time = timeOf(this.#first.link);
+    this.isInMemory = time !== undefined;
+    this.#ignoreTime = time === undefined ? ignore : this.#follow(time);
   }
 
   /** Uses the time of servers in memory. Returns a function that ends that. */
@@ -118,16 +129,12 @@ export class Driver {
     this.#engine.setClocks({ monotonic: now, wall: now });
     // This time stands still while the machine sleeps. Fake timers that pass hours run each timer on the way, so let these be few.
     this.#timer.longestSleep = HOUR;
+    this.#timer.timers = this.time;
     return time.onAdvance(() => {
       // The timer runs by the host's time, which is behind now.
       this.#timer.stop();
       this.input((engine) => engine.passed());
     });
-  }
-
-  /** Whether the servers are in memory, so that there is no I/O. */
-  get isInMemory(): boolean {
-    return this.#time !== undefined;
   }
 
   /** When the current input happened. */
@@ -191,18 +198,24 @@ export class Driver {
   #schedule(): void {
     const { now, wake } = this.#engine;
     if (wake > now) return this.#timer.set(now, wake);
-    if (this.#waking) return;
-    this.#waking = true;
-    this.#afterCalls(() => {
-      this.#waking = false;
-      this.input((engine) => engine.passed());
-    });
+    if (this.#turning !== undefined && now - this.#turning < LOST) return;
+    this.#turning = now;
+    // In memory there is no I/O to wait for.
+    if (this.isInMemory) return soon(this.#turned);
+    afterPendingCalls(this.#turned);
+    // If the host loses that callback, the engine is woken anyway, and the next input asks for another one.
+    this.#timer.set(now, now + LOST);
   }
 
-  /** Runs a function after the calls that are made now. */
-  #afterCalls(run: () => void): void {
-    // `setImmediate` stands still under fake timers.
-    (this.isInMemory ? soon : afterPendingCalls)(run);
+  /** The calls of this turn have been made. */
+  readonly #turned = (): void => {
+    if (this.#turning !== undefined) this.#wake();
+  };
+
+  #wake(): void {
+    this.#turning = undefined;
+    this.input((engine) => engine.passed());
+    for (const tell of this.#whenTurned.splice(0)) tell();
   }
 
   /**
@@ -211,8 +224,8 @@ export class Driver {
    */
   async settled(): Promise<void> {
     // Some commands leave only after the calls of this turn.
-    if (this.#waking) await new Promise<void>((resolve) => this.#afterCalls(resolve));
-    if (!this.#stopped) await this.#inFlight.settled(this.#responseTimeout);
+    if (this.#turning !== undefined) await new Promise<void>((resolve) => this.#whenTurned.push(resolve));
+    if (!this.#stopped) await this.#inFlight.settled(this.#responseTimeout, this.time);
   }
 
   /** Runs `act` once the engine has handled the current input. For calls into the user's code. */
@@ -252,11 +265,11 @@ export class Driver {
 
   /** Closes the links. It waits for one response timeout at most, because a custom connection may never finish. */
   async closeLinks(): Promise<void> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const timeout = new Promise((resolve) => (timer = setTimeout(resolve, this.#responseTimeout)));
+    let timer: Timer | undefined;
+    const timeout = new Promise<void>((resolve) => (timer = this.time.setTimeout(resolve, this.#responseTimeout)));
     const closed = this.#servers.map(({ link }) => Promise.resolve().then(() => link.close()).catch(ignore));
     await Promise.race([Promise.all(closed), timeout]);
-    clearTimeout(timer);
+    this.time.clearTimeout(timer);
   }
 
   get #first(): ServerState {
@@ -313,11 +326,13 @@ export class Driver {
     const { link } = this.#first;
     if (link.subscribe !== undefined) return link.subscribe(channel, listener);
     // Asynchronous, so that the commands of this input go first.
-    queueMicrotask(() => listener.broken({ kind: 'unsupported', text: "this connection can't subscribe" }));
+    soon(() => listener.broken({ kind: 'unsupported', text: "this connection can't subscribe" }));
   }
 }
 
 const HOUR = 3_600_000_000;
+/** A turn of the event loop that takes longer may never end. In microseconds. */
+const LOST = 100_000;
 const NEEDS_CONNECTIONS = '`waitForReplicas` opens its own connections; pass an ioredis, node-redis or GLIDE client';
 
 function sendOver(link: Link, command: Command): Promise<CallResult> {

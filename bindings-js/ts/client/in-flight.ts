@@ -1,6 +1,7 @@
 /** The commands that wait for their answers, so that a caller can wait for those that were sent before. */
 
 import { ignore } from '../support/ignore.js';
+import { HOST_TIME, type Timer, type Timers } from '../support/timers.js';
 
 /**
  * Commands that are awaited together: those that calls led to since the wave began, and those to which the answers of commands of this
@@ -38,17 +39,17 @@ export class InFlight {
   }
 
   /** Resolves when all waves until now have ended, or after `timeout` ms. */
-  async settled(timeout: number): Promise<void> {
+  async settled(timeout: number, timers: Timers = HOST_TIME): Promise<void> {
     const wave = this.#wave;
     if (wave.open > 0) {
       this.#wave = { open: 0 };
       this.#earlier = Promise.all([this.#earlier, new Promise<void>((resolve) => (wave.ended = resolve))]);
     }
     const earlier = this.#earlier;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const timedOut = new Promise<true>((resolve) => (timer = setTimeout(resolve, timeout, true)));
+    let timer: Timer | undefined;
+    const timedOut = new Promise<true>((resolve) => (timer = timers.setTimeout(() => resolve(true), timeout)));
     // An answer that never comes is not awaited again.
     if (await Promise.race([earlier.then(ignore), timedOut])) this.#earlier = Promise.resolve();
-    clearTimeout(timer);
+    timers.clearTimeout(timer);
   }
 }

@@ -6,10 +6,11 @@
  * depends on labels, so a command that fails means only that one is missing. `core/src/labels.rs` is the same for Rust.
  */
 
-import type { CallResult, Link, Reply, Scalar } from '../connections/index.js';
+import { type CallResult, type Link, type Reply, type Scalar, type Time, timeOf } from '../connections/index.js';
 import type { Command, Holder, Inspection, Waiter } from '../engine/index.js';
 import type { BusyHolder } from '../support/errors.js';
 import { setTimerRef } from '../support/host.js';
+import type { Timer } from '../support/timers.js';
 import type { LeaseLabels } from './lease-labels.js';
 
 /** How long the server keeps a label: a day. */
@@ -37,6 +38,7 @@ interface Held {
 
 export class Labels {
   readonly #link: Link;
+  readonly #time: Time;
   readonly #clientId: string;
   readonly #label: () => string;
   readonly #timeout: number;
@@ -53,6 +55,7 @@ export class Labels {
   /** `label` makes the client's own, empty for none. `timeout` is how long a command may take, in milliseconds. */
   constructor(link: Link, clientId: string, label: () => string, timeout: number, leases: LeaseLabels) {
     this.#link = link;
+    this.#time = timeOf(link);
     this.#clientId = clientId;
     this.#label = label;
     this.#timeout = timeout;
@@ -63,7 +66,7 @@ export class Labels {
   tell(): void {
     const label = this.#label();
     if (label === '') return;
-    this.#told = performance.now();
+    this.#told = this.#time.now();
     this.#unsure = false;
     void this.#call('SET', this.#clientId, label, 'PX', LASTS).then((result) => {
       // A user who may not write it would be refused again.
@@ -73,7 +76,7 @@ export class Labels {
 
   /** The client still uses locks. Writes its label again before the server forgets it. */
   keep(): void {
-    if (this.#told !== undefined && (this.#unsure || performance.now() - this.#told >= AGAIN)) this.tell();
+    if (this.#told !== undefined && (this.#unsure || this.#time.now() - this.#told >= AGAIN)) this.tell();
   }
 
   /** The client closes, so nobody needs its label any more. */
@@ -96,7 +99,7 @@ export class Labels {
     const clientId = clientOf(token);
     if (clientId === undefined) return;
     forgetOldest(this.#holders);
-    this.#holders.set(key, { clientId, held: since > 0 ? Math.max(0, server - since) / 1_000 : undefined, at: performance.now() });
+    this.#holders.set(key, { clientId, held: since > 0 ? Math.max(0, server - since) / 1_000 : undefined, at: this.#time.now() });
     if (status === 'waiting') void this.#learn(clientId);
   }
 
@@ -110,7 +113,7 @@ export class Labels {
     const holder = this.#holders.get(key);
     if (holder === undefined) return undefined;
     const { clientId, held, at } = holder;
-    return { clientId, label: this.#known.get(clientId)?.label, held: held && Math.round(held + performance.now() - at), isOwn: clientId === this.#clientId };
+    return { clientId, label: this.#known.get(clientId)?.label, held: held && Math.round(held + this.#time.now() - at), isOwn: clientId === this.#clientId };
   }
 
   /** The client itself as the holder of a lock. */
@@ -144,7 +147,7 @@ export class Labels {
 
   async #learn(client: string): Promise<void> {
     const known = this.#known.get(client);
-    const asked = performance.now();
+    const asked = this.#time.now();
     if (known !== undefined && (known.label !== undefined || asked - known.asked < ASK_AGAIN)) return;
     forgetOldest(this.#known);
     this.#known.set(client, { label: undefined, asked });
@@ -161,15 +164,15 @@ export class Labels {
 
   /** Runs a command about a client's label. A custom connection may never answer. */
   async #call(name: 'SET' | 'GET' | 'DEL', client: string, ...args: string[]): Promise<CallResult> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    let timer: Timer | undefined;
     const timeout = new Promise<CallResult>((resolve) => {
-      timer = setTimeout(() => resolve({ failure: { kind: 'timed-out' } }), this.#timeout);
+      timer = this.#time.setTimeout(() => resolve({ failure: { kind: 'timed-out' } }), this.#timeout);
       setTimerRef(timer, 'unref');
     });
     try {
       return await Promise.race([this.#link.call([name, `leasehold:client:${client}`, ...args]), timeout]);
     } finally {
-      clearTimeout(timer);
+      this.#time.clearTimeout(timer);
     }
   }
 }

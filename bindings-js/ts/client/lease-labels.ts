@@ -6,7 +6,8 @@
  * `core/src/labels/told.rs` is the same for Rust.
  */
 
-import type { CallResult, Link } from '../connections/index.js';
+import { type CallResult, type Link, type Time, timeOf } from '../connections/index.js';
+import type { Timer } from '../support/timers.js';
 
 /** How many different clients an inspect asks. */
 const MOST_ASKED = 64;
@@ -53,6 +54,7 @@ interface Asking {
 
 export class LeaseLabels {
   readonly #link: Link;
+  readonly #time: Time;
   readonly #clientId: string;
   readonly #own: (key: string) => Own;
   readonly #subscribe: () => void;
@@ -67,6 +69,7 @@ export class LeaseLabels {
   /** `own` looks up what this client has of a lock. `subscribe` subscribes to the client's channel. */
   constructor(link: Link, clientId: string, own: (key: string) => Own, subscribe: () => void) {
     this.#link = link;
+    this.#time = timeOf(link);
     this.#clientId = clientId;
     this.#own = own;
     this.#subscribe = subscribe;
@@ -99,9 +102,9 @@ export class LeaseLabels {
     const own = clients.includes(this.#clientId) ? read(this.#answer(key)) : undefined;
     if (own !== undefined) answers.set(own.client, own.answer);
     const others = clients.filter((client) => client !== this.#clientId).slice(0, MOST_ASKED);
-    const began = performance.now();
+    const began = this.#time.now();
     if (others.length === 0 || !(await this.#listens())) return answers;
-    await within(PATIENCE - (performance.now() - began), (done) => {
+    await within(this.#time, PATIENCE - (this.#time.now() - began), (done) => {
       const asking = { key, silent: new Set(others), answers, done };
       this.#asking.add(asking);
       for (const client of others) {
@@ -121,7 +124,7 @@ export class LeaseLabels {
       this.#subscribe();
     }
     if (this.#channel !== 'on' && this.#channel !== 'never') {
-      await within(PATIENCE, (done) => {
+      await within(this.#time, PATIENCE, (done) => {
         this.#changed.push(done);
         return () => (this.#changed = this.#changed.filter((other) => other !== done));
       });
@@ -143,7 +146,7 @@ export class LeaseLabels {
   #asked(payload: string): void {
     const [, asker, key] = ASKED.exec(payload) ?? [];
     if (asker === undefined || key === undefined || asker === this.#clientId) return;
-    const now = performance.now();
+    const now = this.#time.now();
     if (now - this.#second.began >= 1_000) this.#second = { began: now, questions: 0 };
     this.#second.questions += 1;
     if (this.#second.questions > MOST_ANSWERED) return;
@@ -197,13 +200,13 @@ function read(payload: string): { client: string; key: string; answer: Answer } 
 }
 
 /** Waits until `begin`'s argument is called, but no longer than this, in milliseconds. Then calls what `begin` returned. */
-async function within(limit: number, begin: (done: () => void) => () => unknown): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
+async function within(time: Time, limit: number, begin: (done: () => void) => () => unknown): Promise<void> {
+  let timer: Timer | undefined;
   let end: (() => unknown) | undefined;
   await new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, limit);
+    timer = time.setTimeout(resolve, limit);
     end = begin(resolve);
   });
-  clearTimeout(timer);
+  time.clearTimeout(timer);
   end?.();
 }

@@ -1,8 +1,8 @@
 /** The operations that users wait for, and how their promises settle. */
 
 import type { LockSpec, Mode, Outcome } from '../engine/index.js';
-import { afterPendingIo } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import { afterPendingIo } from '../support/timers.js';
 import type { LeaseState } from './lease-state.js';
 
 /** Something that a user asked for and that has not ended. */
@@ -135,13 +135,14 @@ export class HandoffScheduler {
   run(now: number, deliver: () => void): void {
     if (this.#began === undefined) {
       this.#began = now;
-      afterPendingIo(this.#turned);
+      afterPendingIo(this.turned);
     }
     if (now - this.#began < LONGEST_RUN) deliver();
     else this.#waiting.push(deliver);
   }
 
-  readonly #turned = (): void => {
+  /** The event loop has turned. */
+  readonly turned = (): void => {
     this.#began = undefined;
     const waiting = this.#waiting;
     this.#waiting = [];

@@ -1,8 +1,9 @@
 /** Checks the server's version: Redis 6.2 or newer, Valkey 7.2 or newer. */
 
-import type { CallResult, Failed, Failure, Link } from '../connections/index.js';
+import { type CallResult, type Failed, type Failure, type Link, timeOf } from '../connections/index.js';
 import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import type { Timer } from '../support/timers.js';
 
 /** What is wrong with a server's version, from its reply to `INFO server`. A reply without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
@@ -67,13 +68,14 @@ export class VersionCheck {
   }
 
   async #check(keepAlive: boolean): Promise<VersionCheckResult> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    const time = timeOf(this.#link);
+    let timer: Timer | undefined;
     const timeout = new Promise<CallResult>((resolve) => {
-      timer = setTimeout(resolve, this.#timeout, TIMED_OUT);
+      timer = time.setTimeout(() => resolve(TIMED_OUT), this.#timeout);
       setTimerRef(timer, keepAlive ? 'ref' : 'unref');
     });
     const result = await Promise.race([this.#ask().catch((): CallResult => TIMED_OUT), timeout]);
-    clearTimeout(timer);
+    time.clearTimeout(timer);
     this.#checking = undefined;
     const problem = 'reply' in result ? this.#problemOf(toText(result.reply)) : undefined;
     this.#isRefused = problem !== undefined;

@@ -1,6 +1,7 @@
 /** The timer that wakes the engine. */
 
 import { setTimerRef } from '../support/host.js';
+import { HOST_TIME, type Timer, type Timers } from '../support/timers.js';
 
 const SECOND = 1_000_000;
 
@@ -11,8 +12,9 @@ const SECOND = 1_000_000;
 export class WakeTimer {
   /** Timers stop while the machine sleeps, but leases go on. So look at the clock at least this often, in microseconds. */
   longestSleep = SECOND;
+  timers: Timers = HOST_TIME;
   readonly #wake: () => void;
-  #handle: ReturnType<typeof setTimeout> | undefined;
+  #handle: Timer | undefined;
   #at = Infinity;
   #alive = false;
 
@@ -27,7 +29,7 @@ export class WakeTimer {
     if (soonest >= this.#at) return;
     this.stop();
     this.#at = soonest;
-    this.#handle = setTimeout(this.#fire, Math.max(0, Math.ceil((soonest - now) / 1_000)));
+    this.#handle = this.timers.setTimeout(this.#fire, Math.max(0, Math.ceil((soonest - now) / 1_000)));
     if (!this.#alive) setTimerRef(this.#handle, 'unref');
   }
 
@@ -39,7 +41,7 @@ export class WakeTimer {
   }
 
   stop(): void {
-    if (this.#handle !== undefined) clearTimeout(this.#handle);
+    if (this.#handle !== undefined) this.timers.clearTimeout(this.#handle);
     this.#handle = undefined;
     this.#at = Infinity;
   }

@@ -1,6 +1,7 @@
 /** Connections that the user implements. */
 
 import { ignore } from '../support/ignore.js';
+import { soon } from '../support/timers.js';
 import { messageOf, toFailed, toReply, unavailable } from './results.js';
 import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
@@ -85,7 +86,7 @@ function openPubSub(connection: CustomConnection, listener: PubSubListener): Pub
   return {
     subscribe: (channel) => {
       const onMessage = (payload: unknown): void => listener.message(channel, textOf(payload));
-      const onEnd = (error?: unknown): void => queueMicrotask(() => listener.ended(failed(error)));
+      const onEnd = (error?: unknown): void => soon(() => listener.ended(failed(error)));
       // Always asynchronous, even if the user's function calls back at once.
       subscribed = Promise.resolve().then(() => (closed ? undefined : connection.subscribe?.(channel, onMessage, onEnd)));
       return subscribed.then(() => undefined, failed);

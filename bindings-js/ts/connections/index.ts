@@ -1,7 +1,10 @@
 /** The user's connections: an adapter for each client library, behind one interface, `Link`. */
 
 export type { CustomConnection } from './custom.js';
-export type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed, Failure, Link, LinkTime, Reply, Scalar, SubscriptionListener } from './link.js';
+export {
+  type Address, type CallResult, type DedicatedConnection, type DedicatedOptions, type Failed, type Failure, type Link, type LinkTime, type Reply, type Scalar,
+  type SubscriptionListener, type Time, timeOf,
+} from './link.js';
 export {
   type Connection, type GlideConnection, type InMemoryConnection, type IoRedisConnection, type NodeRedisClusterConnection, type NodeRedisConnection, recognise, type ScriptlessConnection,
 } from './recognise.js';

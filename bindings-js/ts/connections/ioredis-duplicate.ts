@@ -1,5 +1,6 @@
 /** Duplicates of the user's ioredis client. We open and close them ourselves. */
 
+import { afterPendingIo } from '../support/timers.js';
 import type { IoRedis } from './ioredis.js';
 
 /** The options in which a duplicate differs from the user's client. All others, such as the login, are the same. */
@@ -36,7 +37,7 @@ export class DuplicateClient {
   constructor(original: IoRedis, options: object) {
     this.client = original.duplicate({ ...OVERRIDES, ...options });
     this.client.on('error', (error: unknown) => (this.lastError = error));
-    this.client.on('connecting', () => setImmediate(this.#applyRef));
+    this.client.on('connecting', () => afterPendingIo(this.#applyRef));
     this.client.on('connect', this.#applyRef);
   }
 

@@ -8,6 +8,7 @@
  * old primary are ignored.
  */
 
+import { HOST_TIME, soon } from '../support/timers.js';
 import { type IoRedis, IoRedisLink } from './ioredis.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
@@ -130,7 +131,7 @@ export class IoRedisSentinelLink implements Link {
     const duplicate = new DuplicateClient(this.#client, { ...DIRECTLY, ...address, tls: enableTLSForSentinelMode === true ? tls : undefined, retryStrategy });
     const old = this.#primary;
     const link = new IoRedisLink(duplicate.client);
-    if (this.#reconnected !== undefined) link.onReconnect(this.#reconnected, old && (old.link.brokenAt ?? performance.now()));
+    if (this.#reconnected !== undefined) link.onReconnect(this.#reconnected, old && (old.link.brokenAt ?? HOST_TIME.now()));
     this.#primary = { duplicate, link };
     this.ref(this.#alive);
     duplicate.client.connect().catch(() => {});
@@ -158,7 +159,7 @@ export class IoRedisSentinelLink implements Link {
   /** Ends a subscription. The listener is called asynchronously, as `SubscriptionListener` requires. */
   #break(channel: string, { failure, cause }: Failed): void {
     const listener = this.#listeners.get(channel);
-    queueMicrotask(() => {
+    soon(() => {
       if (listener === undefined || this.#listeners.get(channel) !== listener) return;
       this.#listeners.delete(channel);
       listener.broken(failure, cause);

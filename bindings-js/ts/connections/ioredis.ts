@@ -7,6 +7,7 @@
  */
 
 import { ignore } from '../support/ignore.js';
+import { afterThisCode } from '../support/timers.js';
 import { LONGEST_REPLY, messageOf, serverMessage, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
@@ -166,7 +167,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   /** ioredis writes each command separately. Here, all commands of one tick and of its microtasks go out in one write. */
   protected override dispatch(pending: PendingCommand<Command>): void {
     const waiting = this.#outgoing.push(pending);
-    if (waiting === 1) process.nextTick(() => this.#flush());
+    if (waiting === 1) afterThisCode(() => this.#flush());
     // Flush early, so that the server starts working while we prepare the next commands.
     else if (waiting === BATCH_SIZE) this.#flush();
   }

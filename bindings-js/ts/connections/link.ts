@@ -1,5 +1,7 @@
 /** The interface between the driver and the adapters: one connection that runs commands and perhaps subscribes. */
 
+import { HOST_TIME, PROGRAM_TIMERS } from '../support/timers.js';
+
 /** One part of a reply. */
 export type Scalar = null | number | string | Uint8Array;
 
@@ -129,4 +131,12 @@ export interface Link {
 
   /** Sets whether the adapter's own sockets keep the process alive; at first they don't. It doesn't change the user's sockets. */
   ref?(alive: boolean): void;
+}
+
+/** The timers and the clock that a link's calls are measured by. */
+export type Time = typeof HOST_TIME;
+
+/** A server in memory has the time of the program, which fake timers may drive. Any other has the host's. */
+export function timeOf({ time }: Link): Time {
+  return time === undefined ? HOST_TIME : { ...PROGRAM_TIMERS, now: () => time.elapsed };
 }

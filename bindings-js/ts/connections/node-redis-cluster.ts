@@ -28,6 +28,8 @@ function isConnected({ isOpen, masters }: NodeRedisCluster): boolean {
 
 /** How long a command may wait for a node that is connecting: see `ReadyGate`. */
 const READY_TIMEOUT_MS = 1000;
+// Read once, because fake timers may replace it.
+const timeoutSignal = AbortSignal.timeout?.bind(AbortSignal);
 
 export class NodeRedisClusterLink implements Link {
   readonly library = 'node-redis';
@@ -45,7 +47,7 @@ export class NodeRedisClusterLink implements Link {
     if (this.#cluster.isOpen === false) return closed('the node-redis cluster was closed');
     if (!isConnected(this.#cluster)) return unavailable('the node-redis cluster is not connected');
     // Removes the command from a node's queue, but does nothing once it is written. Version 4 and later ones name this option differently.
-    const signal = AbortSignal.timeout(READY_TIMEOUT_MS);
+    const signal = timeoutSignal(READY_TIMEOUT_MS);
     try {
       const options = { ...COMMAND_OPTIONS, signal, abortSignal: signal };
       return { reply: toReply(await this.#cluster.sendCommand(keyOf(args), false, [...args], options)) };

@@ -6,6 +6,7 @@
  */
 
 import { setTimerRef } from '../support/host.js';
+import { HOST_TIME } from '../support/timers.js';
 import type { CallResult, Link, SubscriptionListener } from './link.js';
 import { closed, loginRefusal, messageOf, unavailable } from './results.js';
 import { type OpenPubSub, Subscriber } from './subscriber.js';
@@ -50,7 +51,7 @@ export abstract class ReconnectingLink<Command> implements Link {
       },
       [breakEvent]: () => {
         // A client also emits this when its first attempt to connect fails.
-        if (this.#wasReady) this.#brokenAt ??= performance.now();
+        if (this.#wasReady) this.#brokenAt ??= HOST_TIME.now();
         this.#interrupt();
       },
       end: () => this.#ready.giveUp(),
@@ -134,7 +135,7 @@ export abstract class ReconnectingLink<Command> implements Link {
     const brokenAt = this.#brokenAt;
     this.#brokenAt = undefined;
     this.#wasReady = true;
-    if (brokenAt !== undefined) this.#reconnected?.(performance.now() - brokenAt);
+    if (brokenAt !== undefined) this.#reconnected?.(HOST_TIME.now() - brokenAt);
   }
 
   #closed(): CallResult {
@@ -228,11 +229,11 @@ export class ReadyGate {
   wait(): Promise<boolean> {
     return new Promise((resolve) => {
       const end = (isReady: boolean): void => {
-        clearTimeout(timer);
+        HOST_TIME.clearTimeout(timer);
         this.#waiting.delete(end);
         resolve(isReady);
       };
-      const timer = setTimeout(end, READY_TIMEOUT_MS, false);
+      const timer = HOST_TIME.setTimeout(() => end(false), READY_TIMEOUT_MS);
       // A pending operation keeps the process alive by itself.
       setTimerRef(timer, 'unref');
       this.#waiting.add(end);

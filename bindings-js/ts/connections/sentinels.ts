@@ -9,6 +9,7 @@
  */
 
 import { setTimerRef } from '../support/host.js';
+import { HOST_TIME } from '../support/timers.js';
 import type { IoRedis, IoRedisOptions } from './ioredis.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import type { Address } from './link.js';
@@ -106,7 +107,7 @@ export class Sentinels {
     // The order matters: during a failover a sentinel reports the new epoch before the new address.
     const [fields, address] = await Promise.all([client.call('SENTINEL', 'MASTER', name), client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)]);
     if (!Array.isArray(address)) throw new Error(`the sentinel doesn't know a primary named \`${name}\``);
-    const report = { ...this.#translate(String(address[0]), Number(address[1])), epoch: epochOf(fields), at: performance.now() };
+    const report = { ...this.#translate(String(address[0]), Number(address[1])), epoch: epochOf(fields), at: HOST_TIME.now() };
     this.lastError = undefined;
     const { host, port } = this.#current ?? {};
     if (this.#closed || !isNewer(this.#current, report)) return;
@@ -142,11 +143,11 @@ export class Sentinels {
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const end = (): void => {
-        clearTimeout(timer);
+        HOST_TIME.clearTimeout(timer);
         this.#pauses = this.#pauses.filter((other) => other !== end);
         resolve();
       };
-      const timer = setTimeout(end, ms);
+      const timer = HOST_TIME.setTimeout(end, ms);
       // A pending operation keeps the process alive by itself.
       setTimerRef(timer, 'unref');
       this.#pauses.push(end);

@@ -1,6 +1,7 @@
 /** Keeps the subscriptions of a client, over one connection that is opened on demand. */
 
 import { ignore } from '../support/ignore.js';
+import { soon } from '../support/timers.js';
 import type { Failed, SubscriptionListener } from './link.js';
 import { unavailable } from './results.js';
 
@@ -45,7 +46,7 @@ export class Subscriber {
     if (current !== undefined && current.connection === this.#connection) {
       if (current.acknowledged) {
         current.listener = listener;
-        queueMicrotask(() => this.#subscriptions.get(channel) === current && listener.acknowledged());
+        soon(() => this.#subscriptions.get(channel) === current && listener.acknowledged());
         return;
       }
       // The earlier attempt got no reply, so the connection is of no use to the other channels either.
@@ -58,7 +59,7 @@ export class Subscriber {
       void this.#begin(channel, subscription);
     } catch (cause) {
       this.#subscriptions.delete(channel);
-      queueMicrotask(() => listener.broken({ kind: 'unsupported', text: `this client can't open a second connection: ${String(cause)}` }, cause));
+      soon(() => listener.broken({ kind: 'unsupported', text: `this client can't open a second connection: ${String(cause)}` }, cause));
     }
   }
 
@@ -117,7 +118,7 @@ export class Subscriber {
     if (connection !== this.#connection) return;
     this.#connection = undefined;
     connection.pubSub.close();
-    queueMicrotask(() => {
+    soon(() => {
       for (const [channel, subscription] of [...this.#subscriptions]) {
         if (subscription.connection !== connection || this.#subscriptions.get(channel) !== subscription) continue;
         this.#subscriptions.delete(channel);

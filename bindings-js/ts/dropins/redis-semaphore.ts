@@ -9,6 +9,8 @@ import type { Redis } from 'ioredis';
 
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
 import { formatValue, isArray } from '../support/format.js';
+import { setTimerRef } from '../support/host.js';
+import { HOST_TIME, type Timer } from '../support/timers.js';
 import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
 
 /** A client of ioredis. Other objects with these methods are refused when the lock is made. */
@@ -89,7 +91,7 @@ abstract class Lock {
   readonly #options: Settings;
   readonly #identifier: string;
   #lease: Lease | undefined;
-  #refreshing: ReturnType<typeof setInterval> | undefined;
+  #refreshing: Timer | undefined;
 
   /** @internal */
   constructor(options: Settings, target: Target) {
@@ -110,7 +112,7 @@ abstract class Lock {
 
   /** Lets a lock that is held end after its `lockTimeout`. */
   stopRefresh(): void {
-    clearInterval(this.#refreshing);
+    HOST_TIME.clearTimeout(this.#refreshing);
     this.#refreshing = undefined;
   }
 
@@ -151,8 +153,8 @@ abstract class Lock {
   /** Tries as often as redis-semaphore does. */
   async #poll(signal: AbortSignal | undefined): Promise<Lease | null> {
     const { acquireTimeout, acquireAttemptsLimit, retryInterval } = this.#options;
-    const end = performance.now() + acquireTimeout;
-    for (let attempt = 1; attempt <= acquireAttemptsLimit && performance.now() < end; attempt++) {
+    const end = HOST_TIME.now() + acquireTimeout;
+    for (let attempt = 1; attempt <= acquireAttemptsLimit && HOST_TIME.now() < end; attempt++) {
       signal?.throwIfAborted();
       const lease = await this.#attempt((lock) => lock.tryAcquire({ signal }));
       if (lease !== null) return lease;
@@ -186,8 +188,11 @@ abstract class Lock {
   #refresh(lease: Lease): void {
     const { lockTimeout, refreshInterval } = this.#options;
     // A failed extension is tried again twice before the lease ends. `lost` tells if it was lost.
-    this.#refreshing = setInterval(() => void lease.extend(withoutMargins(lockTimeout)).catch(() => {}), Math.min(refreshInterval, lockTimeout / 3));
-    this.#refreshing.unref?.();
+    this.#refreshing = HOST_TIME.setTimeout(() => {
+      this.#refresh(lease);
+      lease.extend(withoutMargins(lockTimeout)).catch(() => {});
+    }, Math.min(refreshInterval, lockTimeout / 3));
+    setTimerRef(this.#refreshing, 'unref');
   }
 
   #lose(lease: Lease): void {
@@ -322,10 +327,10 @@ function readOptions(given: LockOptions = {}): Settings {
 function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const interrupt = (): void => {
-      clearTimeout(timer);
+      HOST_TIME.clearTimeout(timer);
       reject(signal?.reason);
     };
-    const timer = setTimeout(() => {
+    const timer = HOST_TIME.setTimeout(() => {
       signal?.removeEventListener('abort', interrupt);
       resolve();
     }, ms);

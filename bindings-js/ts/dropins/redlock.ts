@@ -9,6 +9,8 @@ import { EventEmitter } from 'node:events';
 
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
 import { formatValue, isArray } from '../support/format.js';
+import { setTimerRef } from '../support/host.js';
+import { HOST_TIME, type Timer } from '../support/timers.js';
 import { type Client, managerOf, withoutMargins } from './managers.js';
 
 /** How one client voted. */
@@ -294,7 +296,7 @@ export default Redlock;
 /** What a `Lock` holds. */
 class Held {
   readonly #lease: Lease;
-  #end: ReturnType<typeof setTimeout> | undefined;
+  #end: Timer | undefined;
   #isReleased = false;
 
   constructor(lease: Lease) {
@@ -317,7 +319,7 @@ class Held {
 
   /** Resolves to `undefined` if the lock was no longer held. */
   async release(): Promise<true | undefined> {
-    clearTimeout(this.#end);
+    HOST_TIME.clearTimeout(this.#end);
     if (this.#isReleased) return undefined;
     const outcome = await this.#lease.release();
     this.#isReleased = true;
@@ -327,15 +329,15 @@ class Held {
   /** Makes the lock end after `duration`. */
   async extend(duration: number): Promise<true | undefined> {
     if (this.#isReleased) return undefined;
-    clearTimeout(this.#end);
-    const end = performance.now() + duration;
+    HOST_TIME.clearTimeout(this.#end);
+    const end = HOST_TIME.now() + duration;
     const isShorter = this.remaining > duration;
     if (isShorter && await this.#shorten(duration)) return true;
     await this.#lease.extend(withoutMargins(duration));
     if (isShorter) {
       // The server keeps the lease for longer, so it is released in time.
-      this.#end = setTimeout(() => void this.release().catch(() => {}), end - performance.now());
-      this.#end.unref?.();
+      this.#end = HOST_TIME.setTimeout(() => void this.release().catch(() => {}), end - HOST_TIME.now());
+      setTimerRef(this.#end, 'unref');
     }
     return true;
   }
@@ -390,7 +392,7 @@ function expirationOf(start: number, duration: number, { driftFactor }: Settings
 
 function pause({ retryDelay, retryJitter }: Settings): Promise<void> {
   const ms = retryDelay + Math.floor((2 * Math.random() - 1) * retryJitter);
-  return new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));
+  return new Promise((resolve) => HOST_TIME.setTimeout(resolve, Math.max(0, ms)));
 }
 
 function mergeSettings(given: Partial<Settings> | undefined, defaults: Settings): Settings {

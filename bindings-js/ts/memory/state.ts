@@ -2,7 +2,7 @@
 
 import type { CallResult, Failed, SubscriptionListener } from '../connections/index.js';
 import { Memory, readAnswer } from '../server/index.js';
-import { soon } from '../support/host.js';
+import { soon } from '../support/timers.js';
 import type { Clock } from './clock.js';
 
 /** The server's wall clock when it is made, in µs: a day of the year 2027. Fences are times, and need as many digits as those of today. */

@@ -10,6 +10,7 @@ import {
   AuthError, describeVotes, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote,
 } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
+import { HOST_TIME } from '../support/timers.js';
 
 /** Makes a client, after it has asked all servers for their version and identity. `module` is the engine, which only workerd needs. */
 export async function openQuorum(connections: unknown, config: Config, module?: WebAssembly.Module): Promise<Client> {
@@ -20,10 +21,10 @@ export async function openQuorum(connections: unknown, config: Config, module?: 
   try {
     const engine = await quorumEngine(names, module);
     client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine }, () => '');
-    const began = performance.now();
+    const began = HOST_TIME.now();
     const checks = await client.checkServers();
     if (identities.refusal !== undefined) throw refused(identities.refusal);
-    checkMajority(names, checks, Math.trunc(performance.now() - began));
+    checkMajority(names, checks, Math.trunc(HOST_TIME.now() - began));
     return client;
   } catch (error) {
     await (client?.close() ?? Promise.all(links.map((link) => link.close())));

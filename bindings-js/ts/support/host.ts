@@ -30,19 +30,6 @@ export function setTimerRef(timer: ReturnType<typeof setTimeout>, ref: 'ref' | '
   Deno?.[`${ref}Timer` as const]?.(timer);
 }
 
-/** Runs a function after the pending I/O and timers. */
-export const afterPendingIo: (run: () => void) => void =
-  typeof setImmediate === 'function' ? (run) => void setImmediate(run) : (run) => void setTimeout(run, 0);
-
-/** Runs a function in a microtask. `queueMicrotask` would not do: Jest's fake timers replace it. */
-export function soon(run: () => void): void {
-  void Promise.resolve().then(run);
-}
-
-/** Runs a function after the calls that are made now, and in Node after those that this turn's replies lead to. */
-export const afterPendingCalls: (run: () => void) => void =
-  typeof setImmediate === 'function' ? (run) => void setImmediate(run) : (run) => queueMicrotask(run);
-
 /** Makes random bytes. */
 export function randomBytes(length: number): Uint8Array {
   const bytes = new Uint8Array(length);

@@ -2,6 +2,8 @@
 
 import type { TestContext } from 'node:test';
 
+import { HOST, PROGRAM_TIMERS } from '../support/timers.js';
+
 // A test may replace the global function.
 const turn = setImmediate;
 /** After this many turns of the event loop, everything that is due has happened. */
@@ -17,6 +19,7 @@ export class VirtualTime {
     const began = Date.now();
     t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
     t.mock.method(performance, 'now', () => this.#now);
+    fakeHost(t, () => this.#now);
     t.mock.method(Date, 'now', () => began + this.#now);
     this.#tick = (ms) => t.mock.timers.tick(ms);
   }
@@ -63,6 +66,13 @@ export class VirtualTime {
     this.#tick(late);
     await turns();
   }
+}
+
+/** Lets the package use the test's timers, and this clock, in place of the host's. */
+export function fakeHost(t: TestContext, now = HOST.now): void {
+  t.mock.method(HOST, 'setTimeout', PROGRAM_TIMERS.setTimeout);
+  t.mock.method(HOST, 'clearTimeout', PROGRAM_TIMERS.clearTimeout);
+  t.mock.method(HOST, 'now', now);
 }
 
 /** Lets everything happen that needs no time. */

@@ -2,6 +2,8 @@
 
 import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from '../connections/index.js';
 import { readAnswer, readCommands, ScriptCall, writeReplies } from '../server/index.js';
+import { setTimerRef } from '../support/host.js';
+import { HOST_TIME } from '../support/timers.js';
 
 /** So many times in a row, other clients may change the keys of a transaction. */
 const MOST_ATTEMPTS = 100;
@@ -99,10 +101,10 @@ class Transactions {
       this.#drop();
       return { failure: { kind: 'unavailable', text: String(cause) }, cause };
     }
-    const timer = setTimeout(() => this.#drop(), ANSWERED_WITHIN);
-    timer.unref();
+    const timer = HOST_TIME.setTimeout(() => this.#drop(), ANSWERED_WITHIN);
+    setTimerRef(timer, 'unref');
     const result = await runOn(connection, call);
-    clearTimeout(timer);
+    HOST_TIME.clearTimeout(timer);
     if ('failure' in result && result.failure.kind !== 'refused') this.#drop();
     return result;
   }
