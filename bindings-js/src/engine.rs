@@ -26,6 +26,8 @@ pub struct Engine {
     /// None until it is started.
     core: Option<Core>,
     clock: Clock,
+    /// Whether the server is in memory. Then there is nothing to read after a pause.
+    in_memory: bool,
     record: InputRecord,
     output: OutputWriter,
 }
@@ -35,7 +37,8 @@ impl Engine {
     /// Makes an engine, to be started with [`start`](Self::start).
     #[wasm_bindgen(constructor)]
     pub fn new() -> Engine {
-        Self { core: None, clock: Clock::default(), record: InputRecord::new(), output: OutputWriter::default() }
+        let (record, output) = (InputRecord::new(), OutputWriter::default());
+        Self { core: None, clock: Clock::default(), in_memory: false, record, output }
     }
 
     /// The address of the record in which inputs arrive, with room for a list of this length. The record moves when it grows.
@@ -69,6 +72,23 @@ impl Engine {
         self.handle(kind, monotonic, wall, text)
     }
 
+    /// Reports the leases that have expired by now, and does nothing else.
+    pub fn expire(&mut self, monotonic: f64, wall: f64) -> Address {
+        let now = self.now(monotonic, wall);
+        let Some((core, now)) = self.core.as_mut().zip(now) else { return OUT_OF_RANGE };
+        if !self.in_memory {
+            core.catch_up(now);
+        }
+        core.expire(now);
+        self.output.outputs(now, core)
+    }
+
+    /// Tells the engine that the server is in memory, so that nobody has to read its answers after a pause.
+    #[wasm_bindgen(js_name = setInMemory)]
+    pub fn set_in_memory(&mut self) {
+        self.in_memory = true;
+    }
+
     /// Tells the engine that the connection with this index is to a cluster, so names are on different servers.
     #[wasm_bindgen(js_name = setCluster)]
     pub fn set_cluster(&mut self, node: u16) {
@@ -97,8 +117,11 @@ impl Engine {
     }
 
     fn try_handle(&mut self, kind: u8, now: Instant, text: &str) -> Option<Address> {
-        let Self { core, record, output, .. } = self;
+        let Self { core, record, output, in_memory, .. } = self;
         let core = core.as_mut()?;
+        if !*in_memory {
+            core.catch_up(now);
+        }
         let node = ONLY_SERVER;
         let names;
         let input = match InputKind::at(kind)? {

@@ -14,7 +14,7 @@ import {
 } from '../support/errors.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
-import { soon } from '../support/timers.js';
+import { afterPendingIo, soon } from '../support/timers.js';
 import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
@@ -59,6 +59,7 @@ export class Client {
   /** The names that another client of this manager takes from their holders at the moment. */
   readonly #stolen: string[] = [];
   #closing: Promise<Closed> | undefined;
+  #isClosing = false;
   #releasing: Promise<Closed> | undefined;
   /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
   #closeError: ((lockName: string) => Error) | undefined;
@@ -101,7 +102,7 @@ export class Client {
   }
 
   get isClosed(): boolean {
-    return this.#closing !== undefined || this.#ended;
+    return this.#isClosing || this.#ended;
   }
 
   /**
@@ -282,6 +283,7 @@ export class Client {
   }
 
   async #close(): Promise<Closed> {
+    this.#isClosing = true;
     let closed: Closed = { unreleased: 0 };
     if (!this.#ended) {
       this.#releasing = this.#releaseAll();
@@ -293,20 +295,41 @@ export class Client {
   }
 
   async #releaseAll(): Promise<Closed> {
-    const leases = [...this.#leases.values()];
-    this.#leases.clear();
-    for (const lease of leases) lease.markClosed();
+    const count = this.#leases.size;
+    // Listeners may work for long, and there may be many. So the event loop turns in between, and the time for the server's answers
+    // begins after them.
+    while (!this.#notifyOfClose()) {
+      this.#endWaits();
+      await new Promise<void>(afterPendingIo);
+    }
     const began = this.#driver.now;
-    const closed = this.#run('closed', undefined, (engine, op) => engine.close(op));
     this.#closeError = (lockName) => this.#unreachable(lockName, began);
-    for (const lease of leases) {
+    // This fails only if the engine is broken. Then the server has confirmed no release.
+    const { unreleased } = await this.#run('closed', undefined, (engine, op) => engine.close(op)).catch(() => ({ unreleased: count }));
+    if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#closeError = undefined;
+    return { unreleased };
+  }
+
+  /** Tells the holders that their leases end, before these are given back. False if there are more. */
+  #notifyOfClose(): boolean {
+    const began = this.time.now();
+    for (const lease of this.#leases.values()) {
+      if (this.time.now() - began > LONGEST_SLICE) return false;
+      this.#leases.delete(lease.id);
+      lease.markClosed();
       lease.notify();
       this.#tellReleased(lease, 'closed');
     }
-    // This fails only if the engine is broken. Then the server has confirmed no release.
-    const { unreleased } = await closed.catch(() => ({ unreleased: leases.length }));
-    if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#closeError = undefined;
-    return { unreleased };
+    return true;
+  }
+
+  /** Ends the waits before the engine is closed. */
+  #endWaits(): void {
+    for (const op of this.#operations.waiting()) {
+      const operation = this.#operations.end(op);
+      if (operation !== undefined) fail(operation, () => new ClosedError({ lockName: operation.name }));
+      this.#driver.input((engine) => engine.cancel(op));
+    }
   }
 
   /** Called when the engine has closed: with the last command's result, or with none if the engine has stopped waiting for the server. */
@@ -345,7 +368,7 @@ export class Client {
       const isExpected = (outcome: Outcome): outcome is OutcomeOf<Kind> => outcome.kind === kind;
       const failed = (makeError: () => Error): void => resolve(rejection(makeError));
       const done = (outcome: Outcome): void => (isExpected(outcome) ? resolve(outcome) : failed(() => wrongOutcome(name)));
-      const op = this.#begin({ name, done, failed });
+      const op = this.#begin({ name, done, failed }, kind === 'released' || kind === 'closed');
       this.#input(op, (engine) => input(engine, op));
     });
   }
@@ -360,11 +383,11 @@ export class Client {
     return ended as OutcomeOf<Kind>;
   }
 
-  /** Registers an operation and returns its number, or 0 if it has already failed. */
-  #begin(operation: Operation): number {
+  /** Registers an operation and returns its number, or 0 if it has already failed. A manager that closes takes only releases. */
+  #begin(operation: Operation, isRelease = false): number {
     const { name: lockName } = operation;
     const problem = this.#workerRequest.problem();
-    if (!this.#ended && problem === undefined) return this.#operations.begin(operation);
+    if (!this.#ended && (isRelease || !this.#isClosing) && problem === undefined) return this.#operations.begin(operation);
     fail(operation, () => (problem === undefined ? new ClosedError({ lockName }) : new UnsupportedError(problem, { lockName })));
     return 0;
   }
@@ -477,6 +500,9 @@ export class Client {
     for (const operation of this.#operations.endAll()) fail(operation, () => new ClosedError({ lockName: operation.name, cause }));
   }
 }
+
+/** How long a manager that closes runs listeners before the event loop turns, in milliseconds. */
+const LONGEST_SLICE = 10;
 
 function describe({ id, lock }: Attempt): AcquiringEvent {
   return { id, name: lock.name, mode: eventModeOf(lock) };

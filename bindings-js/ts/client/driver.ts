@@ -64,11 +64,19 @@ export class Driver {
   readonly #ignoreTime: () => void;
   /** Undefined for a quorum. */
   readonly labels: Labels | undefined;
-  readonly #timer = new WakeTimer(() => {
-    this.#listener.turned();
-    this.#wake();
-    if (!this.#stopped) this.labels?.keep();
-  });
+  readonly #timer = new WakeTimer(
+    () => {
+      this.#listener.turned();
+      this.#wake();
+      if (!this.#stopped) this.labels?.keep();
+    },
+    () => {
+      this.#listener.turned();
+      // What the server has answered meanwhile is in the socket, so the engine is woken after that was read. Leases end at once.
+      if (this.isInMemory) this.#wake();
+      else this.input((engine) => engine.expire());
+    },
+  );
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
   #deferred: (() => void)[] = [];
   /** Since when the engine waits for the end of this turn of the event loop, by its clock. */

@@ -73,6 +73,11 @@ export class Operations {
     return operations;
   }
 
+  /** The numbers of the open acquires. */
+  *waiting(): Iterable<number> {
+    for (const [op, { acquire }] of this.#open) if (acquire !== undefined) yield op;
+  }
+
   /** The open acquires, oldest first. */
   *acquires(): Iterable<PendingAcquire> {
     for (const { acquire } of this.#open.values()) if (acquire !== undefined) yield acquire;

@@ -1,7 +1,7 @@
 /** The timer that wakes the engine. */
 
 import { setTimerRef } from '../support/host.js';
-import { HOST_TIME, type Timer, type Timers } from '../support/timers.js';
+import { HOST, isLate, type Timer, type Timers } from '../support/timers.js';
 
 const SECOND = 1_000_000;
 
@@ -12,14 +12,19 @@ const SECOND = 1_000_000;
 export class WakeTimer {
   /** Timers stop while the machine sleeps, but leases go on. So look at the clock at least this often, in microseconds. */
   longestSleep = SECOND;
-  timers: Timers = HOST_TIME;
+  timers: Timers = HOST;
   readonly #wake: () => void;
+  readonly #wakeLate: () => void;
   #handle: Timer | undefined;
   #at = Infinity;
+  /** The same in milliseconds by the host's clock. */
+  #due = Infinity;
   #alive = false;
 
-  constructor(wake: () => void) {
+  /** `wakeLate` is called instead if the program has blocked the event loop for so long that the timer is late. */
+  constructor(wake: () => void, wakeLate: () => void) {
     this.#wake = wake;
+    this.#wakeLate = wakeLate;
   }
 
   /** Wakes at `at` at the latest. Both times are in microseconds; at infinity means never. */
@@ -29,7 +34,9 @@ export class WakeTimer {
     if (soonest >= this.#at) return;
     this.stop();
     this.#at = soonest;
-    this.#handle = this.timers.setTimeout(this.#fire, Math.max(0, Math.ceil((soonest - now) / 1_000)));
+    const ms = Math.max(0, Math.ceil((soonest - now) / 1_000));
+    this.#due = HOST.now() + ms;
+    this.#handle = this.timers.setTimeout(this.#fire, ms);
     if (!this.#alive) setTimerRef(this.#handle, 'unref');
   }
 
@@ -49,6 +56,7 @@ export class WakeTimer {
   readonly #fire = (): void => {
     this.#handle = undefined;
     this.#at = Infinity;
-    this.#wake();
+    if (isLate(this.#due)) this.#wakeLate();
+    else this.#wake();
   };
 }

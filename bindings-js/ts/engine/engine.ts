@@ -223,9 +223,15 @@ export class Engine {
     this.#wasm.setCluster(node);
   }
 
-  /** Uses other clocks than the host's, before the first input. */
+  /** Uses the clocks of a server in memory, before the first input. */
   setClocks(clocks: HostClocks): void {
     this.#clocks = clocks;
+    this.#wasm.setInMemory();
+  }
+
+  /** Reports leases that have ended, and judges nothing else. */
+  expire(): void {
+    this.#read(this.#wasm.expire(this.#clocks.monotonic(), this.#clocks.wall()));
   }
 
   /** Time has passed. */

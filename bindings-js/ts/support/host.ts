@@ -23,7 +23,7 @@ export function formatObject(name: string, fields: object, [depth, options, insp
  * Lets a timer keep the process alive, or not. In browsers and workers a timer is a number and keeps nothing alive. In Deno it is
  * a number too, but keeps the process alive.
  */
-export function setTimerRef(timer: ReturnType<typeof setTimeout>, ref: 'ref' | 'unref'): void {
+export function setTimerRef(timer: ReturnType<typeof setTimeout> | { ref(): void; unref(): void }, ref: 'ref' | 'unref'): void {
   // On some hosts, timers have neither method.
   if (typeof timer === 'object') return void timer[ref]?.();
   const { Deno } = globalThis as { Deno?: { refTimer?(id: number): void; unrefTimer?(id: number): void } };

@@ -6,15 +6,18 @@
  * it. A server in memory follows the program's time: see {@link PROGRAM_TIMERS}.
  */
 
-import { isWorkerd } from './host.js';
+import { isWorkerd, setTimerRef } from './host.js';
 
-export type Timer = ReturnType<typeof setTimeout>;
+/** A timer of the host, or one that lets I/O go first. */
+export type Timer = ReturnType<typeof setTimeout> | PatientTimer;
 
 export interface Timers {
   /** Runs a function once, after so many milliseconds. */
   setTimeout(run: () => void, ms: number): Timer;
   clearTimeout(timer: Timer | undefined): void;
 }
+
+export type HostTimer = ReturnType<typeof setTimeout>;
 
 const { process } = globalThis as { process?: Partial<NodeJS.Process> };
 // The functions of Node's own modules: Jest and Vitest may have replaced the globals before this module is loaded.
@@ -30,24 +33,61 @@ const hasImmediate = typeof turn === 'function';
 
 /** What the host has. */
 export const HOST = {
-  setTimeout: (run: () => void, ms: number): Timer => start(run, ms),
-  clearTimeout: (timer: Timer | undefined): void => clear(timer),
+  setTimeout: (run: () => void, ms: number): HostTimer => start(run, ms),
+  clearTimeout: (timer: HostTimer | undefined): void => clear(timer),
   setImmediate: (run: () => void): void => void (hasImmediate ? turn(run) : start(run, 0)),
   /** A monotonic clock, in milliseconds. */
   now: (): number => now(),
 };
 
+/** A timer that fires later than this is late, because the program has blocked the event loop, in milliseconds. */
+const LATE = 10;
+
+/**
+ * A timer that lets I/O go first if it is late. While the event loop was blocked, nobody has read the sockets, so what this timer
+ * waits for may be there.
+ */
+class PatientTimer {
+  #run: (() => void) | undefined;
+  readonly #timer: HostTimer;
+
+  constructor(run: () => void, ms: number) {
+    const due = HOST.now() + ms;
+    const end = (): void => this.#run?.();
+    this.#run = run;
+    this.#timer = HOST.setTimeout(() => (isLate(due) ? afterPendingIo(end) : end()), ms);
+  }
+
+  ref(): void {
+    setTimerRef(this.#timer, 'ref');
+  }
+
+  unref(): void {
+    setTimerRef(this.#timer, 'unref');
+  }
+
+  clear(): void {
+    this.#run = undefined;
+    HOST.clearTimeout(this.#timer);
+  }
+}
+
+/** Whether something that was due at this time, by the host's clock, is late. */
+export function isLate(due: number): boolean {
+  return HOST.now() - due > LATE;
+}
+
 /** The time of everything but servers in memory. `now` is a monotonic clock, in milliseconds. */
 export const HOST_TIME: Timers & { now(): number } = {
-  setTimeout: (run, ms) => HOST.setTimeout(run, ms),
-  clearTimeout: (timer) => HOST.clearTimeout(timer),
+  setTimeout: (run, ms) => new PatientTimer(run, ms),
+  clearTimeout: (timer) => (timer instanceof PatientTimer ? timer.clear() : HOST.clearTimeout(timer)),
   now: () => HOST.now(),
 };
 
 /** Those that the program has now. A test may have replaced them, so they are looked up at each call. */
 export const PROGRAM_TIMERS: Timers = {
   setTimeout: (run, ms) => setTimeout(run, ms),
-  clearTimeout: (timer) => clearTimeout(timer),
+  clearTimeout: (timer) => (timer instanceof PatientTimer ? timer.clear() : clearTimeout(timer)),
 };
 
 /** Runs a function after the pending I/O and timers. */

@@ -2,7 +2,7 @@
 
 import type { TestContext } from 'node:test';
 
-import { HOST, PROGRAM_TIMERS } from '../support/timers.js';
+import { HOST } from '../support/timers.js';
 
 // A test may replace the global function.
 const turn = setImmediate;
@@ -70,8 +70,8 @@ export class VirtualTime {
 
 /** Lets the package use the test's timers, and this clock, in place of the host's. */
 export function fakeHost(t: TestContext, now = HOST.now): void {
-  t.mock.method(HOST, 'setTimeout', PROGRAM_TIMERS.setTimeout);
-  t.mock.method(HOST, 'clearTimeout', PROGRAM_TIMERS.clearTimeout);
+  t.mock.method(HOST, 'setTimeout', (run: () => void, ms: number) => setTimeout(run, ms));
+  t.mock.method(HOST, 'clearTimeout', (timer: NodeJS.Timeout | undefined) => clearTimeout(timer));
   t.mock.method(HOST, 'now', now);
 }
 
