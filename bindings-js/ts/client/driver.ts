@@ -160,7 +160,7 @@ export class Driver {
 
   /** The current state of the connection, for errors. */
   get connection(): ConnectionState {
-    const states = this.#servers.map(({ link, lastFailure }) => ({ lastFailure, lastError: link.lastError?.(), address: link.address?.() }));
+    const states = this.#servers.map(({ link, lastFailure }) => ({ lastFailure, lastError: link.lastError?.(), address: link.address?.(), stays: link.leavesReplicas !== true && link.isCluster !== true }));
     const [only] = states;
     if (states.length === 1 && only !== undefined) return only;
     return { lastFailure: undefined, lastError: undefined, address: undefined, servers: states };

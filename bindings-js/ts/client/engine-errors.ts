@@ -1,6 +1,6 @@
 /** Converts the engine's errors and the failures of commands to the errors that users catch. */
 
-import { type Failure, messageOf, truncate } from '../connections/index.js';
+import { type Failure, isOfReplica, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
 import {
   AuthError, BusyError, type BusyHolder, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
@@ -14,6 +14,8 @@ export interface ConnectionState {
   /** Why the library has no connection now. */
   readonly lastError: unknown;
   readonly address: string | undefined;
+  /** Whether it stays at a server that has become a replica. */
+  readonly stays?: boolean;
   /** The state of each server of a quorum. The other fields are undefined then. */
   readonly servers?: readonly ConnectionState[];
 }
@@ -64,20 +66,26 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
  */
 export function unreachableError(
   failure: Failure | undefined,
-  { lastFailure, lastError, address: server }: ConnectionState,
+  { lastFailure, lastError, address: server, stays = false }: ConnectionState,
   details: { readonly lockName: string | undefined; readonly waited: number | undefined; readonly cause?: unknown; readonly votes?: readonly Vote[] | undefined },
 ): UnreachableError {
   if (lastError !== undefined && failure?.kind !== 'closed') return new UnreachableError(messageOf(lastError), { ...details, server, cause: lastError });
   const known = failure ?? lastFailure?.failure ?? NO_ANSWER;
   const cause = details.cause ?? (failure === undefined ? lastFailure?.cause : undefined) ?? new Error(describeFailure(known));
-  return new UnreachableError(problemOf(known, truncate(messageOf(cause))), { ...details, server, cause });
+  const problem = problemOf(known, truncate(messageOf(cause)));
+  const advice = stays && problem !== undefined && isOfReplica(problem);
+  return new UnreachableError(advice ? `${problem.replace(/\.$/, '')}; ${STAYS}` : problem, { ...details, server, cause });
 }
+
+const STAYS = 'this connection stays at a replica: let it connect again on READONLY, as ioredis does with `reconnectOnError`';
 
 /** The failure and the message of its cause, for a message that already says that there was no answer. */
 function problemOf(failure: Failure, message: string): string | undefined {
   const text = failure.kind === 'timed-out' ? undefined : failure.text;
   const problem = failure.kind === 'interrupted' ? `connection lost: ${text}` : text;
   if (message === truncate(describeFailure(failure)) || problem?.includes(message) === true) return problem;
+  // The engine leaves out where in a script an error arose.
+  if (text !== undefined && text !== '' && message.includes(text)) return problem;
   return problem === undefined ? message : `${problem}: ${message}`;
 }
 

@@ -8,13 +8,14 @@
  * old primary are ignored.
  */
 
-import { HOST_TIME, soon } from '../support/timers.js';
+import { HOST_TIME } from '../support/timers.js';
 import { type IoRedis, IoRedisLink } from './ioredis.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
-import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
+import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link } from './link.js';
 import { ReadyGate } from './reconnecting.js';
 import { closed, unavailable } from './results.js';
 import { DIRECTLY, Sentinels } from './sentinels.js';
+import { REPLACED, SwitchingLink } from './switching.js';
 import { type Emitter, watch } from './watch.js';
 
 /** The current primary. */
@@ -24,23 +25,22 @@ interface Primary {
 }
 
 const UNKNOWN = 'no sentinel has named a primary';
-const REPLACED = 'another server is the primary now';
 
 /** How long to wait before the next attempt to reach the primary, in milliseconds. */
 const retryStrategy = (attempts: number): number => Math.min(attempts * 20, 500);
 
-export class IoRedisSentinelLink implements Link {
+export class IoRedisSentinelLink extends SwitchingLink {
   readonly library = 'ioredis';
   readonly #client: IoRedis;
   readonly #ready = new ReadyGate();
   readonly #unwatch: () => void;
-  readonly #listeners = new Map<string, SubscriptionListener>();
   #sentinels: Sentinels | undefined;
   #primary: Primary | undefined;
   #alive = false;
   #reconnected: ((down: number) => void) | undefined;
 
   constructor(client: IoRedis) {
+    super();
     this.#client = client;
     this.#unwatch = watch(client as Emitter, { end: () => this.#stop() });
   }
@@ -53,24 +53,6 @@ export class IoRedisSentinelLink implements Link {
     return this.#run((link) => link.send?.(wire) ?? Promise.resolve(unavailable(REPLACED)));
   }
 
-  subscribe(channel: string, listener: SubscriptionListener): void {
-    this.#listeners.set(channel, listener);
-    if (this.#primary === undefined) return this.#break(channel, unavailable(UNKNOWN, this.lastError()));
-    this.#primary.link.subscribe(channel, {
-      acknowledged: () => listener.acknowledged(),
-      message: (payload) => listener.message(payload),
-      broken: (failure, cause) => {
-        if (this.#listeners.get(channel) === listener) this.#listeners.delete(channel);
-        listener.broken(failure, cause);
-      },
-    });
-  }
-
-  unsubscribe(channel: string): void {
-    this.#listeners.delete(channel);
-    this.#primary?.link.unsubscribe(channel);
-  }
-
   async openDedicated({ key, timeout, closeOn }: DedicatedOptions): Promise<DedicatedConnection> {
     const primary = await this.#findPrimary();
     if (primary === undefined) throw this.lastError() ?? new Error(UNKNOWN);
@@ -80,10 +62,6 @@ export class IoRedisSentinelLink implements Link {
   async close(): Promise<void> {
     this.#unwatch();
     this.#stop();
-  }
-
-  address(): string | undefined {
-    return this.#primary?.link.address();
   }
 
   lastError(): unknown {
@@ -99,6 +77,14 @@ export class IoRedisSentinelLink implements Link {
     this.#sentinels?.ref(alive);
     this.#primary?.duplicate.ref(alive);
     this.#primary?.link.ref(alive);
+  }
+
+  protected override current(): Link | undefined {
+    return this.#primary?.link;
+  }
+
+  protected override unknown(): Failed {
+    return unavailable(UNKNOWN, this.lastError());
   }
 
   async #run(send: (link: IoRedisLink) => Promise<CallResult>): Promise<CallResult> {
@@ -153,16 +139,6 @@ export class IoRedisSentinelLink implements Link {
     if (old === undefined) return;
     void old.link.close();
     old.duplicate.destroy();
-    for (const channel of this.#listeners.keys()) this.#break(channel, unavailable(REPLACED));
-  }
-
-  /** Ends a subscription. The listener is called asynchronously, as `SubscriptionListener` requires. */
-  #break(channel: string, { failure, cause }: Failed): void {
-    const listener = this.#listeners.get(channel);
-    soon(() => {
-      if (listener === undefined || this.#listeners.get(channel) !== listener) return;
-      this.#listeners.delete(channel);
-      listener.broken(failure, cause);
-    });
+    this.leave(old.link);
   }
 }

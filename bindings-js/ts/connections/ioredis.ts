@@ -12,6 +12,7 @@ import { LONGEST_REPLY, messageOf, serverMessage, toFailed, toReply, unavailable
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import { closeOnAbort, pickNode } from './dedicated.js';
+import type { OwnConnection } from './leaving.js';
 import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
 import type { PubSubConnection, PubSubListener } from './subscriber.js';
 import { type Emitter, watch } from './watch.js';
@@ -92,7 +93,7 @@ function wrongMode(client: IoRedis): string | undefined {
 export class IoRedisLink extends ReconnectingLink<Command> {
   readonly library = 'ioredis';
   readonly isCluster: boolean;
-  readonly send?: (wire: string) => Promise<CallResult>;
+  declare readonly send?: (wire: string) => Promise<CallResult>;
   readonly #client: IoRedis;
   readonly #batch: WriteBatch | undefined;
   #outgoing: PendingCommand<Command>[] = [];
@@ -135,6 +136,24 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     return {
       ref: (alive) => duplicate.ref(alive),
       call: ([name = '', ...args]) => Promise.resolve(client.callBuffer(name, ...args)).then((value) => ({ reply: toReply(restoreNumbers(value)) }), failedBy),
+    };
+  }
+
+  /** A connection of our own with the options of a client, to the server that its address leads to now. */
+  static own(client: IoRedis): OwnConnection {
+    const duplicate = new DuplicateClient(client, { retryStrategy: (attempts: number) => Math.min(attempts * 20, 500) });
+    const link = new IoRedisLink(duplicate.client);
+    duplicate.client.connect().catch(ignore);
+    return {
+      link,
+      ref: (alive) => {
+        duplicate.ref(alive);
+        link.ref(alive);
+      },
+      close: () => {
+        void link.close();
+        duplicate.destroy();
+      },
     };
   }
 

@@ -82,6 +82,9 @@ export interface Link {
   /** Set for a server in memory. There is no I/O to wait for then, so nothing but a promise or its own timer delays a call. */
   readonly time?: LinkTime;
 
+  /** Whether it goes to another server by itself, once its own is a replica. */
+  readonly leavesReplicas?: boolean;
+
   /** Whether commands go to several servers, chosen by key. */
   readonly isCluster?: boolean;
 

@@ -9,6 +9,7 @@ import { ignore } from '../support/ignore.js';
 import { closed, messageOf, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { closeOnAbort } from './dedicated.js';
+import type { OwnConnection } from './leaving.js';
 import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
 import type { PubSubConnection, PubSubListener } from './subscriber.js';
 
@@ -82,6 +83,33 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return openDedicated(this.#client, closeOn);
   }
 
+  /** A connection of our own with the options of a client, to the server that its address leads to now. */
+  static own(client: NodeRedis): OwnConnection {
+    const duplicate = duplicateOf(client, undefined, (attempts) => Math.min(attempts * 20, 500));
+    duplicate.on('error', ignore);
+    const link = new NodeRedisLink(duplicate);
+    let alive = false;
+    const ref = (): void => void (alive ? duplicate.ref?.() : duplicate.unref?.());
+    ref();
+    const connected = duplicate.connect();
+    // Some versions ignore it while a socket is being made.
+    connected.then(ref, ignore);
+    return {
+      link,
+      ref: (stay) => {
+        alive = stay;
+        ref();
+        link.ref(stay);
+      },
+      close: () => {
+        void link.close();
+        alive = false;
+        ref();
+        disconnect(duplicate, connected);
+      },
+    };
+  }
+
   protected override isReady(): boolean {
     return this.#client.isReady;
   }
@@ -133,10 +161,10 @@ export function failedBy(error: unknown): Failed {
 }
 
 /** Makes another client with the options of this one. */
-function duplicateOf(client: NodeRedis, moved?: Address): NodeRedis {
+function duplicateOf(client: NodeRedis, moved?: Address, reconnectStrategy: (attempts: number) => number | Error = () => new Error('the connection ended')): NodeRedis {
   return client.duplicate({
-    // The caller decides when to retry, with a new connection. (Older versions don't accept `false` here.)
-    socket: { ...client.options?.socket, ...moved, reconnectStrategy: () => new Error('the connection ended') },
+    // By default the caller decides when to retry, with a new connection. (Older versions don't accept `false` here.)
+    socket: { ...client.options?.socket, ...moved, reconnectStrategy },
     disableOfflineQueue: false,
     commandsQueueMaxLength: undefined,
     commandOptions: undefined,

@@ -6,6 +6,7 @@ import { type CustomConnection, CustomLink } from './custom.js';
 import { type Glide, GlideLink, glideProblem } from './glide.js';
 import { type IoRedis, IoRedisLink, ioRedisProblem } from './ioredis.js';
 import { IoRedisSentinelLink } from './ioredis-sentinel.js';
+import { LeavingLink } from './leaving.js';
 import type { Link } from './link.js';
 import { type NodeRedisCluster, NodeRedisClusterLink, nodeRedisClusterProblem } from './node-redis-cluster.js';
 import { type NodeRedis, NodeRedisLink, nodeRedisProblem } from './node-redis.js';
@@ -95,14 +96,16 @@ function linkOf(connection: unknown): Link {
   if (opensLink(connection)) return connection[openLink](recognise);
   if (isIoRedis(connection)) return usable(ioRedisProblem(connection), () => linkOfIoRedis(connection));
   if (isNodeRedisCluster(connection)) return usable(nodeRedisClusterProblem(connection), () => new NodeRedisClusterLink(connection));
-  if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new NodeRedisLink(connection));
+  if (isNodeRedis(connection)) return usable(nodeRedisProblem(connection), () => new LeavingLink(new NodeRedisLink(connection), () => NodeRedisLink.own(connection)));
   if (isGlide(connection)) return usable(glideProblem(connection), () => new GlideLink(connection));
   if (isCustom(connection)) return new CustomLink(connection);
   throw new InvalidOptionError('connection', unknown(connection));
 }
 
 function linkOfIoRedis(client: IoRedis): Link {
-  return client.isCluster !== true && client.options?.sentinels != null ? new IoRedisSentinelLink(client) : new IoRedisLink(client);
+  if (client.isCluster === true) return new IoRedisLink(client);
+  if (client.options?.sentinels != null) return new IoRedisSentinelLink(client);
+  return new LeavingLink(new IoRedisLink(client), () => IoRedisLink.own(client));
 }
 
 function usable(problem: string | undefined, make: () => Link): Link {

@@ -7,8 +7,8 @@
 
 import { setTimerRef } from '../support/host.js';
 import { HOST_TIME } from '../support/timers.js';
-import type { CallResult, Link, SubscriptionListener } from './link.js';
-import { closed, loginRefusal, messageOf, unavailable } from './results.js';
+import type { CallResult, DedicatedConnection, DedicatedOptions, Link, SubscriptionListener } from './link.js';
+import { closed, isOfReplica, loginRefusal, messageOf, unavailable } from './results.js';
 import { type OpenPubSub, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
 
@@ -28,6 +28,9 @@ const MOST_UNANSWERED = 20_000;
 
 export abstract class ReconnectingLink<Command> implements Link {
   abstract readonly library: 'ioredis' | 'node-redis';
+  /** Called when the server refuses a command because it is a replica. */
+  onDemoted: (() => void) | undefined;
+  readonly send?: (wire: string) => Promise<CallResult>;
   protected readonly pending = new PendingCommands<PendingCommand<Command>>();
   readonly #ready = new ReadyGate();
   readonly #subscriber: Subscriber;
@@ -81,6 +84,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   protected abstract defuse(command: Command): void;
   abstract call(args: readonly string[]): Promise<CallResult>;
   abstract address(): string | undefined;
+  abstract openDedicated(options: DedicatedOptions): Promise<DedicatedConnection>;
 
   subscribe(channel: string, listener: SubscriptionListener): void {
     this.#subscriber.subscribe(channel, listener);
@@ -154,6 +158,7 @@ export abstract class ReconnectingLink<Command> implements Link {
         settle: (result) => {
           this.#unanswered = 0;
           if (this.pending.delete(pending)) resolve(result);
+          if ('failure' in result && result.failure.kind === 'refused' && isOfReplica(result.failure.text)) this.onDemoted?.();
         },
       };
       this.pending.add(pending);

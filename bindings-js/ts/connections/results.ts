@@ -57,6 +57,11 @@ export function loginRefusal(error: unknown): Failed | undefined {
   return refusal !== undefined && /^(?:WRONGPASS|NOAUTH) /.test(refusal) ? refused(refusal, error) : undefined;
 }
 
+/** Whether a server's error says that it is a replica, perhaps one that has lost its primary. */
+export function isOfReplica(text: string): boolean {
+  return /(?:^|[ -])(?:READONLY|MASTERDOWN) /.test(text);
+}
+
 export function unavailable(text: string, cause?: unknown): Failed {
   return cause === undefined ? { failure: { kind: 'unavailable', text } } : { failure: { kind: 'unavailable', text }, cause };
 }

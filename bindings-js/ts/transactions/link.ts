@@ -1,6 +1,6 @@
 /** A link to a server that refuses scripts: each call of a script becomes a transaction, on a connection of its own. */
 
-import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from '../connections/index.js';
+import { type CallResult, type DedicatedConnection, type DedicatedOptions, type Failed, isOfReplica, type Link, type SubscriptionListener } from '../connections/index.js';
 import { readAnswer, readCommands, ScriptCall, writeReplies } from '../server/index.js';
 import { setTimerRef } from '../support/host.js';
 import { HOST_TIME } from '../support/timers.js';
@@ -14,6 +14,7 @@ const encoder = new TextEncoder();
 
 export class TransactionLink implements Link {
   readonly library;
+  readonly leavesReplicas = true;
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
   readonly unsubscribe?: (channel: string) => void;
   readonly onReconnect?: (listener: (down: number) => void, brokenAt?: number) => void;
@@ -105,7 +106,8 @@ class Transactions {
     setTimerRef(timer, 'unref');
     const result = await runOn(connection, call);
     HOST_TIME.clearTimeout(timer);
-    if ('failure' in result && result.failure.kind !== 'refused') this.#drop();
+    // The next one is made where the address leads to then.
+    if ('failure' in result && (result.failure.kind !== 'refused' || isOfReplica(result.failure.text))) this.#drop();
     return result;
   }
 
