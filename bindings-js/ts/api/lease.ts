@@ -78,10 +78,13 @@ export class Lease implements AsyncDisposable {
    * Aborts when the lease is lost, with a `LostError` as its reason, or when the manager is closed, with a `ClosedError`. It
    * does not abort when you release the lease. Pass it to everything that takes a signal: `fetch`, queries, timers.
    *
+   * It aborts by a timer, so a blocked event loop delays that. But to read this property looks at the clock: if the lease has
+   * ended, the signal has aborted.
+   *
    * If a lease is lost and neither its `signal` nor its `lost` was read, the process emits a `LeaseLostWarning`.
    */
   get signal(): AbortSignal {
-    this.#state.watched = true;
+    this.#watch();
     return this.#state.signal;
   }
 
@@ -90,7 +93,7 @@ export class Lease implements AsyncDisposable {
    * the lease is released first.
    */
   get lost(): Promise<LossReason> {
-    this.#state.watched = true;
+    this.#watch();
     return this.#state.lost;
   }
 
@@ -256,6 +259,12 @@ export class Lease implements AsyncDisposable {
    */
   async [asyncDispose](): Promise<void> {
     await this.release().catch(ignore);
+  }
+
+  /** The holder watches for a loss. If the lease has ended, it is lost now, and not when a timer fires. */
+  #watch(): void {
+    this.#state.watched = true;
+    if (this.#released === undefined) this.#client.endIfOver(this.#state);
   }
 
   #assertNotReleased(): void {

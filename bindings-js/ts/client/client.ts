@@ -268,6 +268,11 @@ export class Client {
     return lease.ended === undefined ? this.#driver.remaining(lease.id) : 0;
   }
 
+  /** Ends a lease whose time is over, if no timer has done so yet. */
+  endIfOver(lease: LeaseState): void {
+    if (lease.ended === undefined && this.#driver.remaining(lease.id) <= 0) this.#driver.expire();
+  }
+
   /** The locks that this manager holds and waits for, each in their order, and those that linger. */
   query(): { held: LockInfo[]; pending: LockInfo[]; lingering: LockInfo[] } {
     const clientId = this.#id;

@@ -74,7 +74,7 @@ export class Driver {
       this.#listener.turned();
       // What the server has answered meanwhile is in the socket, so the engine is woken after that was read. Leases end at once.
       if (this.isInMemory) this.#wake();
-      else this.input((engine) => engine.expire());
+      else this.expire();
     },
   );
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
@@ -200,6 +200,11 @@ export class Driver {
       for (const act of deferred) act();
     }
     if (!this.#stopped) this.#schedule();
+  }
+
+  /** Ends the leases whose time is over. */
+  expire(): void {
+    this.input((engine) => engine.expire());
   }
 
   /** Wakes the engine in time. If it waits for nothing but the calls of this turn, then after them. */

@@ -126,6 +126,20 @@ test('a_lease_that_ends_while_the_event_loop_is_blocked_is_told_before_anything_
   await block(time, 5_000, () => assert.ok(told, 'I/O came first'));
 });
 
+test('a_signal_that_is_read_after_the_event_loop_was_blocked_is_aborted_as_soon_as_the_lease_is_not_held', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const locks = new LockManager(server);
+  const [first, second] = [await locks.mutex('a').acquire({ renew: false }), await locks.mutex('b').acquire({ renew: false })];
+  let aborted = 0;
+  first.signal.addEventListener('abort', () => aborted++);
+  assert.ok(!first.signal.aborted);
+  time.takes(30_000);
+  assert.ok(!first.isHeld && first.signal.aborted && aborted === 1);
+  assert.ok(isLeaseholdError(first.signal.reason, 'lost') && first.signal.reason.reason === 'expired');
+  assert.ok(second.signal.aborted);
+  assert.equal(await second.lost, 'expired');
+});
+
 test('a_timer_that_is_late_lets_io_go_first_and_can_be_cleared_until_then', async (t) => {
   const time = new VirtualTime(t);
   const ran: string[] = [];
