@@ -6,8 +6,9 @@ import { describe, test, type TestContext } from 'node:test';
 import { isLeaseholdError, LockManager, type LockManagerOptions } from '../index.js';
 import { caught } from '../testing/expect.js';
 import { GENEROUS, IMPATIENT } from '../testing/generous.js';
-import { libraries, type Library } from '../testing/libraries.js';
+import { libraries, type Library, type Opened } from '../testing/libraries.js';
 import { Server } from '../testing/server.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 for (const library of libraries) {
   describe(library.name, () => {
@@ -69,10 +70,83 @@ test('closing_tells_how_many_leases_the_server_has_not_confirmed_as_given_back',
   }
 });
 
-async function opened(t: TestContext, library: Library, options: LockManagerOptions): Promise<{ server: Server; locks: LockManager; close: () => Promise<unknown> }> {
+/** Ways in which a client ends for good, for libraries that have them. */
+const ENDS = ['disconnect', 'quit', 'destroy', 'close'] as const;
+
+for (const library of libraries) {
+  for (const end of ENDS) {
+    test(`${library.name}: a close after the client's ${end}() counts every lease`, async (t) => {
+      const { locks, client } = await opened(t, library, GENEROUS);
+      const method = (client as unknown as Record<string, (() => unknown) | undefined>)[end];
+      if (method === undefined) return t.skip('the library has no such method');
+      for (const name of ['a', 'b', 'c']) await locks.mutex(name).acquire();
+      await method.call(client);
+      assert.deepEqual(await locks.close(), { unreleased: 3 });
+    });
+  }
+
+  test(`${library.name}: a close without the right to run scripts counts every lease`, async (t) => {
+    const { locks, run } = await opened(t, library, GENEROUS);
+    for (const name of ['a', 'b', 'c']) await locks.mutex(name).acquire();
+    await run('ACL', 'SETUSER', 'default', '-eval', '-evalsha');
+    assert.deepEqual(await locks.close(), { unreleased: 3 });
+  });
+}
+
+for (const version of ['ioredis-5', 'ioredis-6'] as const) {
+  test(`${version}: a close after a crash counts every lease, if the client does not connect again`, async (t) => {
+    const server = await Server.start();
+    t.after(() => server.kill());
+    const { Redis } = (await import(version)) as typeof import('ioredis-6');
+    const client = new Redis(server.port, '127.0.0.1', { retryStrategy: () => null });
+    client.on('error', () => {});
+    const locks = new LockManager(client, GENEROUS);
+    for (const name of ['a', 'b', 'c']) await locks.mutex(name).acquire();
+    const ended = new Promise<void>((resolve) => client.once('end', resolve));
+    await server.kill();
+    await ended;
+    assert.deepEqual(await locks.close(), { unreleased: 3 });
+  });
+}
+
+test('whatever a server or a connection answers to a release, a close counts the leases that stay', async (t) => {
+  const failing = (message: string, more: object = {}) => () => Promise.reject(Object.assign(new Error(message), more));
+  const answers: [string, () => Promise<unknown>, number][] = [
+    ['a missing right', failing("NOPERM this user has no permissions to run the 'evalsha' command"), 2],
+    ['no login', failing('NOAUTH Authentication required.'), 2],
+    ['a connection that can not do it', failing('no scripts here', { code: 'unsupported' }), 2],
+    ['a connection that is down', failing('down', { sent: false }), 2],
+    ['a connection that breaks', failing('socket hang up'), 2],
+    ['a server that is full', failing('OOM command not allowed when used memory > maxmemory.'), 2],
+    ['a replica', failing("READONLY You can't write against a read only replica."), 2],
+    ['an unknown error', failing('ERR something else'), 2],
+    ['an answer that is none', async () => 'nonsense', 2],
+    ['an empty list', async () => [], 2],
+    ['silence', () => new Promise(() => {}), 2],
+    // The key belongs to another program by now.
+    ['a key of another type', failing('WRONGTYPE Operation against a key holding the wrong kind of value'), 0],
+  ];
+  const time = new VirtualTime(t);
+  for (const [what, answer, unreleased] of answers) {
+    let isOver = false;
+    let fence = 1e15;
+    const locks = new LockManager({
+      call: (args) => {
+        if (isOver) return answer();
+        // The common path of an acquire is the only command with three keys.
+        return args[2] === '3' ? Promise.resolve(String(++fence)) : Promise.resolve(1);
+      },
+    });
+    for (const name of ['a', 'b']) await time.result(locks.mutex(name).acquire());
+    isOver = true;
+    assert.deepEqual(await time.result(locks.close()), { unreleased }, what);
+  }
+});
+
+async function opened(t: TestContext, library: Library, options: LockManagerOptions): Promise<{ server: Server; locks: LockManager } & Opened> {
   const server = await Server.start();
   t.after(() => server.kill());
-  const { client, close } = await library.open(server.port);
+  const { client, run, close } = await library.open(server.port);
   const locks = new LockManager(client, options);
   t.after(async () => {
     server.resume();
@@ -80,5 +154,5 @@ async function opened(t: TestContext, library: Library, options: LockManagerOpti
     await close().catch(() => {});
     await locks.close();
   });
-  return { server, locks, close };
+  return { server, locks, client, run, close };
 }
