@@ -1,13 +1,15 @@
 /** The engine's clock is made of the host's two clocks. */
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 
+import { HOST } from '../support/timers.js';
+import { type HostClocks, hostClocks } from './clocks.js';
 import { Engine } from './engine.js';
 import { type Outputs, PLAIN } from './types.js';
 
 /** An engine that holds a lease of 30 s, and clocks that stand still until a test moves them. */
-function holding(): { engine: Engine; remaining: () => number; pass: (ms: number) => void; set: (ms: number) => void } {
+function holding(hosts?: HostClocks): { engine: Engine; remaining: () => number; pass: (ms: number) => void; set: (ms: number) => void } {
   let [monotonic, wall, id, lease] = [1_000, 1.7e12, 0, 0];
   const outputs: Outputs = {
     send: (number) => (id = number),
@@ -21,7 +23,7 @@ function holding(): { engine: Engine; remaining: () => number; pass: (ms: number
   const config = {
     prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false,
   };
-  const engine = new Engine(new Uint8Array(16), config, outputs, undefined, { monotonic: () => monotonic, wall: () => Math.floor(wall) });
+  const engine = new Engine(new Uint8Array(16), config, outputs, undefined, hosts ?? { monotonic: () => monotonic, wall: () => Math.floor(wall) });
   engine.acquire(1, { name: 'door', mode: 'exclusive', kind: PLAIN }, { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined });
   engine.reply(id, ['entered', 1_700_000_000_000_000, 1, 1_700_000_000_000_000, 30_000, 0, 0]);
   return {
@@ -67,4 +69,60 @@ test('a_wall_clock_before_1970_breaks_nothing', () => {
   pass(10);
   assert.equal(remaining(), before - 10);
   engine.free();
+});
+
+/** A host whose clocks stand still until a test moves them, and an engine that uses them. */
+function onHost(t: TestContext, { hasUptime = true } = {}): { remaining: () => number; pass: (ms: number) => void; suspend: (ms: number) => void; set: (ms: number) => void } {
+  const clocks = { now: 5_000, wall: 1.7e12, uptime: 90_000 };
+  t.mock.method(HOST, 'now', () => clocks.now);
+  t.mock.method(HOST, 'wall', () => Math.floor(clocks.wall));
+  t.mock.method(HOST, 'uptime', () => (hasUptime ? Math.floor(clocks.uptime / 10) * 10 : undefined));
+  const { engine, remaining } = holding(hostClocks());
+  t.after(() => engine.free());
+  const suspend = (ms: number): void => ((clocks.wall += ms), (clocks.uptime += ms)) as never;
+  return { remaining, suspend, pass: (ms) => ((clocks.now += ms), suspend(ms)), set: (ms) => (clocks.wall += ms) };
+}
+
+test('a_wall_clock_that_is_set_changes_no_lease', (t) => {
+  const { remaining, pass, set } = onHost(t);
+  const before = remaining();
+  for (const step of [60_000, -3_600_000, 86_400_000]) {
+    set(step);
+    assert.equal(remaining(), before);
+  }
+  pass(1_500);
+  assert.equal(remaining(), before - 1_500);
+});
+
+test('a_suspension_counts_also_when_the_wall_clock_was_set_back_meanwhile', (t) => {
+  const { remaining, pass, suspend, set } = onHost(t);
+  const before = remaining();
+  suspend(10_000);
+  assert.ok(Math.abs(remaining() - (before - 10_000)) <= 10, `${remaining()}`);
+  suspend(10_000);
+  set(-10_000);
+  pass(1_000);
+  assert.ok(Math.abs(remaining() - (before - 21_000)) <= 20, `${remaining()}`);
+});
+
+test('steps_of_ten_milliseconds_do_not_add_up', (t) => {
+  const { remaining, pass } = onHost(t);
+  const before = remaining();
+  for (let step = 0; step < 2_000; step++) {
+    pass(13.7);
+    remaining();
+  }
+  assert.ok(Math.abs(remaining() - (before - 27_400)) < 1, `${remaining()}`);
+});
+
+test('without_such_a_clock_a_step_of_the_wall_clock_counts_as_a_suspension', (t) => {
+  const { remaining, set } = onHost(t, { hasUptime: false });
+  const before = remaining();
+  set(20_000);
+  assert.ok(remaining() <= before - 20_000);
+});
+
+test('node_on_linux_has_such_a_clock', { skip: process.platform !== 'linux' }, () => {
+  const [before, uptime] = [HOST.uptime(), HOST.uptime()];
+  assert.ok(before !== undefined && uptime !== undefined && before > 0 && uptime >= before);
 });

@@ -1,15 +1,39 @@
 /** The clocks of the host. The engine makes one clock of them, which also counts the time in which the machine was suspended. */
 
-import { HOST_TIME } from '../support/timers.js';
+import { HOST } from '../support/timers.js';
 
 /** Both count milliseconds. Tests bring their own. */
 export interface HostClocks {
   /** Never steps, but may stop while the machine is suspended. */
   monotonic(): number;
-  /** Goes on while the machine is suspended, but may be set to another time. */
+  /** Goes on while the machine is suspended. A step forward counts as time that has passed, one back changes nothing. */
   wall(): number;
 }
 
-// Read once, because a lookup of this global runs code, and fake timers replace it.
-const { Date: Wall } = globalThis;
-export const HOST_CLOCKS: HostClocks = { monotonic: () => HOST_TIME.now(), wall: () => Wall.now() };
+/** After this time, the slow clock is read again, in milliseconds. */
+const SECOND = 1_000;
+/** A greater change of the wall clock against the monotonic one is a step or a suspension, in milliseconds. */
+const NOTICEABLE = 5;
+/** A reading of two clocks that takes longer was interrupted, in milliseconds. */
+const AT_ONCE = 2;
+
+/**
+ * The clocks of this host. In Node on Linux, a clock that nobody can set tells a suspension from a step of the wall clock. It is slow,
+ * so it is read once a second, and when the wall clock has moved.
+ */
+export function hostClocks(): HostClocks {
+  let [gap, read, ahead] = [NaN, -Infinity, 0];
+  const wall = (): number => {
+    const before = HOST.now();
+    const moved = Math.abs(HOST.wall() - before - gap) > NOTICEABLE;
+    if (!moved && before - read < SECOND) return before + ahead;
+    const uptime = HOST.uptime();
+    if (uptime === undefined) return HOST.wall();
+    const after = HOST.now();
+    // The time of an interruption would count as a suspension. The next reading tells.
+    if (after - before <= AT_ONCE || read === -Infinity) ahead = uptime - before;
+    [gap, read] = [HOST.wall() - after, after];
+    return before + ahead;
+  };
+  return { monotonic: () => HOST.now(), wall };
+}

@@ -5,7 +5,7 @@ import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { isWorkerd } from '../support/host.js';
-import { HOST_CLOCKS, type HostClocks } from './clocks.js';
+import { type HostClocks, hostClocks } from './clocks.js';
 import { FAILURE_KINDS, InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
@@ -65,7 +65,7 @@ export class Engine {
 
   /** Throws `invalid-option` for an option out of its bounds. `id` is 16 random bytes. */
   constructor(
-    id: Uint8Array, config: Config, outputs: Outputs, { memory, reader, Engine, servers }: EngineModule = ONE_SERVER, clocks: HostClocks = HOST_CLOCKS,
+    id: Uint8Array, config: Config, outputs: Outputs, { memory, reader, Engine, servers }: EngineModule = ONE_SERVER, clocks: HostClocks = hostClocks(),
   ) {
     this.#wasm = new Engine();
     this.#reader = reader;

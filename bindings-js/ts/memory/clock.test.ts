@@ -111,3 +111,25 @@ test('many_small_steps_of_a_fake_clock_count', () => {
     mock.timers.reset();
   }
 });
+
+test('a_server_that_ignores_the_date_loses_no_lease_when_it_is_set', async () => {
+  mock.timers.enable({ apis: ['Date'], now: 1_000_000 });
+  try {
+    const server = new MemoryServer({ followDate: false });
+    const lease = await new LockManager(server).mutex('report').acquire();
+    const before = server.clock.elapsed;
+    mock.timers.setTime(90_000_000);
+    assert.ok(lease.isHeld && lease.remaining > 20_000);
+    assert.ok(server.clock.elapsed < before + HOUR);
+    server.clock.advance('30s');
+    assert.equal(await lease.lost, 'expired');
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test('an_option_about_the_date_that_can_not_be_used_is_refused', () => {
+  for (const options of [{ followDate: 1 }, { followDate: 'no' }, { followDate: false, clock: new MemoryServer().clock }]) {
+    assert.throws(() => new MemoryServer(options as never), { code: 'invalid-option', field: 'followDate' });
+  }
+});

@@ -32,6 +32,12 @@ export class Clock {
   #elapsed = 0;
   #ahead = 0;
   readonly #listeners = new Set<() => void>();
+  readonly #followsDate: boolean;
+
+  /** @internal */
+  constructor(followsDate = true) {
+    this.#followsDate = followsDate;
+  }
 
   /**
    * Moves the time forward at once. Leases expire, and renewals are due, as if the process had stood still for so long. The host's
@@ -73,7 +79,7 @@ export class Clock {
 
   /**
    * The time that has passed by the host's clocks. `node:test` fakes only the wall clock, and a program may set only that. So this
-   * follows whichever went further, as the engine does.
+   * follows whichever went further, as the engine does, unless it ignores the date.
    */
   #read(): number {
     const host = readHost();
@@ -85,7 +91,7 @@ export class Clock {
       return this.#elapsed;
     }
     const monotonic = host.monotonic - this.#host.monotonic;
-    const gap = host.wall - this.#host.wall - monotonic;
+    const gap = this.#followsDate ? host.wall - this.#host.wall - monotonic : 0;
     if (Math.abs(gap - this.#gap) > NOTICEABLE) {
       this.#missed += Math.max(0, gap - this.#gap);
       this.#gap = gap;

@@ -13,6 +13,12 @@ import { ServerState, STOPPED } from './state.js';
 export interface MemoryServerOptions {
   /** The clock of another server. The servers of a quorum must share one. Default: a new clock. */
   readonly clock?: Clock | undefined;
+  /**
+   * Whether leases also age when the date goes forward. `node:test` moves only the date, so they do by default. With false, a date
+   * that your test sets (`vi.setSystemTime`, `jest.setSystemTime`, `mock.timers.setTime`) ends no lease. Default: true. With a
+   * `clock`, that of the other server.
+   */
+  readonly followDate?: boolean | undefined;
 }
 
 /**
@@ -37,9 +43,12 @@ export class MemoryServer {
   readonly clock: Clock;
   readonly #state: ServerState;
 
-  /** @throws `invalid-option` for a `clock` that is none. */
+  /** @throws `invalid-option` for a `clock` that is none, and for a `followDate` that is no boolean or comes with a `clock`. */
   constructor(options?: MemoryServerOptions) {
-    const { clock = new Clock() } = readFields(options, ['clock']);
+    const { clock: shared, followDate } = readFields(options, ['clock', 'followDate']);
+    if (followDate !== undefined && typeof followDate !== 'boolean') throw new InvalidOptionError('followDate', `is ${formatValue(followDate)}: give true or false`);
+    if (followDate !== undefined && shared !== undefined) throw new InvalidOptionError('followDate', 'comes with a `clock`, which has this setting: give one of them');
+    const clock = shared ?? new Clock(followDate);
     if (!(clock instanceof Clock)) throw new InvalidOptionError('clock', `is ${formatValue(clock)}: give the \`clock\` of another server in memory`);
     this.clock = clock;
     this.#state = new ServerState(clock);

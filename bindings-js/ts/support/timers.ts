@@ -26,6 +26,9 @@ const node = isWorkerd() ? undefined : process;
 const { setTimeout: start, clearTimeout: clear, setImmediate: turn } = node?.getBuiltinModule?.('node:timers') ?? globalThis;
 const { performance } = node?.getBuiltinModule?.('node:perf_hooks') ?? globalThis;
 const now = performance.now.bind(performance);
+// Fake timers replace it.
+const { Date: Wall } = globalThis;
+const os = isNodeOnLinux() ? node?.getBuiltinModule?.('node:os') : undefined;
 const nextTick = (node?.getBuiltinModule?.('node:process') ?? process)?.nextTick;
 
 /** Browsers have no `setImmediate`. */
@@ -38,6 +41,13 @@ export const HOST = {
   setImmediate: (run: () => void): void => void (hasImmediate ? turn(run) : start(run, 0)),
   /** A monotonic clock, in milliseconds. */
   now: (): number => now(),
+  /** The time since 1970, in milliseconds. Somebody may set it. */
+  wall: (): number => Wall.now(),
+  /**
+   * A clock that never steps and counts the time in which the machine was suspended, in milliseconds, 10 at a time. Undefined where
+   * there is none. It reads a file, so it costs 20 µs.
+   */
+  uptime: (): number | undefined => (os === undefined ? undefined : os.uptime() * 1_000),
 };
 
 /** A timer that fires later than this is late, because the program has blocked the event loop, in milliseconds. */
@@ -89,6 +99,12 @@ export const PROGRAM_TIMERS: Timers = {
   setTimeout: (run, ms) => setTimeout(run, ms),
   clearTimeout: (timer) => (timer instanceof PatientTimer ? timer.clear() : clearTimeout(timer)),
 };
+
+/** Elsewhere this clock may follow the wall clock, or need a permission. */
+function isNodeOnLinux(): boolean {
+  const { Deno, Bun } = globalThis as { Deno?: unknown; Bun?: unknown };
+  return process?.platform === 'linux' && process.versions?.node !== undefined && Deno === undefined && Bun === undefined && !isWorkerd();
+}
 
 /** Runs a function after the pending I/O and timers. */
 export function afterPendingIo(run: () => void): void {

@@ -73,6 +73,7 @@ export function fakeHost(t: TestContext, now = HOST.now): void {
   t.mock.method(HOST, 'setTimeout', (run: () => void, ms: number) => setTimeout(run, ms));
   t.mock.method(HOST, 'clearTimeout', (timer: NodeJS.Timeout | undefined) => clearTimeout(timer));
   t.mock.method(HOST, 'now', now);
+  t.mock.method(HOST, 'uptime', now);
 }
 
 /** Lets everything happen that needs no time. */
