@@ -75,6 +75,7 @@ export class Driver {
       // What the server has answered meanwhile is in the socket, so the engine is woken after that was read. Leases end at once.
       if (this.isInMemory) this.#wake();
       else this.expire();
+      if (!this.#stopped) this.labels?.keep();
     },
   );
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */

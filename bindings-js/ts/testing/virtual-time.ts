@@ -70,10 +70,12 @@ export class VirtualTime {
 
 /** Lets the package use the test's timers, and this clock, in place of the host's. */
 export function fakeHost(t: TestContext, now = HOST.now): void {
+  // Goes on, so that managers which are there already notice that the other clock goes back.
+  const uptime = HOST.uptime() ?? 0;
   t.mock.method(HOST, 'setTimeout', (run: () => void, ms: number) => setTimeout(run, ms));
   t.mock.method(HOST, 'clearTimeout', (timer: NodeJS.Timeout | undefined) => clearTimeout(timer));
   t.mock.method(HOST, 'now', now);
-  t.mock.method(HOST, 'uptime', now);
+  t.mock.method(HOST, 'uptime', () => uptime + now());
 }
 
 /** Lets everything happen that needs no time. */
