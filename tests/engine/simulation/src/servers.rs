@@ -390,7 +390,7 @@ impl ClusterRun<'_> {
     }
 
     /// The watchers forget what they know of a lost key.
-    fn lose(&mut self, name: usize, part: Part) {
+    pub(crate) fn lose(&mut self, name: usize, part: Part) {
         let lock = &mut self.watch.locks[name];
         match part {
             Part::Fence => {}
