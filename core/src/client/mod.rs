@@ -82,15 +82,6 @@ impl Client {
         }
     }
 
-    /// See [`Engine::expire`](crate::Engine::expire).
-    pub(crate) fn expire(&mut self, now: Instant) {
-        self.cx.now = self.cx.now.max(now);
-        while let Some(end) = self.cx.timers.pop_end(self.cx.now) {
-            self.timer_due(end);
-        }
-        self.gather();
-    }
-
     /// Sends queued commands as long as there is room. Skips those that are no longer needed.
     #[inline(never)]
     fn pump(&mut self) {

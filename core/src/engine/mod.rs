@@ -89,12 +89,6 @@ impl Engine {
         }
     }
 
-    /// Reports the leases that have expired by `now`, and does nothing else. [`handle`](Self::handle) does that first, too. It is for
-    /// a driver that is late and has not read yet what the server has answered.
-    pub fn expire(&mut self, now: Instant) {
-        self.locks.expire(now);
-    }
-
     /// The next action. Call it until it returns `None`.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.replication.is_idle() {
@@ -178,14 +172,6 @@ impl Locks {
             Self::One(client) => client.handle(now, input),
             #[cfg(feature = "quorum")]
             Self::Quorum(quorum) => quorum.handle(now, input),
-        }
-    }
-
-    fn expire(&mut self, now: Instant) {
-        match self {
-            Self::One(client) => client.expire(now),
-            #[cfg(feature = "quorum")]
-            Self::Quorum(quorum) => quorum.expire(now),
         }
     }
 

@@ -122,13 +122,6 @@ impl Members {
         self.call(at, now, task, |op| Input::Release { op, lease });
     }
 
-    /// Reports leases that have expired, on any server.
-    pub(super) fn expire(&mut self, now: Instant) {
-        for member in &mut self.list {
-            member.client.expire(now);
-        }
-    }
-
     /// Advances the time of all machines.
     pub(super) fn wake(&mut self, now: Instant) {
         for member in &mut self.list {

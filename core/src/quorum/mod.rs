@@ -97,12 +97,6 @@ impl Quorum {
         }
     }
 
-    pub(crate) fn expire(&mut self, now: Instant) {
-        self.cx.now = self.cx.now.max(now);
-        self.members.expire(self.cx.now);
-        self.count();
-    }
-
     pub(crate) fn poll_output(&mut self) -> Option<Output> {
         self.cx.outputs.pop_front()
     }

@@ -134,11 +134,6 @@ impl Timers {
         };
     }
 
-    /// Removes and returns the next end of a lease that is due.
-    pub(crate) fn pop_end(&mut self, now: Instant) -> Option<Timer> {
-        if now < self.quiet_until { None } else { self.ends.pop_due(now) }
-    }
-
     /// Removes and returns the next timer that is due. Ends of leases come first.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Timer> {
         if now < self.quiet_until {
