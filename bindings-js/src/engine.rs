@@ -72,17 +72,6 @@ impl Engine {
         self.handle(kind, monotonic, wall, text)
     }
 
-    /// Reports the leases that have expired by now, and does nothing else.
-    pub fn expire(&mut self, monotonic: f64, wall: f64) -> Address {
-        let now = self.now(monotonic, wall);
-        let Some((core, now)) = self.core.as_mut().zip(now) else { return OUT_OF_RANGE };
-        if !self.in_memory {
-            core.catch_up(now);
-        }
-        core.expire(now);
-        self.output.outputs(now, core)
-    }
-
     /// Tells the engine that the server is in memory, so that nobody has to read its answers after a pause.
     #[wasm_bindgen(js_name = setInMemory)]
     pub fn set_in_memory(&mut self) {

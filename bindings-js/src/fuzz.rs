@@ -60,7 +60,6 @@ fn step(engine: &mut Engine, clock: &mut (f64, f64), line: &str) {
             let left = engine.remaining(list.first().copied().unwrap_or_default(), monotonic, wall);
             return assert!(!left.is_nan(), "{line}: no number");
         }
-        "Expire" => engine.expire(monotonic, wall),
         "InMemory" => return engine.set_in_memory(),
         "Lingering" => {
             engine.lingering();

@@ -100,6 +100,7 @@ class Recorder {
   };
 
   readonly release = (event: ReleaseEvent): void => {
+    if (event.code === 'closed') this.#meters.losses.add(1, { reason: 'closed' });
     if (event.code !== 'still-held') this.#endHold(event, event.code);
   };
 

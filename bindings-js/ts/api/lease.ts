@@ -90,7 +90,7 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Resolves with the reason when the lease is lost; at once if it is already lost. It never rejects, and it never settles if
-   * the lease is released first.
+   * the lease is released first. If the manager is closed, it resolves with `closed` before the lock is given back.
    */
   get lost(): Promise<LossReason> {
     this.#watch();

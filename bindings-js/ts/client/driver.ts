@@ -72,9 +72,9 @@ export class Driver {
     },
     () => {
       this.#listener.turned();
-      // What the server has answered meanwhile is in the socket, so the engine is woken after that was read. Leases end at once.
-      if (this.isInMemory) this.#wake();
-      else this.expire();
+      // What the server has answered meanwhile is in the socket. Leases end at once, but the engine gives the server's answers
+      // more time, and is woken again after they were read.
+      this.#wake();
       if (!this.#stopped) this.labels?.keep();
     },
   );
@@ -205,7 +205,7 @@ export class Driver {
 
   /** Ends the leases whose time is over. */
   expire(): void {
-    this.input((engine) => engine.expire());
+    this.input((engine) => engine.passed());
   }
 
   /** Wakes the engine in time. If it waits for nothing but the calls of this turn, then after them. */

@@ -70,6 +70,11 @@ export class LeaseState {
     return this.ended?.code === 'lost' ? this.ended.reason : undefined;
   }
 
+  /** What `lost` resolves with. */
+  get #reason(): LossReason | undefined {
+    return this.ended?.code === 'closed' ? 'closed' : this.loss;
+  }
+
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -79,8 +84,8 @@ export class LeaseState {
   }
 
   get lost(): Promise<LossReason> {
-    const { loss } = this;
-    this.#lost ??= loss !== undefined ? Promise.resolve(loss) : new Promise((resolve) => (this.#resolveLost = resolve));
+    const reason = this.#reason;
+    this.#lost ??= reason !== undefined ? Promise.resolve(reason) : new Promise((resolve) => (this.#resolveLost = resolve));
     return this.#lost;
   }
 
@@ -98,12 +103,11 @@ export class LeaseState {
     this.ended ??= new ClosedError({ lockName: this.name });
   }
 
-  /** Resolves `lost` and aborts `signal`. Warns if the holder has read neither. This runs the user's code. */
+  /** Resolves `lost` and aborts `signal`. Warns of a loss if the holder has read neither. This runs the user's code. */
   notify(): void {
-    const { loss } = this;
-    if (loss !== undefined) this.#resolveLost?.(loss);
+    if (this.#reason !== undefined) this.#resolveLost?.(this.#reason);
     this.#controller?.abort(this.ended);
-    if (loss !== undefined && !this.watched) emitWarning({ type: 'LeaseLostWarning', code: 'LEASEHOLD_LEASE_LOST', message: `${this.ended?.message}. ${ADVICE}` });
+    if (this.loss !== undefined && !this.watched) emitWarning({ type: 'LeaseLostWarning', code: 'LEASEHOLD_LEASE_LOST', message: `${this.ended?.message}. ${ADVICE}` });
   }
 }
 

@@ -229,11 +229,6 @@ export class Engine {
     this.#wasm.setInMemory();
   }
 
-  /** Reports leases that have ended, and judges nothing else. */
-  expire(): void {
-    this.#read(this.#wasm.expire(this.#clocks.monotonic(), this.#clocks.wall()));
-  }
-
   /** Time has passed. */
   passed(): void {
     this.#input(InputKind.wake);
