@@ -231,8 +231,8 @@ impl Client {
 
     /// The client comes later than the engine asked for. What it waits for has its time again.
     pub(crate) fn goes_on(&mut self, now: Instant, late: Duration) {
-        self.paused_at = now;
         if late > Duration::from_millis(50).min(self.config.response_timeout / 4) {
+            self.paused_at = now;
             for sent in self.sent.iter_mut().filter(|sent| sent.pauses < 3) {
                 (sent.since, sent.pauses) = (now, sent.pauses + 1);
             }
