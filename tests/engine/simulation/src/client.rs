@@ -229,9 +229,11 @@ impl Client {
         self.sent.iter().filter(|sent| sent.leads && now.since(sent.since) < patience).count()
     }
 
-    /// The client comes later than the engine asked for. What it waits for has its time again.
-    pub(crate) fn goes_on(&mut self, now: Instant, late: Duration) {
-        if late > Duration::from_millis(50).min(self.config.response_timeout / 4) {
+    /// If the client comes much later than the engine asked for, what it waits for has its time again.
+    pub(crate) fn notice_pause(&mut self, now: Instant) {
+        let due = self.engine.as_ref().and_then(|engine| engine.poll_timeout());
+        let late = due.map_or(Duration::ZERO, |(at, _)| now.since(at));
+        if self.paused_at < now && late > Duration::from_millis(50).min(self.config.response_timeout / 4) {
             self.paused_at = now;
             for sent in self.sent.iter_mut().filter(|sent| sent.pauses < 3) {
                 (sent.since, sent.pauses) = (now, sent.pauses + 1);

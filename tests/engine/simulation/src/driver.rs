@@ -101,6 +101,7 @@ impl ClusterRun<'_> {
         let client = &mut self.clients[place];
         let now = client.clock.instant(self.world.now);
         // An answer after the engine's own timeout is ignored, and so is a second answer.
+        client.notice_pause(now);
         let patience = client.config.response_timeout;
         let sent: Vec<SentCommand> = client.sent.extract_if(.., |sent| sent.id == id).collect();
         for sent in sent {
@@ -267,10 +268,7 @@ impl ClusterRun<'_> {
         if matches!(input, Input::Message { .. } | Input::Reply { result: Ok(_) | Err(Failure::Refused(_)), .. }) {
             client.heard_at = now;
         }
-        let due = client.engine.as_ref().and_then(|engine| engine.poll_timeout());
-        if let Some((at, _)) = due.filter(|(at, _)| *at < now) {
-            client.goes_on(now, now.since(at));
-        }
+        client.notice_pause(now);
         let Some(engine) = client.engine.as_mut() else { return };
         let over = self.watch.leases.of(life).filter(|held| held.valid_until <= now);
         self.watch.doomed.extend(over.map(|held| (held.lease, "loss-late")));
