@@ -10,6 +10,7 @@ import { Cluster, Redis } from 'ioredis-6';
 import { createCluster } from 'redis-6';
 
 import { type Connection, isLeaseholdError, LockManager, Owner } from '../index.js';
+import { HOST } from '../support/timers.js';
 import { caught, until } from '../testing/expect.js';
 import { GENEROUS } from '../testing/generous.js';
 import { keyOfFirst, PRIMARY, startCluster, startPrimary, startReplica, startSentinel } from '../testing/topologies.js';
@@ -187,8 +188,9 @@ test('a_lease_whose_time_is_over_by_the_clock_is_not_given_out', async (t) => {
   const acquiring = caught(managerOf(t, redis).mutex('door').acquire({ waitForReplicas: SURE }));
   await until(async () => /cmd=wait/.test(String(await redis.call('CLIENT', 'LIST'))));
   // As after the machine has slept: no timer has fired yet.
-  const { now } = Date;
-  t.mock.method(Date, 'now', () => now() + 3_600_000);
+  const { wall, uptime } = HOST;
+  t.mock.method(HOST, 'wall', () => wall() + 3_600_000);
+  t.mock.method(HOST, 'uptime', () => (uptime() ?? 0) + 3_600_000);
   replica.resume();
   const error = await acquiring;
   assert.ok(isLeaseholdError(error, 'lost') && error.reason === 'expired', String(error));

@@ -6,12 +6,12 @@ use leasehold_servers::find;
 
 use super::interop;
 use crate::tools::cargo::{cargo, run};
+use crate::tools::component;
 use crate::tools::error::Result;
 use crate::tools::log::{self, say};
 use crate::tools::report::{AGAIN, Report};
 use crate::tools::steps::Steps;
 use crate::tools::workspace::{Package, TIMED, packages};
-use crate::tools::component;
 
 /// Adds a step for each crate with such tests.
 pub(crate) fn add_to(steps: &mut Steps) -> Result {
