@@ -32,6 +32,26 @@ async function waiting(locks: LockManager, name: string): Promise<void> {
   while ((await locks.inspect(name)).waiters.length === 0);
 }
 
+test('a_close_tells_every_holder_before_another_client_gets_the_lock', async (t) => {
+  const server = new MemoryServer();
+  const [locks, others] = [managerOf(t, server), managerOf(t, server)];
+  const [lease, released] = [await locks.mutex('report').acquire(), await locks.mutex('other').acquire()];
+  const order: string[] = [];
+  lease.signal.addEventListener('abort', () => order.push(lease.signal.reason.code));
+  for (const { lost } of [lease, released]) void lost.then((reason) => order.push(`lost: ${reason}`));
+  await released.release();
+  const next = others.mutex('report').acquire().then((lease) => {
+    order.push('granted');
+    return lease;
+  });
+  await waiting(locks, 'report');
+  assert.deepEqual(await locks.close(), { unreleased: 0 });
+  assert.ok((await next).fence > lease.fence);
+  assert.deepEqual(order, ['closed', 'lost: closed', 'granted']);
+  assert.ok(!lease.isHeld);
+  assert.equal(await lease.lost, 'closed', 'it says so later, too');
+});
+
 test('my_job_stops_when_its_lease_is_lost', async (t) => {
   const server = new MemoryServer();
   const lease = await managerOf(t, server).mutex('report').acquire();
