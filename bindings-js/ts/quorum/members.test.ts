@@ -213,6 +213,8 @@ test('a_waiter_in_the_queue_of_a_group_that_fails_over_is_served_by_the_new_prim
   const lease = await locks.mutex(NAME).acquire();
   const waiting = others.mutex(NAME).acquire();
   await until(async () => (await locks.inspect(NAME)).waiters.length === 1);
+  // A replica that has not heard of the lease yet would be free for everybody.
+  for (const key of [NAME, `leasehold:{${NAME}}:queue`]) await until(() => has(watched.replica.port, key));
   await watched.primary.kill();
   await expectFailover(watched);
   const replica = serverOf(t, watched.replica);
