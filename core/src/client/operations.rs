@@ -9,7 +9,7 @@ use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
 use crate::lock::{LockState, only_adoptable};
 use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl};
-use crate::session::{Lease, Leased, OpKind, READING, Timer};
+use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
 use crate::wire::{Form, Name};
 
@@ -235,7 +235,7 @@ impl Client {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
         let (since, waited) = (open.since, self.cx.now.since(open.since));
-        if self.was_queued(op) || self.was_paused(op) {
+        if self.was_queued(op) || self.cx.was_paused(op) {
             return;
         }
         let cause = Some(self.cx.flows.failure_since(since).unwrap_or(Failure::TimedOut));
@@ -270,22 +270,6 @@ impl Client {
         }
     }
 
-    /// Whether a call goes on because this process was paused. A call that has a time limit of its own, like a wait, goes
-    /// on only until the answers are read.
-    fn was_paused(&mut self, op: Caller) -> bool {
-        let Some(open) = self.cx.ops.get(&op) else { return false };
-        let tries = match &open.kind {
-            OpKind::Acquire { tries, .. } => *tries,
-            OpKind::Semaphore { key } => self.is_queued_try(key, op),
-            OpKind::AcquireAll { group } => {
-                self.multi.group(*group).is_some_and(|group| group.options.wait == Wait::No)
-            }
-            _ => true,
-        };
-        let time = if tries && !open.bounded { self.cx.patience() } else { READING };
-        self.cx.was_paused(op, time)
-    }
-
     /// Extends the time limit of a call that waits only for the server, if its command waited in the client's
     /// own queue. True if it did.
     fn was_queued(&mut self, op: Caller) -> bool {
@@ -293,24 +277,19 @@ impl Client {
         let since = open.since;
         // The name that the call is about, and when the command that is not answered yet was first sent.
         let (name, sent) = match &open.kind {
-            OpKind::Acquire { lock, tries: true } => {
+            OpKind::Acquire { lock, .. } => {
                 let lock = self.locks.get(*lock);
                 let claim = lock.and_then(|lock| lock.claim.as_ref());
                 (lock.map(|lock| &lock.name.key), claim.and_then(|claim| claim.sent))
             }
-            OpKind::Semaphore { key } if self.is_queued_try(key, op) => (Some(key), None),
-            OpKind::AcquireAll { group }
-                if self.multi.group(*group).is_some_and(|group| group.options.wait == Wait::No) =>
-            {
-                (None, open.sent)
-            }
+            OpKind::Semaphore { key } => (Some(key), None),
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
                 let lock = self.cx.leases.get(lease).and_then(|lease| self.locks.get(lease.lock()?));
                 (lock.map(|lock| &lock.name.key), open.sent)
             }
             OpKind::Inspect { name } | OpKind::Force { name } => (Some(&name.key), open.sent),
-            OpKind::Release => (None, open.sent),
-            _ => return false,
+            OpKind::AcquireAll { .. } | OpKind::Release => (None, open.sent),
+            OpKind::Close | OpKind::Gather(_) => return false,
         };
         let flow = name.map(|key| self.cx.flows.place_of(key));
         if !self.cx.flows.was_full_since(flow, since) {

@@ -221,12 +221,6 @@ impl Client {
         self.serve(key);
     }
 
-    /// Whether a call that has no lane yet is a try.
-    pub(super) fn is_queued_try(&self, key: &str, op: Caller) -> bool {
-        let mut calls = self.semaphores.get(key).into_iter().flat_map(|semaphore| semaphore.queue.iter());
-        calls.any(|(other, options)| other == op && options.wait == Wait::No)
-    }
-
     /// The error for a call that has no lane yet. It is the same as for the calls before it.
     pub(super) fn queued_empty_handed(&self, key: &str, op: Caller) -> Option<Error> {
         let lanes = self.semaphores.get(key)?.lanes.iter();

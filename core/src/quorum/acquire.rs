@@ -15,7 +15,7 @@ use crate::event::{Grant, Input, Outcome};
 use crate::ids::{Caller, OpId};
 use crate::lock::{is_try, waited};
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
-use crate::session::{Context, Lease, Leased, OpKind, READING, covering};
+use crate::session::{Context, Lease, Leased, OpKind, covering};
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(25);
@@ -52,6 +52,7 @@ impl Quorum {
         let tries = options.wait == Wait::No;
         let patience = self.patience(options);
         self.cx.open(op, OpKind::Acquire { lock, tries }, patience);
+        self.cx.bound(op, options);
         self.with(lock, |lock, cx, members| {
             let behind = matches!(lock.stage, Stage::Held(..)) || lock.queue.len() > lock.queue.tries();
             if tries && behind {
@@ -71,7 +72,7 @@ impl Quorum {
     pub(super) fn wait_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
-        if self.cx.was_paused(op, READING) {
+        if self.cx.was_paused(op) {
             return;
         }
         let Some(open) = self.cx.ops.get(&op) else { return };

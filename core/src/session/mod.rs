@@ -31,7 +31,7 @@ use self::unanswered::Unanswered;
 use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Output};
 use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
-use crate::options::{AcquireOptions, Config, Family};
+use crate::options::{AcquireOptions, Config, Family, Wait};
 use crate::time::Instant;
 use crate::wire::{Command, FenceCounter, Form};
 
@@ -42,7 +42,7 @@ pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
 pub(crate) use name_hash::NameHash;
 pub(crate) use op::{Gather, OpKind};
-pub(crate) use pause::{MOST_PAUSES, READING, is_late};
+pub(crate) use pause::{MOST_PAUSES, is_late};
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
@@ -257,9 +257,9 @@ impl Context {
         self.ops.insert(op, open);
     }
 
-    /// Records that the caller of a try set a time limit.
+    /// Records that the caller set the time limit itself.
     pub(crate) fn bound(&mut self, op: Caller, options: &AcquireOptions) {
-        if options.within.is_some()
+        if (options.within.is_some() || options.wait != Wait::No)
             && let Some(open) = self.ops.get_mut(&op)
         {
             open.bounded = true;

@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_millis(50);
 pub(crate) const MOST_PAUSES: u8 = 3;
 
 /// How long a wait that would have ended in the pause goes on, until the driver has read what arrived.
-pub(crate) const READING: Duration = Duration::from_millis(50);
+const READING: Duration = Duration::from_millis(50);
 
 /// Whether a driver that comes now, and should have come at `due`, was paused.
 pub(crate) fn is_late(now: Instant, due: Option<(Instant, Reason)>, response_timeout: Duration) -> bool {
@@ -38,16 +38,19 @@ impl Context {
         if is_late(now, due, self.config.response_timeout) {
             self.resumed_before = core::mem::replace(&mut self.resumed, now);
             self.unanswered.begin_again(now, MOST_PAUSES);
+            // The same pause counts once.
+            self.now = now;
         }
     }
 
-    /// A call would end now. If this process was paused meanwhile, it goes on for `time` after the pause. False if it ends.
-    pub(crate) fn was_paused(&mut self, op: Caller, time: Duration) -> bool {
-        let resumed = self.resumed;
-        let left = (resumed + time).since(self.now);
+    /// Extends the time limit of a call if this process was paused meanwhile. True if it was. If the caller set the limit, the
+    /// call goes on only until the answers are read.
+    pub(crate) fn was_paused(&mut self, op: Caller) -> bool {
+        let (resumed, patience) = (self.resumed, self.patience());
         // The server has confirmed releases since the pause before.
         let alive = self.last_released >= self.resumed_before;
         let Some(open) = self.ops.get_mut(&op).filter(|open| open.since < resumed) else { return false };
+        let left = (resumed + if open.bounded { READING } else { patience }).since(self.now);
         let again = open.pauses < MOST_PAUSES || (alive && matches!(open.kind, OpKind::Close));
         if left.is_zero() || !again {
             return false;
