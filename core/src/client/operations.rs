@@ -15,25 +15,30 @@ use crate::wire::{Form, Name};
 
 impl Client {
     pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
-        if self.cx.closed {
-            return self.cx.answer(op, Err(Error::Closed));
+        if let Err(error) = self.begin_acquire(op, name, options) {
+            self.cx.answer(op, Err(error));
         }
-        let kind = match self.place(name, options) {
-            Ok(kind) => kind,
-            Err(error) => return self.cx.answer(op, Err(error)),
-        };
+    }
+
+    /// Fails for a call that can't begin.
+    fn begin_acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) -> Result<(), Error> {
+        if self.cx.closed {
+            return Err(Error::Closed);
+        }
+        options.check()?;
+        if options.linger.is_some() {
+            self.cx.can_linger()?;
+        }
         let patience = self.cx.patience_of(options);
-        let place = match &kind {
-            OpKind::Acquire { lock, tries } => Ok((*lock, *tries)),
-            OpKind::Semaphore { key } => Err(key.clone()),
-            _ => return,
-        };
-        self.cx.open(op, kind, patience);
-        self.cx.bound(op, options);
-        let (lock, tries) = match place {
-            Ok(place) => place,
-            Err(semaphore) => return self.push_to_semaphore(&semaphore, op, *options),
-        };
+        if options.kind.family() == Family::Semaphore {
+            let key = self.semaphore_of(name)?;
+            self.cx.open_acquire(op, OpKind::Semaphore { key: key.clone() }, patience, options);
+            self.push_to_semaphore(&key, op, *options);
+            return Ok(());
+        }
+        let lock = self.locks.of(&self.cx, name, options.kind.family())?;
+        let tries = options.wait == Wait::No;
+        self.cx.open_acquire(op, OpKind::Acquire { lock, tries }, patience, options);
         self.with(lock, |lock, cx| {
             if let Some(lease) = lock.owned(cx, options.kind) {
                 cx.close_op(op);
@@ -46,19 +51,7 @@ impl Client {
             lock.queue.push(op, *options);
             lock.settle(cx, None);
         });
-    }
-
-    /// Where a call waits: at its name, or at its semaphore.
-    fn place(&mut self, name: &str, options: &AcquireOptions) -> Result<OpKind, Error> {
-        options.check()?;
-        if options.linger.is_some() {
-            self.cx.can_linger()?;
-        }
-        if options.kind.family() == Family::Semaphore {
-            return Ok(OpKind::Semaphore { key: self.semaphore_of(name)? });
-        }
-        let lock = self.locks.of(&self.cx, name, options.kind.family())?;
-        Ok(OpKind::Acquire { lock, tries: options.wait == Wait::No })
+        Ok(())
     }
 
     /// Takes over a lease, in a state machine of its own, because callers of this client may want another lease of the name.
@@ -68,8 +61,7 @@ impl Client {
             Ok(name) => self.locks.add_adopted(name, token),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
-        self.cx.open(op, OpKind::Acquire { lock, tries: true }, self.cx.patience_of(&options));
-        self.cx.bound(op, &options);
+        self.cx.open_acquire(op, OpKind::Acquire { lock, tries: true }, self.cx.patience_of(&options), &options);
         self.with(lock, |lock, cx| {
             lock.queue.push(op, options);
             lock.settle(cx, None);

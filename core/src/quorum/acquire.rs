@@ -51,8 +51,7 @@ impl Quorum {
         };
         let tries = options.wait == Wait::No;
         let patience = self.patience(options);
-        self.cx.open(op, OpKind::Acquire { lock, tries }, patience);
-        self.cx.bound(op, options);
+        self.cx.open_acquire(op, OpKind::Acquire { lock, tries }, patience, options);
         self.with(lock, |lock, cx, members| {
             let behind = matches!(lock.stage, Stage::Held(..)) || lock.queue.len() > lock.queue.tries();
             if tries && behind {

@@ -257,8 +257,15 @@ impl Context {
         self.ops.insert(op, open);
     }
 
-    /// Records that the caller set the time limit itself.
-    pub(crate) fn bound(&mut self, op: Caller, options: &AcquireOptions) {
+    /// Opens an acquire, and records whether its caller set the time limit.
+    pub(crate) fn open_acquire(
+        &mut self,
+        op: Caller,
+        kind: OpKind,
+        patience: Option<Duration>,
+        options: &AcquireOptions,
+    ) {
+        self.open(op, kind, patience);
         if (options.within.is_some() || options.wait != Wait::No)
             && let Some(open) = self.ops.get_mut(&op)
         {

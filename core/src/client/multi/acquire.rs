@@ -21,8 +21,7 @@ pub(crate) trait AcquireAll: HoldAll {
         };
         let id = self.cx().new_lease();
         let patience = self.patience(options);
-        self.cx().open(op, OpKind::AcquireAll { group: id }, patience);
-        self.cx().bound(op, options);
+        self.cx().open_acquire(op, OpKind::AcquireAll { group: id }, patience, options);
         self.begin(id, group);
     }
 
