@@ -77,8 +77,6 @@ pub(crate) struct Context {
     owed: usize,
     /// How many of the releases are for tokens that were held until they were given back, and may still be confirmed.
     unreleased: u32,
-    /// How many more of them failed for good.
-    refused: usize,
     /// When the server last confirmed the release of such a token.
     last_released: Instant,
     /// When this process last went on after a pause, in which nobody read what the server answered, and the time before.
@@ -117,7 +115,6 @@ impl Context {
             releases: IdMap::default(),
             owed: 0,
             unreleased: 0,
-            refused: 0,
             last_released: Instant::default(),
             resumed: Instant::default(),
             resumed_before: Instant::default(),
@@ -326,8 +323,8 @@ impl Context {
             // Two round trips (the server may lack the script), on a busy machine.
             let brief = self.flows.resend_after(1, Duration::from_millis(100)).min(self.config.response_timeout);
             let spent = self.ops.get(&op).map_or(brief, |open| self.now.since(open.since));
-            let pending = self.releases.len() > self.refused;
-            if spent < brief && pending && self.flows.failure_since(Instant::default()).is_none() {
+            let pending = || self.releases.values().any(|release| !release.refused);
+            if spent < brief && pending() && self.flows.failure_since(Instant::default()).is_none() {
                 return self.end_op_within(op, brief.saturating_sub(spent));
             }
             self.complete_close(op);

@@ -37,7 +37,7 @@ pub(crate) struct Release {
     sends: u32,
     failures: u32,
     /// Whether it failed in a way that no retry mends. The lease stays on the server until its end.
-    refused: bool,
+    pub(super) refused: bool,
     /// Whether other clients are known to wait for the lock.
     wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
@@ -233,10 +233,8 @@ impl Context {
             return;
         }
         release.give_up = until;
-        if !core::mem::replace(&mut release.refused, true) {
-            self.unreleased = self.unreleased.saturating_sub(1);
-            self.refused = self.refused.saturating_add(1);
-        }
+        self.unreleased = self.unreleased.saturating_sub(u32::from(!release.refused));
+        release.refused = true;
         self.release_again(token, until);
         self.end_close();
     }
@@ -274,11 +272,7 @@ impl Context {
     fn forget_release(&mut self, token: Token) -> Option<Caller> {
         let mut release = self.releases.remove(&token)?;
         self.owed = self.owed.saturating_sub(usize::from(release.in_flight.lost));
-        if release.refused {
-            self.refused = self.refused.saturating_sub(1);
-        } else {
-            self.unreleased = self.unreleased.saturating_sub(u32::from(release.held));
-        }
+        self.unreleased = self.unreleased.saturating_sub(u32::from(release.held && !release.refused));
         self.timers.set(Timer::Release(token), &mut release.timer, None);
         self.end_close();
         release.op
