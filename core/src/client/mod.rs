@@ -75,13 +75,6 @@ impl Client {
         }
     }
 
-    /// See [`Engine::catch_up`](crate::Engine::catch_up).
-    pub(crate) fn catch_up(&mut self, now: Instant) {
-        if self.cx.is_long_after_last(now) {
-            self.cx.resume_if_late(now, self.poll_timeout());
-        }
-    }
-
     /// Sends queued commands as long as there is room. Skips those that are no longer needed.
     #[inline(never)]
     fn pump(&mut self) {

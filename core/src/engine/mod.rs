@@ -4,6 +4,7 @@ mod replication;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use self::replication::Replication;
 use crate::client::Client;
@@ -13,6 +14,7 @@ use crate::ids::{ClientId, CommandId, LeaseId, NodeId};
 use crate::options::{Config, Mode};
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
+use crate::session::late;
 use crate::time::Instant;
 use crate::wire::Command;
 
@@ -23,6 +25,10 @@ use crate::wire::Command;
 pub struct Engine {
     locks: Locks,
     replication: Replication,
+    /// The time of the last input.
+    now: Instant,
+    /// A driver that comes later than this was paused.
+    late: Duration,
 }
 
 #[derive(Clone, Hash)]
@@ -38,8 +44,9 @@ impl Engine {
     /// # Errors
     /// [`Error::InvalidOption`] names the option that is out of its bounds.
     pub fn new(client: ClientId, config: Config) -> Result<Self, Error> {
-        let replication = Replication::new(config.response_timeout);
-        Ok(Self { locks: Locks::One(Box::new(Client::new(client, config)?)), replication })
+        let (replication, late) = (Replication::new(config.response_timeout), late(config.response_timeout));
+        let locks = Locks::One(Box::new(Client::new(client, config)?));
+        Ok(Self { locks, replication, now: Instant::default(), late })
     }
 
     /// An engine for a client of several independent servers. A lock is held while a majority of them has it. Only
@@ -53,8 +60,9 @@ impl Engine {
     /// three, an even number, or a duplicate.
     #[cfg(feature = "quorum")]
     pub fn quorum(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
-        let replication = Replication::new(config.response_timeout);
-        Ok(Self { locks: Locks::Quorum(Box::new(Quorum::new(client, config, servers)?)), replication })
+        let (replication, late) = (Replication::new(config.response_timeout), late(config.node_timeout));
+        let locks = Locks::Quorum(Box::new(Quorum::new(client, config, servers)?));
+        Ok(Self { locks, replication, now: Instant::default(), late })
     }
 
     /// Tells the engine that `node` is a cluster: names can be on different servers of it. A silent server then delays
@@ -70,6 +78,7 @@ impl Engine {
 
     /// Processes an event that happened at `now`. If `now` is earlier than in a previous call, that call's time is used instead.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        self.now = self.now.max(now);
         if self.replication.takes(&input) {
             self.replication.handle(&mut self.locks, now, input);
         } else {
@@ -81,11 +90,20 @@ impl Engine {
     /// than [`poll_timeout`](Self::poll_timeout) asked for, nobody has read the server's answers meanwhile. Then the time of
     /// everything that the server has to answer begins again. Leases end by the clock all the same.
     pub fn catch_up(&mut self, now: Instant) {
-        self.replication.catch_up(now);
+        // Most inputs follow each other at once.
+        if now.since(self.now) <= self.late {
+            return;
+        }
+        // One pause counts once, also if no input follows.
+        self.now = now;
+        if self.poll_timeout().is_none_or(|(due, _)| now.since(due) <= self.late) {
+            return;
+        }
+        self.replication.resume(now);
         match &mut self.locks {
-            Locks::One(client) => client.catch_up(now),
+            Locks::One(client) => client.cx.resume(now),
             #[cfg(feature = "quorum")]
-            Locks::Quorum(quorum) => quorum.catch_up(now),
+            Locks::Quorum(quorum) => quorum.resume(now),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::event::{Grant, Input, Outcome, Output, Reason};
 use crate::ids::{LeaseId, OpId};
 use crate::options::Replicas;
-use crate::session::{MOST_PAUSES, is_late};
+use crate::session::MOST_PAUSES;
 use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
 
@@ -134,12 +134,10 @@ impl Replication {
     }
 
     /// After a pause of this process, each call gets more time.
-    pub(super) fn catch_up(&mut self, now: Instant) {
-        if is_late(now, self.poll_timeout(), self.response_timeout) {
-            let has_again = |acquire: &&mut ReplicatedAcquire| acquire.is_asking() && acquire.pauses < MOST_PAUSES;
-            for acquire in self.acquires.iter_mut().filter(has_again) {
-                (acquire.asked, acquire.pauses) = (now, acquire.pauses + 1);
-            }
+    pub(super) fn resume(&mut self, now: Instant) {
+        let has_again = |acquire: &&mut ReplicatedAcquire| acquire.is_asking() && acquire.pauses < MOST_PAUSES;
+        for acquire in self.acquires.iter_mut().filter(has_again) {
+            (acquire.asked, acquire.pauses) = (now, acquire.pauses + 1);
         }
     }
 

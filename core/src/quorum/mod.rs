@@ -90,11 +90,9 @@ impl Quorum {
         self.run_timers();
     }
 
-    pub(crate) fn catch_up(&mut self, now: Instant) {
-        if self.cx.is_long_after_last(now) {
-            self.cx.resume_if_late(now, self.poll_timeout());
-            self.members.list.iter_mut().for_each(|member| member.client.catch_up(now));
-        }
+    pub(crate) fn resume(&mut self, now: Instant) {
+        self.cx.resume(now);
+        self.members.list.iter_mut().for_each(|member| member.client.cx.resume(now));
     }
 
     pub(crate) fn poll_output(&mut self) -> Option<Output> {

@@ -42,7 +42,7 @@ pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
 pub(crate) use name_hash::NameHash;
 pub(crate) use op::{Gather, OpKind};
-pub(crate) use pause::{MOST_PAUSES, is_late};
+pub(crate) use pause::{MOST_PAUSES, late};
 pub(crate) use release::ReleaseParams;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};

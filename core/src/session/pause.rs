@@ -9,7 +9,6 @@ use core::time::Duration;
 
 use super::Context;
 use super::op::OpKind;
-use crate::event::Reason;
 use crate::ids::Caller;
 use crate::time::Instant;
 
@@ -22,25 +21,16 @@ pub(crate) const MOST_PAUSES: u8 = 3;
 /// How long a wait that would have ended in the pause goes on, until the driver has read what arrived.
 const READING: Duration = Duration::from_millis(50);
 
-/// Whether a driver that comes now, and should have come at `due`, was paused.
-pub(crate) fn is_late(now: Instant, due: Option<(Instant, Reason)>, response_timeout: Duration) -> bool {
-    due.is_some_and(|(due, _)| now.since(due) > LATE.min(response_timeout / 4))
+/// How late a driver comes that was paused.
+pub(crate) fn late(response_timeout: Duration) -> Duration {
+    LATE.min(response_timeout / 4)
 }
 
 impl Context {
-    /// Whether the last input was so long ago that the driver may be late.
-    pub(crate) fn is_long_after_last(&self, now: Instant) -> bool {
-        now.since(self.now) > LATE.min(self.config.response_timeout / 4)
-    }
-
-    /// The driver comes now, and should have come at `due`.
-    pub(crate) fn resume_if_late(&mut self, now: Instant, due: Option<(Instant, Reason)>) {
-        if is_late(now, due, self.config.response_timeout) {
-            self.resumed_before = core::mem::replace(&mut self.resumed, now);
-            self.unanswered.begin_again(now, MOST_PAUSES);
-            // The same pause counts once.
-            self.now = now;
-        }
+    /// The driver comes late. What the server has to answer has its time again.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        self.resumed_before = core::mem::replace(&mut self.resumed, now);
+        self.unanswered.begin_again(now, MOST_PAUSES);
     }
 
     /// Extends the time limit of a call if this process was paused meanwhile. True if it was. If the caller set the limit, the
