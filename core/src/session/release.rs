@@ -221,21 +221,21 @@ impl Context {
     /// No retry mends the failure. The server keeps the lease until its end, so a close counts it.
     fn refuse_release(&mut self, token: Token, error: Error) {
         let Some(release) = self.releases.get_mut(&token) else { return };
-        let Some(until) = release.valid_until.filter(|_| release.held) else {
-            return self.end_release(token, Err(error));
-        };
-        if let Some(op) = release.op.take() {
+        let op = release.op.take();
+        match release.valid_until.filter(|_| release.held) {
+            None => _ = self.forget_release(token),
+            // Another copy of the command may still succeed.
+            Some(_) if release.in_flight.unanswered > 0 => {}
+            Some(until) => {
+                release.give_up = until;
+                self.unreleased = self.unreleased.saturating_sub(u32::from(!release.refused));
+                release.refused = true;
+                self.release_again(token, until);
+            }
+        }
+        if let Some(op) = op {
             self.complete(op, Err(error));
         }
-        let Some(release) = self.releases.get_mut(&token) else { return };
-        // Another copy of the command may still succeed.
-        if release.in_flight.unanswered > 0 {
-            return;
-        }
-        release.give_up = until;
-        self.unreleased = self.unreleased.saturating_sub(u32::from(!release.refused));
-        release.refused = true;
-        self.release_again(token, until);
         self.end_close();
     }
 
