@@ -91,12 +91,14 @@ impl Engine {
     /// everything that the server has to answer begins again. Leases end by the clock all the same.
     pub fn catch_up(&mut self, now: Instant) {
         // Most inputs follow each other at once.
-        if now.since(self.now) <= self.late {
+        let is_late = |due: Instant| now > due + self.late;
+        if !is_late(self.now) {
             return;
         }
+        let is_late = self.poll_timeout().is_some_and(|(due, _)| is_late(due));
         // One pause counts once, also if no input follows.
         self.now = now;
-        if self.poll_timeout().is_none_or(|(due, _)| now.since(due) <= self.late) {
+        if !is_late {
             return;
         }
         self.replication.resume(now);
