@@ -5,7 +5,7 @@ use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, L
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::codes::{Code, InputField, InputKind};
-use crate::config::{self, invalid};
+use crate::config;
 use crate::input::InputRecord;
 use crate::number::{number, reading, whole};
 use crate::output::OutputWriter;
@@ -49,10 +49,11 @@ impl Engine {
     /// Starts the engine with the options in the record. `id` is the client's id, 16 random bytes. For a quorum, `servers` has the
     /// name of one server on each line; otherwise it is empty. The output is a failed operation if the options can't be used.
     pub fn start(&mut self, id: &[u8], prefix: String, servers: &str) -> Address {
-        let id = id.try_into().map(ClientId::from_random).map_err(|_| invalid("id", "must have 16 bytes"));
+        let id = id.try_into().ok().map(ClientId::from_random);
         let config = config::read(&self.record, prefix);
         self.record.clear();
-        match id.and_then(|id| engine_of(id, config?, servers)) {
+        let Some((id, config)) = id.zip(config) else { return OUT_OF_RANGE };
+        match engine_of(id, config, servers) {
             Ok(core) => {
                 self.core = Some(core);
                 self.output.started(None)
