@@ -16,7 +16,7 @@
 --         release-reentrant  N                    token
 --         renew-reentrant    N                    token, ttl
 -- Answer  server us and the fence of all entries that took something, or 0 and 0; then a number for each entry: 0 if it
---         was left undone, else 1, or a renewal's TTL, or for acquire-reentrant one more than how many wait
+--         was left undone, else 1, or a renewal's TTL, or for acquire-reentrant 1 + `waiting`
 
 local pcall = redis.pcall
 local fence, key, arg, counter = false, 0, 1, KEYS[#KEYS]

@@ -27,7 +27,7 @@ if holds == mode then
 end
 
 if not holds and not held_before then
-  -- A late command may have put the client's own token into the queue. Another client's token keeps its place there.
+  -- A late command may have put the client's own token into the queue, so bury it. Another client's token keeps its place.
   bury(old, adopts and 0 or bury_ms)
   grant()
   return answer(absent())

@@ -11,8 +11,8 @@ end
 local holder = fields[1] or false
 
 local channel = 'redisson_lock__channel:' .. (string.find(KEYS[1], '{', 1, true) and KEYS[1] or '{' .. KEYS[1] .. '}')
--- How many clients listen there, perhaps with the caller. In a cluster, they listen at any node or on the shard, and a
--- node knows only its own listeners. There, and if the server doesn't tell, assume that another client waits.
+-- How many clients listen there, which may include the caller. In a cluster, they listen at any node or on the shard, and
+-- a node knows only its own listeners. So in a cluster, and if the server doesn't tell, assume that another client waits.
 local listening = not string.find(KEYS[2], '{', 1, true) and redis.pcall('PUBSUB', 'NUMSUB', channel)
 waiting = listening and tonumber(listening[2]) or 2
 
