@@ -221,8 +221,8 @@ pub enum LossReason {
     Revoked,
     /// The renewed lease reached its `max_hold`.
     MaxHold,
-    /// The manager was closed, and gives its leases back. Not the engine but the driver reports this, before the engine
-    /// closes.
+    /// The manager was closed. The driver reports this loss before it closes the engine, which then releases the
+    /// leases. The engine itself never reports it.
     Closed,
 }
 

@@ -44,8 +44,9 @@ pub(crate) async fn sleep(time: Duration) {
 /// A timer that fires this late shows that this instance was paused.
 pub(crate) const LATE: Duration = Duration::from_millis(50);
 
-/// The result of `action`. None if it takes longer than `limit`. Then it is dropped. If this instance was paused until
-/// after the limit, the result may be there and not read yet. So the action has its time again, once.
+/// The result of `action`. If it takes longer than `limit`, returns `None` and drops it. If this instance was paused
+/// until after the limit, the result may have arrived, but not been read. So the action then gets the same time once
+/// more.
 pub(crate) async fn timeout<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
     let (mut action, stopwatch) = (pin!(action), Stopwatch::start());
     if let Some(done) = within(limit, action.as_mut()).await {

@@ -223,7 +223,7 @@ impl Client {
         lingering.filter_map(|lock| Some((lock.name.key.get(start..)?, lock.hold.as_ref()?.mode))).collect()
     }
 
-    /// How many leases the server may still have, also those that linger or whose release is not confirmed.
+    /// How many leases the server may still have, including those that linger and those whose release is not confirmed.
     pub(crate) fn unreleased(&self, now: Instant) -> u32 {
         let is_valid = |lock: &&LockState| lock.hold.as_ref().is_some_and(|hold| hold.validity.until > now);
         let held = u32::try_from(self.locks.iter().filter(is_valid).count()).unwrap_or(u32::MAX);

@@ -79,7 +79,7 @@ impl Client {
         let key = Name::check(&self.cx.config.prefix, name)?;
         let holds = |lock: &LockState| lock.hold.as_ref().is_some_and(|hold| hold.token == token.token);
         if token.client.text() == self.cx.client && !self.locks.iter().any(holds) {
-            // The server would bury this client's token. It may be the one that waits.
+            // The server would bury this client's token, which may be waiting for the lock.
             return Err(Error::NotHeld);
         }
         Ok(Name::new(key, Family::Lock, &self.cx.counter))
@@ -287,7 +287,7 @@ impl Client {
         if !self.cx.flows.was_full_since(flow, since) {
             return false;
         }
-        // A command that has not left yet is waited for as long as the server answers other commands.
+        // If the command has not left yet, the call waits for as long as the server answers other commands.
         let from = sent.or(self.cx.flows.answered(flow)).unwrap_or(since).max(since);
         let ends = from + self.cx.patience();
         let goes_on = ends > self.cx.now;

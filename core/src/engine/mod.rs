@@ -27,7 +27,7 @@ pub struct Engine {
     replication: Replication,
     /// The time of the last input.
     now: Instant,
-    /// A driver that comes later than this was paused.
+    /// A driver that calls later than this was paused.
     late: Duration,
 }
 
@@ -86,9 +86,9 @@ impl Engine {
         }
     }
 
-    /// Call it before [`handle`](Self::handle), if the application can block the driver. If the driver comes much later
-    /// than [`poll_timeout`](Self::poll_timeout) asked for, nobody has read the server's answers meanwhile. Then the time of
-    /// everything that the server has to answer begins again. Leases end by the clock all the same.
+    /// Call it before [`handle`](Self::handle), if the application can block the driver. If the driver calls much later
+    /// than [`poll_timeout`](Self::poll_timeout) asked for, it has not read the server's answers in that time. Then
+    /// everything that the server has to answer gets its full time again. Leases still end by the clock.
     pub fn catch_up(&mut self, now: Instant) {
         // Most inputs follow each other at once.
         let is_late = |due: Instant| now > due + self.late;
@@ -96,7 +96,7 @@ impl Engine {
             return;
         }
         let is_late = self.poll_timeout().is_some_and(|(due, _)| is_late(due));
-        // One pause counts once, also if no input follows.
+        // One pause counts once, even if no input follows.
         self.now = now;
         if !is_late {
             return;
@@ -136,8 +136,8 @@ impl Engine {
         self.locks.lease(lease)
     }
 
-    /// How many leases the servers may still have, also those that linger or whose release is not confirmed. For a driver
-    /// that stops before a close has ended.
+    /// How many leases the servers may still have, including those that linger and those whose release is not
+    /// confirmed. For a driver that stops before a close has ended.
     pub fn unreleased(&self, now: Instant) -> u32 {
         match &self.locks {
             Locks::One(client) => client.unreleased(now),

@@ -47,7 +47,7 @@ struct ReplicatedAcquire {
     grant: Option<Grant>,
     /// When the lease was granted.
     since: Instant,
-    /// Since when the server is being asked, or since when again after a pause of this process.
+    /// Since when the server is being asked. After a pause of this process, this time begins again.
     asked: Instant,
     /// How often this process was paused.
     pauses: u8,

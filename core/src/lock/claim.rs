@@ -121,7 +121,7 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 /// The conversion that gives another client's lease the claim's token.
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, mode, ttl, block, .. } = *what;
-    // This client knows no fence that the former holder used. The script passes all that it may use.
+    // This client doesn't know which fences the former holder used. The script draws one above all that it may use.
     Convert { old: Old::Adopted(old), new, mode, ttl, block, bury: true, used: 0 }
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct Context {
     unreleased: u32,
     /// When the server last confirmed the release of such a token.
     last_released: Instant,
-    /// When this process last went on after a pause, in which nobody read what the server answered, and the time before.
+    /// When this process last resumed after a pause, during which it read no answers. And when it resumed before that.
     resumed: Instant,
     resumed_before: Instant,
     pub(crate) subscription: Subscription,

@@ -1,9 +1,10 @@
-//! A pause of this process is not the server's silence.
+//! A pause of this process does not count as silence of the server.
 //!
-//! An application may block its event loop or its runtime, and a machine may stall. Then answers wait in the socket, and
-//! commands wait for being sent. So when a driver comes much later than the engine asked for, and says so, the time of
-//! everything that the server has to answer begins again. Each command and each call gets that a few times, so that no call
-//! lasts forever on a machine that is always late. Leases are not affected: they end by the clock.
+//! An application may block its event loop or its runtime, and a machine may stall. During such a pause, answers wait
+//! in the socket, and commands wait to be sent. So if a driver calls the engine much later than the engine asked for,
+//! and says so with `catch_up`, everything that the server has to answer gets its full time again. Each command and
+//! each call gets that a few times at most, so that no call lasts forever on a machine that is always late. Leases
+//! still end by the clock.
 
 use core::time::Duration;
 
@@ -15,29 +16,29 @@ use crate::time::Instant;
 /// A driver that is this late was paused. Less if the response timeout is short.
 const LATE: Duration = Duration::from_millis(50);
 
-/// How often a command or a call has its time again.
+/// How often a command or a call gets its full time again.
 pub(crate) const MOST_PAUSES: u8 = 3;
 
-/// How long a wait that would have ended in the pause goes on, until the driver has read what arrived.
+/// How much longer a wait lasts whose time ended during the pause. In this time the driver reads what arrived.
 const READING: Duration = Duration::from_millis(50);
 
-/// How late a driver comes that was paused.
+/// A driver that calls later than this was paused.
 pub(crate) fn late(response_timeout: Duration) -> Duration {
     LATE.min(response_timeout / 4)
 }
 
 impl Context {
-    /// The driver comes late. What the server has to answer has its time again.
+    /// The driver is late. Everything that the server has to answer gets its full time again.
     pub(crate) fn resume(&mut self, now: Instant) {
         self.resumed_before = core::mem::replace(&mut self.resumed, now);
         self.unanswered.begin_again(now, MOST_PAUSES);
     }
 
-    /// Extends the time limit of a call if this process was paused meanwhile. True if it was. If the caller set the limit, the
-    /// call goes on only until the answers are read.
+    /// Extends the time limit of a call if this process was paused during the call. Returns whether it did. If the
+    /// caller set the limit, the extension is only long enough to read the answers.
     pub(crate) fn was_paused(&mut self, op: Caller) -> bool {
         let (resumed, patience) = (self.resumed, self.patience());
-        // The server has confirmed releases since the pause before.
+        // The server has confirmed releases since the previous pause.
         let alive = self.last_released >= self.resumed_before;
         let Some(open) = self.ops.get_mut(&op).filter(|open| open.since < resumed) else { return false };
         let left = (resumed + if open.bounded { READING } else { patience }).since(self.now);

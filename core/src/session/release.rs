@@ -36,7 +36,7 @@ pub(crate) struct Release {
     /// How often the release was sent and how often it failed.
     sends: u32,
     failures: u32,
-    /// Whether it failed in a way that no retry mends. The lease stays on the server until its end.
+    /// Whether it failed in a way that no retry can repair. The lease stays on the server until its end.
     pub(super) refused: bool,
     /// Whether other clients are known to wait for the lock.
     wanted: bool,
@@ -218,7 +218,7 @@ impl Context {
         }
     }
 
-    /// No retry mends the failure. The server keeps the lease until its end, so a close counts it.
+    /// No retry can repair the failure. The server keeps the lease until its end, so a close counts it.
     fn refuse_release(&mut self, token: Token, error: Error) {
         let Some(release) = self.releases.get_mut(&token) else { return };
         let op = release.op.take();

@@ -95,7 +95,8 @@ impl Unanswered {
         self.sent.front().map(|(sent, ..)| *sent + self.timeout)
     }
 
-    /// Lets the time of all commands begin again. Those that had this often enough are the oldest, so the order stays.
+    /// Restarts the time of all commands but those that were restarted `most` times. These are the oldest, so the order
+    /// stays.
     pub(super) fn begin_again(&mut self, now: Instant, most: u8) {
         for (sent, _, pauses) in self.sent.iter_mut().filter(|(.., pauses)| *pauses < most) {
             (*sent, *pauses) = (now, *pauses + 1);

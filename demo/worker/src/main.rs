@@ -103,7 +103,7 @@ async fn judge(account: Account, orders: Orders) -> Result<(), Box<dyn Error>> {
     account.close().await
 }
 
-/// Waits for one to four milliseconds. This stands for work that nothing may disturb.
+/// Waits for one to four milliseconds, like work that others must not disturb.
 async fn think(fence: u64) {
     sleep(Duration::from_millis(1 + fence % 4)).await;
 }

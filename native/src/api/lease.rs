@@ -105,8 +105,8 @@ impl Lease {
 
     /// Resolves with the reason when the lease is lost. If it is already lost, the future resolves at once.
     ///
-    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is released first. If the manager is
-    /// closed, it resolves with [`LossReason::Closed`] before the lock is given back.
+    /// The future owns what it needs, so you can spawn it. It never resolves if the lease is released first. If the
+    /// manager is closed, it resolves with [`LossReason::Closed`] before the lock is released.
     ///
     /// ```no_run
     /// # async fn work() {}
@@ -139,7 +139,8 @@ impl Lease {
             let mut loss = loss?;
             let mut waiting = pin!(loss.wait_for(Option::is_some));
             let found = poll_fn(|context| {
-                // After a pause, this task may run before the driver. So it checks by itself whether the time is over.
+                // After a pause, this task may run before the driver. So it checks itself whether the lease has
+                // expired.
                 if let Some(shared) = shared.upgrade() {
                     shared.remaining(id);
                 }
@@ -324,7 +325,7 @@ impl Lease {
     }
 }
 
-/// What ends work whose lease has ended.
+/// The error for work whose lease ended before the work did.
 fn loss_error(name: &str, reason: LossReason) -> Error {
     match reason {
         LossReason::Closed => Error::Closed,

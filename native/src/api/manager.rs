@@ -33,7 +33,7 @@ impl LockManager {
     ///
     /// A task on the current tokio runtime drives the client. Keep that runtime running as long as you use the manager.
     /// When the runtime shuts down, leases count as lost and calls fail with `closed`. While a runtime is not being
-    /// run, nothing happens: no lease is renewed and no call ends, also no call from another runtime.
+    /// run, nothing happens: no lease is renewed and no call ends, not even a call from another runtime.
     ///
     /// Connecting takes at most one response timeout (2 s).
     ///
@@ -94,7 +94,8 @@ impl LockManager {
     ///
     /// The manager follows all sentinels. Within a second after one of them reports a failover, it leaves the old primary
     /// and ignores everything that the old one answers later. The report with the greatest configuration epoch counts, so
-    /// a sentinel that is stale or silent does not matter. A sentinel that invents an epoch is not recognised.
+    /// a sentinel that is stale or silent does no harm. The manager trusts the epochs: a sentinel that reports a false,
+    /// greater epoch misleads it.
     ///
     /// The URLs are those of the sentinels, with their own user and password, if any. Set the primary's user, password
     /// and database number on the [`builder`](Self::builder). The primary is reached over TLS if the first sentinel is.
@@ -394,7 +395,7 @@ impl LockManager {
     /// It returns at once if nothing is held and the server has no [label](Builder::label) of this client. Otherwise it
     /// returns when the server has confirmed all releases or has refused them, or when the server has been silent for
     /// one response timeout. Leases without a confirmation end with their TTL; [`Closed::unreleased`] counts them. If
-    /// the client's runtime has ended, it returns at once and counts the leases that were held then.
+    /// the client's runtime has ended, it returns at once and counts the leases that the server still had at that time.
     ///
     /// # Cancel safety
     /// Once polled, the closing goes on even if you drop the future. Call it again to wait for its end.

@@ -55,7 +55,7 @@ pub(crate) fn now() -> Instant {
     Instant::from_micros(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000))
 }
 
-/// The same. The standard library's clock, `QueryPerformanceCounter`, counts a suspension here.
+/// The same. On Windows, the clock of the standard library (`QueryPerformanceCounter`) counts a suspension.
 ///
 /// <https://learn.microsoft.com/en-us/windows/win32/sysinfo/acquiring-high-resolution-time-stamps>
 #[cfg(windows)]
@@ -67,8 +67,8 @@ pub(crate) fn now() -> Instant {
     Instant::from_micros(u64::try_from(ORIGIN.elapsed().as_micros()).unwrap_or(u64::MAX))
 }
 
-/// The current time of a clock that counts a suspension by the wall clock, because no other clock here surely does. If the
-/// wall clock is set forward, leases end early.
+/// The current time. On these platforms, no monotonic clock is sure to count a suspension, so the wall clock decides
+/// whether there was one. If the wall clock is set forward, leases end early.
 #[cfg(not(any(
     target_os = "linux",
     target_os = "android",

@@ -121,7 +121,7 @@ impl Driver {
         .await;
     }
 
-    /// What has come is delivered before the timer, which may be late.
+    /// Takes what has arrived before the timer, because the timer may be late.
     async fn next_wakeup(&mut self, completions: &mut Vec<Completion>, timer: &mut Timer) -> Wakeup {
         let Self { shared, link, subscriber, .. } = self;
         tokio::select! {

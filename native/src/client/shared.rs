@@ -138,8 +138,8 @@ impl Shared {
         });
     }
 
-    /// Notifies the holders that the client closes, before it returns. So no lease is given back before its holder can
-    /// know.
+    /// Notifies the holders that the client closes. The close begins after that, so each holder is notified before its
+    /// lease is released.
     fn lose_all(&self) {
         self.with_state(|state, _, deferred| state.lose_all(deferred));
     }

@@ -46,8 +46,8 @@ const LATE: Duration = Duration::from_millis(50);
 
 /// The action's result. None if it takes longer than `limit`.
 ///
-/// If the application has blocked the runtime or the machine has stalled, the answer may be in the socket, or the command
-/// not yet. So the action has its time again if the timer fires late, once.
+/// If the application has blocked the runtime or the machine has stalled, the answer may be in the socket already, or
+/// the command may not have been sent. So if the timer fires late, the action gets the same time once more.
 pub(super) async fn within<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
     let (mut action, start) = (pin!(action), Instant::now());
     match timeout(limit, &mut action).await {

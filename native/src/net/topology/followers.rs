@@ -1,8 +1,8 @@
 //! The tasks that follow the sentinels, one for each of them.
 //!
-//! Each task asks its sentinel for the primary when the sentinel announces a failover by `+switch-master`, and every few
-//! seconds, because a message may be lost. A sentinel that doesn't answer is connected to again, and the others are
-//! followed meanwhile. [`Reports`] decides which answer counts.
+//! Each task asks its sentinel for the primary when the sentinel announces a failover by `+switch-master`, and every
+//! few seconds, because a message may be lost. If a sentinel doesn't answer, its task connects again. The other tasks
+//! are not affected. [`Reports`] decides which answer counts.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -58,7 +58,7 @@ impl Followers {
         &self.sentinels
     }
 
-    /// What the tasks find out. The first call starts them, on the current runtime. They end with this value.
+    /// What the tasks find out. The first call starts them, on the current runtime. They end when `self` is dropped.
     pub(super) fn found(&self) -> watch::Receiver<Found> {
         self.tasks.get_or_init(|| {
             let spawn = |(place, sentinel): (usize, &Server)| {
@@ -90,7 +90,7 @@ impl Found {
         self.reports.last().is_some_and(|primary| primary != than)
     }
 
-    /// Whether a majority has answered, one of which knows the last failover. Or more answers can't be expected now.
+    /// Whether a majority has answered, so that one of them knows the last failover, or every sentinel was asked.
     pub(super) fn is_settled(&self) -> bool {
         let answered = self.attempts.iter().flatten().filter(|attempt| attempt.is_ok()).count();
         answered > self.attempts.len() / 2 || self.is_complete()
@@ -181,7 +181,7 @@ impl Follower {
         let (host, port): (String, u16) = redis::from_redis_value(address)?;
         let mut fields = match fields {
             Ok(fields) => redis::from_redis_value::<HashMap<String, String>>(fields)?,
-            // Without the right to ask for it, all sentinels count alike.
+            // Without the right to read the epoch, all sentinels have the same epoch.
             Err(error) if error.code() == Some("NOPERM") => HashMap::new(),
             Err(error) => return Err(error),
         };

@@ -2,7 +2,7 @@
 //!
 //! A sentinel that was cut off, frozen or restarted from an old file still names an old primary. So the report with the
 //! greatest configuration epoch counts, because each failover has a greater one. A report that no sentinel has repeated
-//! for [`FORGOTTEN`] loses to one with a smaller epoch: all sentinels may have been set up anew.
+//! for [`FORGOTTEN`] loses to one with a smaller epoch: the sentinels may have been set up again.
 //!
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#configuration-epochs>
 
@@ -23,22 +23,22 @@ pub(super) struct Report {
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     current: Option<Current>,
-    /// When a sentinel last said anything.
+    /// When a sentinel last reported anything.
     heard: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Current {
     report: Report,
-    /// When a sentinel last said the same, or an equal epoch.
+    /// When a sentinel last reported this epoch. Pauses of this process don't count.
     repeated: Instant,
 }
 
-/// After this time without a repetition, a report counts no more.
+/// A report expires if no sentinel repeats it for this long.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// The longest time between two answers that counts. Each sentinel is asked more often. If more time has passed, this
-/// process was paused, and no sentinel could repeat its report.
+/// The longest time between two answers that counts towards [`FORGOTTEN`]. Each sentinel is asked more often. So if
+/// more time passed, this process was paused, and no sentinel could repeat its report.
 const LONGEST_GAP: Duration = Duration::from_secs(10);
 
 impl Reports {
@@ -144,7 +144,7 @@ mod tests {
         }
         assert_eq!(world.primary(), Some(address(1)));
         world.now += SECOND;
-        assert_eq!(world.primary(), None, "nobody says any more that it is the primary");
+        assert_eq!(world.primary(), None, "no sentinel has repeated its report");
         assert_eq!(world.reports.last(), Some(&address(1)));
         assert!(world.says(2, 0));
         assert_eq!(world.primary(), Some(address(2)));
@@ -155,7 +155,7 @@ mod tests {
         let mut world = World::new();
         world.says(2, 5);
         world.now += SECOND * 3_600;
-        assert_eq!(world.primary(), None, "it is asked for again first");
+        assert_eq!(world.primary(), None, "the sentinels must repeat their reports first");
         assert!(!world.says(1, 4), "the stale sentinel answers first");
         assert_eq!(world.reports.last(), Some(&address(2)));
         world.says(2, 5);

@@ -26,7 +26,8 @@ pub(crate) struct Sentinel {
     last_primary: Mutex<Option<Address>>,
 }
 
-/// How long to wait for a majority of the sentinels, if one of them has answered. Less if the response timeout is short.
+/// How long to wait for a majority of the sentinels. After that, one answer is enough. Less if the response timeout is
+/// short.
 const MOST_FOR_ALL: Duration = Duration::from_secs(1);
 
 impl Sentinel {
@@ -79,15 +80,15 @@ impl Sentinel {
         let mut found = self.followers.found();
         let changed = async move {
             if found.wait_for(|found| found.is_other(&from)).await.is_err() {
-                // Nobody follows the sentinels any more: the client has ended.
+                // The followers have ended, and so has the client.
                 pending::<()>().await;
             }
         };
         changed.boxed()
     }
 
-    /// What `attempt` gets from the primary, and the primary's address. Starts again if another server becomes the primary
-    /// meanwhile.
+    /// The primary's address, and what `attempt` gets from it. Starts again if another server becomes the primary
+    /// during the attempt.
     async fn reach<T, F>(&self, attempt: impl Fn(Server) -> F) -> RedisResult<(Address, T)>
     where
         F: Future<Output = RedisResult<T>>,
@@ -105,7 +106,7 @@ impl Sentinel {
                     },
                     () = changed => continue,
                 }
-                // A sentinel that has not answered yet may know better.
+                // A sentinel that has not answered yet may know a newer primary.
                 let mut found = self.followers.found();
                 let heard = found.wait_for(|found| found.is_other(&address) || found.is_complete()).await;
                 let is_other = heard.is_ok_and(|found| found.is_other(&address));
@@ -118,8 +119,8 @@ impl Sentinel {
         reached.unwrap_or_else(|| Err(failure.unwrap_or_else(timed_out)))
     }
 
-    /// The address of the current primary. A part of the time is for sentinels that answer late, because the first one to
-    /// answer may be stale.
+    /// The address of the current primary. Waits a part of the response timeout for sentinels that answer late, because
+    /// the first one to answer may be stale.
     async fn primary(&self) -> RedisResult<Address> {
         let mut found = self.followers.found();
         let limit = MOST_FOR_ALL.min(self.response_timeout / 4);
@@ -129,7 +130,7 @@ impl Sentinel {
         named.primary().cloned().ok_or_else(|| named.failure())
     }
 
-    /// The sentinels' answer may be outdated, or ahead of its time.
+    /// Fails if the server is not a primary: the sentinels may be stale, or the server may not have been promoted yet.
     async fn check_role(&self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
         let role = with_timeout(self.response_timeout, redis::cmd("ROLE").query_async::<Value>(connection)).await;
         match role.and_then(Value::extract_error) {
