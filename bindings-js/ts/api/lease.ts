@@ -78,8 +78,8 @@ export class Lease implements AsyncDisposable {
    * Aborts when the lease is lost, with a `LostError` as its reason, or when the manager is closed, with a `ClosedError`. It
    * does not abort when you release the lease. Pass it to everything that takes a signal: `fetch`, queries, timers.
    *
-   * It aborts by a timer, so a blocked event loop delays that. But to read this property looks at the clock: if the lease has
-   * ended, the signal has aborted.
+   * A timer aborts it, so a blocked event loop delays that. Reading this property checks the clock first: if the lease has
+   * expired, the signal that you get is aborted already.
    *
    * If a lease is lost and neither its `signal` nor its `lost` was read, the process emits a `LeaseLostWarning`.
    */
@@ -90,7 +90,7 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Resolves with the reason when the lease is lost; at once if it is already lost. It never rejects, and it never settles if
-   * the lease is released first. If the manager is closed, it resolves with `closed` before the lock is given back.
+   * the lease is released first. If the manager is closed, it resolves with `closed` before the lock is released.
    */
   get lost(): Promise<LossReason> {
     this.#watch();
@@ -261,7 +261,7 @@ export class Lease implements AsyncDisposable {
     await this.release().catch(ignore);
   }
 
-  /** The holder watches for a loss. If the lease has ended, it is lost now, and not when a timer fires. */
+  /** Records that the holder watches for a loss. If the lease has expired, reports that now, not only when a timer fires. */
   #watch(): void {
     this.#state.watched = true;
     if (this.#released === undefined) this.#client.endIfOver(this.#state);

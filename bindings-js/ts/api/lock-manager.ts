@@ -272,7 +272,7 @@ export class LockManager implements AsyncDisposable {
 
   /**
    * Ends the manager: waits reject with `closed`, the signals of leases abort, and then the leases are released. If there are
-   * many, the event loop turns in between. The connection that you passed in stays open.
+   * many leases, the event loop runs other tasks in between. The connection that you passed in stays open.
    *
    * It resolves when the server has confirmed all releases, or when the server has been silent for one `responseTimeout`; at
    * once if nothing is held and the server has no label of this manager. It never rejects. `unreleased` is the number of leases that it could not give back: these end

@@ -74,8 +74,8 @@ export class Lock {
    * if (lease === null) return cached; // another instance refreshes it now
    * ```
    *
-   * This does not make a job run only once: an instance whose clock is late finds the lock free again. Such a job must record that
-   * it is done, as the example `nightly-job.mjs` in the repository does.
+   * This does not make a job run only once: an instance whose clock is behind starts later and finds the lock free again. Such a job must
+   * record that it is done, as the example `nightly-job.mjs` in the repository does.
    */
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { settings, signal } = readAcquireOptions(options, this.#settings);

@@ -1,4 +1,4 @@
-/** A manager on a real server goes on while a test has replaced the timers, and after it. */
+/** A manager on a real server keeps working while a test has fake timers, and after the test has removed them. */
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';

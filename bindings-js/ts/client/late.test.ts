@@ -1,4 +1,4 @@
-/** The program blocks the event loop. That is not the server's silence. */
+/** A blocked event loop does not count as silence of the server. */
 
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -63,7 +63,7 @@ test('while_a_close_runs_listeners_waits_and_new_calls_are_refused_and_a_release
   assert.ok(await other.mutex('taken').tryAcquire());
 });
 
-/** A connection to a server in memory that answers when the test lets it. */
+/** A connection to a server in memory. After the first `answer()`, each reply waits for the next `answer()`. */
 function held(): { locks: LockManager; answer: () => void } {
   const server = new MemoryServer();
   const link = (server as unknown as Record<symbol, () => { call(args: readonly string[]): Promise<{ reply?: unknown }> }>)[Symbol.for('leasehold.openLink')]!();
@@ -82,7 +82,7 @@ function held(): { locks: LockManager; answer: () => void } {
   return { locks: new LockManager({ call }), answer };
 }
 
-/** The event loop is blocked for so long. Then it runs what is due, and reads what has come meanwhile. */
+/** Blocks the event loop for `ms`. Then it fires the timers that are due, and reads what has arrived. */
 async function block(time: VirtualTime, ms: number, read: () => void): Promise<void> {
   time.takes(ms);
   turn(read);

@@ -17,7 +17,7 @@ export class WakeTimer {
   readonly #wakeLate: () => void;
   #handle: Timer | undefined;
   #at = Infinity;
-  /** The same in milliseconds by the host's clock. */
+  /** When the timer is due, in milliseconds by the host's clock. */
   #due = Infinity;
   #alive = false;
 

@@ -114,13 +114,13 @@ test('whatever a server or a connection answers to a release, a close counts the
   const answers: [string, () => Promise<unknown>, number][] = [
     ['a missing right', failing("NOPERM this user has no permissions to run the 'evalsha' command"), 2],
     ['no login', failing('NOAUTH Authentication required.'), 2],
-    ['a connection that can not do it', failing('no scripts here', { code: 'unsupported' }), 2],
+    ['a connection that can not run scripts', failing('no scripts here', { code: 'unsupported' }), 2],
     ['a connection that is down', failing('down', { sent: false }), 2],
     ['a connection that breaks', failing('socket hang up'), 2],
     ['a server that is full', failing('OOM command not allowed when used memory > maxmemory.'), 2],
     ['a replica', failing("READONLY You can't write against a read only replica."), 2],
     ['an unknown error', failing('ERR something else'), 2],
-    ['an answer that is none', async () => 'nonsense', 2],
+    ['an answer that makes no sense', async () => 'nonsense', 2],
     ['an empty list', async () => [], 2],
     ['silence', () => new Promise(() => {}), 2],
     // The key belongs to another program by now.

@@ -1,4 +1,4 @@
-/** An address leads to another server after a failover, and the old server keeps its connections and is a replica now. */
+/** After a failover, the address leads to another server. The old server is a replica now and keeps its connections. */
 
 import assert from 'node:assert/strict';
 import { type AddressInfo, connect, createServer } from 'node:net';
@@ -54,7 +54,7 @@ for (const library of libraries.filter(({ name }) => name !== 'GLIDE 2')) {
     await admins[1].replicaof('NO', 'ONE');
     await admins[0].replicaof('127.0.0.1', replica.port);
     await until(async () => (await admins[0].info('replication')).includes('role:slave'));
-    // The address still leads to the old server for a while, where the manager finds a replica again.
+    // For a while, the address still leads to the old server, so the manager's first own connection finds a replica again.
     const verified = lease.verify();
     await until(async () => reconnects.length > 0);
       proxy.target = replica.port;

@@ -139,7 +139,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     };
   }
 
-  /** A connection of our own with the options of a client, to the server that its address leads to now. */
+  /** Opens a connection of our own, with the options of a client, to the server that its address leads to now. */
   static own(client: IoRedis): OwnConnection {
     const duplicate = new DuplicateClient(client, { retryStrategy: (attempts: number) => Math.min(attempts * 20, 500) });
     const link = new IoRedisLink(duplicate.client);

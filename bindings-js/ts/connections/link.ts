@@ -82,7 +82,7 @@ export interface Link {
   /** Set for a server in memory. There is no I/O to wait for then, so nothing but a promise or its own timer delays a call. */
   readonly time?: LinkTime;
 
-  /** Whether it goes to another server by itself, once its own is a replica. */
+  /** Whether it changes to another server by itself when its server becomes a replica. */
   readonly leavesReplicas?: boolean;
 
   /** Whether commands go to several servers, chosen by key. */
@@ -139,7 +139,7 @@ export interface Link {
 /** The timers and the clock that a link's calls are measured by. */
 export type Time = typeof HOST_TIME;
 
-/** A server in memory has the time of the program, which fake timers may drive. Any other has the host's. */
+/** A link to a server in memory uses the program's time, which a test may fake. Any other link uses the host's. */
 export function timeOf({ time }: Link): Time {
   return time === undefined ? HOST_TIME : { ...PROGRAM_TIMERS, now: () => time.elapsed };
 }

@@ -1,4 +1,4 @@
-/** The part of links that may go to another server: their subscriptions end, and everybody who had one is told. */
+/** The common part of links that may change to another server: all subscriptions end then, and their listeners are notified. */
 
 import { soon } from '../support/timers.js';
 import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link, SubscriptionListener } from './link.js';
@@ -42,7 +42,7 @@ export abstract class SwitchingLink implements Link {
     return this.current()?.address?.();
   }
 
-  /** The link goes to another server. Ends all subscriptions at the old one. */
+  /** The link changes to another server. Ends all subscriptions at the old one. */
   protected leave(old: Link): void {
     for (const channel of this.#listeners.keys()) {
       old.unsubscribe?.(channel);

@@ -328,7 +328,7 @@ test('several_clients_are_a_quorum_that_excludes_the_original', async (t) => {
 
 test('in_a_quorum_both_libraries_get_the_lock_in_turns_and_lose_no_increment', async (t) => {
   const five = await FiveServers.start((close) => t.after(close));
-  // The original counts a key of its own as a vote against itself. So it can hold all servers without knowing, until it gives up.
+  // The original counts its own key as a vote against itself. So it can hold the lock on all servers without knowing it, until it gives up.
   const eager = { retryCount: 5, retryDelay: 10, retryJitter: 10 };
   let [value, done] = [0, 0];
   await Promise.all(([Original, Redlock, Redlock] as const).map(async (library) => {

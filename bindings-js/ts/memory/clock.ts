@@ -79,7 +79,7 @@ export class Clock {
 
   /**
    * The time that has passed by the host's clocks. `node:test` fakes only the wall clock, and a program may set only that. So this
-   * follows whichever went further, as the engine does, unless it ignores the date.
+   * follows whichever advanced more, as the engine does, unless it ignores the date.
    */
   #read(): number {
     const host = readHost();

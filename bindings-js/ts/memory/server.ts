@@ -14,9 +14,9 @@ export interface MemoryServerOptions {
   /** The clock of another server. The servers of a quorum must share one. Default: a new clock. */
   readonly clock?: Clock | undefined;
   /**
-   * Whether leases also age when the date goes forward. `node:test` moves only the date, so they do by default. With false, a date
-   * that your test sets (`vi.setSystemTime`, `jest.setSystemTime`, `mock.timers.setTime`) ends no lease. Default: true. With a
-   * `clock`, that of the other server.
+   * Whether leases also age when the date is set forward. They do by default, because `node:test` fakes no clock but the date. With
+   * false, a date that your test sets (`vi.setSystemTime`, `jest.setSystemTime`, `mock.timers.setTime`) ends no lease. Default: true.
+   * Don't give it together with `clock`, which has this setting already.
    */
   readonly followDate?: boolean | undefined;
 }

@@ -213,7 +213,7 @@ test('a_waiter_in_the_queue_of_a_group_that_fails_over_is_served_by_the_new_prim
   const lease = await locks.mutex(NAME).acquire();
   const waiting = others.mutex(NAME).acquire();
   await until(async () => (await locks.inspect(NAME)).waiters.length === 1);
-  // A replica that has not heard of the lease yet would be free for everybody.
+  // If the replica didn't have the lease yet, the lock would be free for everybody after the failover.
   for (const key of [NAME, `leasehold:{${NAME}}:queue`]) await until(() => has(watched.replica.port, key));
   await watched.primary.kill();
   await expectFailover(watched);

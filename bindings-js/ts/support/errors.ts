@@ -12,7 +12,7 @@ export type ErrorCode =
  * - `expired`: no renewal succeeded in time, or a fixed lease reached its end.
  * - `gone`: the key vanished on the server.
  * - `taken`: another client holds the lock.
- * - `revoked`: an operator took the lock with `forceRelease`, a request did with `steal`, or another process adopted the lease.
+ * - `revoked`: an operator took the lock with `forceRelease`, a Web Locks request used `steal`, or another process adopted the lease.
  * - `max-hold`: the lease reached its `maxHold`.
  * - `closed`: its manager was closed.
  */

@@ -1,9 +1,9 @@
 /**
  * The host's timers and clocks.
  *
- * Fake timers of tests replace the globals, those of `node:test` also the functions of `node:timers`. But a real server goes on in
- * real time. So a manager on one uses what the host had when this module was loaded, and fake timers that come later are nothing to
- * it. A server in memory follows the program's time: see {@link PROGRAM_TIMERS}.
+ * Fake timers of tests replace the globals, and those of `node:test` also replace the functions of `node:timers`. But a real server
+ * runs in real time. So a manager on a real server uses the functions that the host had when this module was loaded, and fake timers
+ * that are installed later don't affect it. A server in memory follows the program's time: see {@link PROGRAM_TIMERS}.
  */
 
 import { isWorkerd, setTimerRef } from './host.js';
@@ -41,7 +41,7 @@ export const HOST = {
   setImmediate: (run: () => void): void => void (hasImmediate ? turn(run) : start(run, 0)),
   /** A monotonic clock, in milliseconds. */
   now: (): number => now(),
-  /** The time since 1970, in milliseconds. Somebody may set it. */
+  /** The time since 1970, in milliseconds. It may be set to another time. */
   wall: (): number => Wall.now(),
   /**
    * A clock that never steps and counts the time in which the machine was suspended, in milliseconds, 10 at a time. Undefined where
@@ -54,8 +54,8 @@ export const HOST = {
 const LATE = 10;
 
 /**
- * A timer that lets I/O go first if it is late. While the event loop was blocked, nobody has read the sockets, so what this timer
- * waits for may be there.
+ * A timer that lets I/O go first if it is late. While the event loop is blocked, the sockets are not read. So the answer that this
+ * timer limits may have arrived already.
  */
 class PatientTimer {
   #run: (() => void) | undefined;
@@ -94,13 +94,13 @@ export const HOST_TIME: Timers & { now(): number } = {
   now: () => HOST.now(),
 };
 
-/** Those that the program has now. A test may have replaced them, so they are looked up at each call. */
+/** The timers that the program has now. A test may have replaced them, so they are looked up at each call. */
 export const PROGRAM_TIMERS: Timers = {
   setTimeout: (run, ms) => setTimeout(run, ms),
   clearTimeout: (timer) => (timer instanceof PatientTimer ? timer.clear() : clearTimeout(timer)),
 };
 
-/** Elsewhere this clock may follow the wall clock, or need a permission. */
+/** On other hosts, the uptime may follow the wall clock or need a permission. */
 function isNodeOnLinux(): boolean {
   const { Deno, Bun } = globalThis as { Deno?: unknown; Bun?: unknown };
   return process?.platform === 'linux' && process.versions?.node !== undefined && Deno === undefined && Bun === undefined && !isWorkerd();

@@ -68,9 +68,9 @@ export class VirtualTime {
   }
 }
 
-/** Lets the package use the test's timers, and this clock, in place of the host's. */
+/** Replaces the host's timers with the test's, and the host's clock with `now`. */
 export function fakeHost(t: TestContext, now = HOST.now): void {
-  // Goes on, so that managers which are there already notice that the other clock goes back.
+  // The uptime continues from the real one. So managers that exist already see that `now` jumps back, and lose no time.
   const uptime = HOST.uptime() ?? 0;
   t.mock.method(HOST, 'setTimeout', (run: () => void, ms: number) => setTimeout(run, ms));
   t.mock.method(HOST, 'clearTimeout', (timer: NodeJS.Timeout | undefined) => clearTimeout(timer));

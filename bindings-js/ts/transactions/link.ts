@@ -106,7 +106,7 @@ class Transactions {
     setTimerRef(timer, 'unref');
     const result = await runOn(connection, call);
     HOST_TIME.clearTimeout(timer);
-    // The next one is made where the address leads to then.
+    // The next connection goes to the server that the address leads to then.
     if ('failure' in result && (result.failure.kind !== 'refused' || isOfReplica(result.failure.text))) this.#drop();
     return result;
   }
