@@ -1,8 +1,8 @@
 //! Lua with the part of Redis's `redis` library that the scripts use.
 //!
-//! Lua 5.1 has one type of number. Lua 5.4 has integers and floats, and Dragonfly gives scripts the scores of sorted sets
-//! as floats, and sends a float in a reply as a text. So in the build with Lua 5.4, scores are floats, and a reply has
-//! none.
+//! Lua 5.1 has one type of number. Lua 5.4 has integers and floats, and Dragonfly gives scripts the scores of sorted
+//! sets as floats, and sends a float in a reply as a string. So in the build with Lua 5.4, scores are floats, and a
+//! reply with a float is an error.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -144,7 +144,7 @@ type FastValue = Either<String, Value>;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scores {
     None,
-    /// Every second one, from this index on.
+    /// Every second text, from this index on.
     From(usize),
 }
 

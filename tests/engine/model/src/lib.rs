@@ -1,5 +1,5 @@
 //! A model of a Redis server: it runs the real scripts in real Lua over a model keyspace. The time is an argument. The
-//! feature `lua54` has Lua 5.4 in place of 5.1.
+//! feature `lua54` uses Lua 5.4 instead of 5.1.
 //!
 //! It knows only the commands that leasehold's scripts and simple foreign clients use. It is stricter than a real
 //! server: a script must not touch a key that it did not declare, nor use an option that Redis 6.2 doesn't have. A

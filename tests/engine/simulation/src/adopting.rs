@@ -47,7 +47,7 @@ impl ClusterRun<'_> {
         may && self.world.rng.chance(self.mix.adopts)
     }
 
-    /// A holder has its token. Another client's user may want it at once, and the holder may die.
+    /// A holder passes its token on. Another client's user may adopt the lease at once, and the holder may die.
     pub(crate) fn passed_on(&mut self, place: usize, name: usize, lease: Option<LeaseId>, token: LeaseToken) {
         if self.passed_on.len() == PASSED_ON {
             self.passed_on.remove(0);

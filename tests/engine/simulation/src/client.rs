@@ -65,7 +65,7 @@ pub(crate) struct Client {
     pub(crate) full_at: Option<Instant>,
     /// When it last heard from its server, by its clock.
     pub(crate) heard_at: Instant,
-    /// When it last came later than the engine asked for.
+    /// When it was last later than the engine asked for.
     pub(crate) paused_at: Instant,
     /// When one of its releases was answered last, by its clock.
     pub(crate) released_at: Instant,
@@ -99,7 +99,7 @@ pub(crate) struct SentCommand {
     pub(crate) name: usize,
     /// When, by the client's clock.
     pub(crate) at: Instant,
-    /// Since when it is waited for: from then, or from the end of a pause.
+    /// When the time for its answer began: at `at`, or at the end of a pause.
     pub(crate) since: Instant,
     pub(crate) pauses: u8,
 }
@@ -229,7 +229,7 @@ impl Client {
         self.sent.iter().filter(|sent| sent.leads && now.since(sent.since) < patience).count()
     }
 
-    /// If the client comes much later than the engine asked for, what it waits for has its time again.
+    /// If the client is much later than the engine asked for, everything that it waits for gets its full time again.
     pub(crate) fn notice_pause(&mut self, now: Instant) {
         let due = self.engine.as_ref().and_then(|engine| engine.poll_timeout());
         let late = due.map_or(Duration::ZERO, |(at, _)| now.since(at));

@@ -92,7 +92,7 @@ impl ClusterRun<'_> {
         }
     }
 
-    /// A replica takes over that has a slower clock, and all data but the queues.
+    /// A replica with a slower clock takes over. It has all data but the queues.
     pub(crate) fn fail_over(&mut self, server: usize) {
         let now = self.world.now;
         // A client takes no grant that seems to be older than an answer, so it waits until the clock has caught up.
@@ -111,7 +111,7 @@ impl ClusterRun<'_> {
             self.lose(name, Part::Queue);
         }
         self.server(server).clock.step_back(behind);
-        // What expires by its clock lasts longer.
+        // Keys and leases that expire by its clock last longer.
         self.watch.longest.behind_ms += behind / 1_000 + 1;
         let until = now + behind + behind / 50;
         self.server(server).suffer(Fault::SlowerClock, now, until);

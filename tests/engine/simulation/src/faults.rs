@@ -66,7 +66,7 @@ pub enum Fault {
     Forced,
     /// A client of another library takes the lock.
     Foreign,
-    /// A replica takes over that has a slower clock, and all data but the queues.
+    /// A replica with a slower clock takes over. It has all data but the queues.
     SlowerClock,
 }
 

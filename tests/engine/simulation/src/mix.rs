@@ -79,7 +79,7 @@ pub(crate) struct Mix {
     pub(crate) closes: u32,
     /// The chance that a holder moves the end of its lease. 0 but for the theme that is about it.
     pub(crate) keeps: u32,
-    /// The chance that a holder passes its lease on, and that a caller adopts one. 0 but for the theme that is about it.
+    /// The chance that a holder passes its lease on, and that a caller adopts one. 0 in all themes but `Adopting`.
     pub(crate) adopts: u32,
     /// The chance that a lease lingers after its release.
     pub(crate) lingers: u32,

@@ -375,7 +375,7 @@ fn a_batch_takes_and_frees_a_reentrant_lock_as_its_own_scripts_do() {
     assert_eq!(told, other.messages());
 }
 
-/// How many wait for a reentrant lock, by its own script and by a batch, if so many listen on this server.
+/// How many clients wait for a reentrant lock, as its own script and a batch answer, if so many listen at this server.
 fn told_waiting(counter: &str, listeners: u64) -> [i64; 2] {
     let mut lock = counted_lock();
     lock.keys[1] = counter.to_owned();
@@ -389,7 +389,7 @@ fn told_waiting(counter: &str, listeners: u64) -> [i64; 2] {
 }
 
 #[test]
-fn those_who_listen_on_a_reentrant_locks_channel_wait_for_it() {
+fn listeners_on_a_reentrant_locks_channel_count_as_waiters() {
     for listeners in 0..3 {
         assert_eq!(told_waiting("leasehold:fence", listeners), [listeners as i64; 2]);
     }
@@ -397,7 +397,7 @@ fn those_who_listen_on_a_reentrant_locks_channel_wait_for_it() {
 
 #[test]
 fn in_a_cluster_another_client_always_waits_for_a_reentrant_lock() {
-    // It may listen at another node. The caller itself may be one of those who are counted.
+    // The other client may listen at another node. The caller itself may be counted.
     for listeners in 0..3 {
         assert_eq!(told_waiting("leasehold:fence:{@@@@}", listeners), [2; 2]);
     }

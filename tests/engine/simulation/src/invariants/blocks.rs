@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Verdict, broken};
 use crate::wire::Life;
 
-/// How many grants of a lock are remembered. A client that uses a fence learned of its grant a few grants ago.
+/// How many grants of a lock are remembered. A client that uses a fence got its grant at most a few grants ago.
 const REMEMBERED: usize = 512;
 
 /// What a server reserved for the clients of one lock.

@@ -14,7 +14,7 @@ const IN_THE_END: Duration = Duration::from_secs(1);
 /// How many callers of a client may ask for permits at the same time.
 const ASKING: u32 = 16;
 
-/// How long a wait goes on after a pause of its client.
+/// How much longer a wait may last after a pause of its client.
 const READING: Duration = Duration::from_millis(50);
 
 /// When a call must have ended, by the client's clock. None if it may wait forever. `valid_until` is that of the call's
@@ -57,8 +57,8 @@ pub(crate) fn overdue(client: &Client, now: Instant) -> Verdict {
     }
 }
 
-/// When a call must have ended that a pause of its client has interrupted: once the answers are read, or the server has
-/// had its time again.
+/// When a call must have ended, if its client was paused during the call: once the answers are read, or once the server
+/// has had its full time again.
 fn paused(client: &Client, op: &Op) -> Instant {
     match op.call {
         _ if op.since >= client.paused_at => op.since,

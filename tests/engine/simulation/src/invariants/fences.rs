@@ -7,7 +7,7 @@ use crate::wire::Token;
 
 /// How far a fence may be ahead of the server's clock: a millisecond, plus one for each grant at the same moment.
 pub(crate) const AHEAD: u64 = 1_024 + 64;
-/// The same from the time at which a replica with a slower clock took over. Until its clock gets there, each grant adds one.
+/// The same, after a replica with a slower clock took over. Until its clock has caught up, each grant adds one.
 const AHEAD_OF_A_SLOWER_CLOCK: u64 = 1_024 + 4_096;
 
 /// Whether the server still has the lease of whoever uses a fence.
@@ -77,7 +77,8 @@ impl Fences {
     /// A holder got a fence. An orphan's fence is from before its server lost the data, and may be smaller.
     pub(crate) fn used(&mut self, mode: Mode, fence: u64, user: User, server_us: u64) -> Verdict {
         if server_us < self.behind_until {
-            // It may be of a block from before. Only the holder knows of it, and its server's clock says nothing.
+            // It may belong to a block from before. Only the holder knows that block, and the clock that was set back
+            // says nothing.
             return Ok(());
         }
         if user != User::Holder {

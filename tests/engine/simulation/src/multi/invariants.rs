@@ -252,7 +252,7 @@ impl Promises {
 }
 
 impl Promises {
-    /// A call that takes several names passes no live waiter. `wanted` are the first ones before it.
+    /// A call that takes several names passes no live waiter. `wanted` are the first live waiters before the call.
     pub(super) fn in_turn(
         &self,
         words: &[Vec<u8>],

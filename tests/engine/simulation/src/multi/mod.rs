@@ -184,7 +184,7 @@ impl<'a> MultiRun<'a> {
                 Ok(())
             }
             Event::Vanish(name) => {
-                // The key of this name, or of any.
+                // The key of this name, or of a random one.
                 let name = name.unwrap_or_else(|| self.world.rng.below(NAMES.len() as u64) as usize);
                 self.world.transcript.line(self.world.now, "s", format_args!("forgets {}", NAMES[name]));
                 let value = self.model.get(self.world.now + SERVER_AHEAD, NAMES[name]);

@@ -1,4 +1,4 @@
-//! Who waits for a name, by the keys on the server.
+//! The waiters of a name, read from the keys on the server.
 
 use leasehold_model::ModelServer;
 
@@ -27,7 +27,7 @@ pub(super) fn waiters(model: &ModelServer, server_us: u64, name: &str) -> Vec<Wa
     queue.into_iter().filter(|(_, score)| *score > 0.0).map(read).collect()
 }
 
-/// The names that live waiters want, each with the first of these.
+/// The names that live waiters want, each with its first live waiter.
 pub(super) fn wanted(model: &ModelServer, server_us: u64) -> Vec<(&'static str, String)> {
     let first = |name: &&'static str| {
         let alive = |waiter: &Waiter| waiter.alive_until_ms > server_us / 1_000;

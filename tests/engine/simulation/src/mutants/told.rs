@@ -23,7 +23,7 @@ pub(super) const TABLE: &[Mutant] = &[
         "adoption-draws-in-block",
         ADOPTION_DRAWS_IN_BLOCK,
         Theme::Adopting,
-        "what an adopter gets is above the former holder's block",
+        "an adopter's fence is above the former holder's block",
     ),
     script(
         "adoption-raises-for-good",

@@ -25,7 +25,7 @@ struct Attempt {
     since: Micros,
     /// The server has refused it, or has lost its lease.
     is_out: bool,
-    /// The server's lease certainly ends then, unless it is renewed.
+    /// When the server's lease has surely ended, unless it is renewed.
     ends: Option<Instant>,
 }
 
@@ -82,7 +82,7 @@ impl Attempts {
         }
     }
 
-    /// How many servers can't agree any more to a try of this name that began at `since`.
+    /// How many servers can no longer agree to a try of this name that began at `since`.
     pub(crate) fn out(&self, key: &[u8], since: Micros, at: Instant) -> usize {
         let of = |it: &&Attempt| it.key == key && it.since >= since;
         self.list.iter().filter(of).filter(|it| it.is_out || it.ends.is_some_and(|ends| ends < at)).count()
