@@ -1,10 +1,16 @@
 //! Managers of a server in memory, as users' tests have them.
 
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use leasehold::testing::{Server, Stopped};
+use leasehold::testing::{Clock, Server, Stopped};
 use leasehold::{Error, Lease, LockManager, LossReason, Owner, ReleaseOutcome};
 use tokio::time::{Instant, timeout};
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::{Event, Metadata, Subscriber};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -236,4 +242,102 @@ async fn a_close_reports_every_lease_as_lost_before_another_client_gets_the_lock
     assert!(!held.is_held());
     assert_eq!(held.lost().await, LossReason::Closed, "it says so later, too");
     assert_eq!(held.release().await.unwrap(), ReleaseOutcome::AlreadyExpired);
+}
+
+/// The reasons of the losses that were logged.
+#[derive(Default)]
+struct Losses(std::sync::Mutex<Vec<String>>);
+
+impl Losses {
+    /// Listens on this thread.
+    fn listen() -> (Arc<Self>, DefaultGuard) {
+        let losses = Arc::new(Self::default());
+        (Arc::clone(&losses), set_default(losses))
+    }
+
+    /// In the order of the alphabet, because the leases of a client have no order.
+    fn reasons(&self) -> Vec<String> {
+        let mut reasons = self.0.lock().unwrap().clone();
+        reasons.sort();
+        reasons
+    }
+}
+
+impl Subscriber for Losses {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.fields().field("reason").is_some()
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut |field: &Field, value: &dyn std::fmt::Debug| {
+            if field.name() == "reason" {
+                self.0.lock().unwrap().push(format!("{value:?}"));
+            }
+        });
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_lease_that_has_expired_before_the_close_is_reported_once() {
+    let (logged, _listening) = Losses::listen();
+    let server = Server::new();
+    let locks = server.manager().unwrap();
+    let over = locks.mutex("over").ttl(TTL).renew(false).acquire().await.unwrap();
+    let held = locks.mutex("held").ttl(TTL * 3).renew(false).acquire().await.unwrap();
+    // The driver doesn't run before the close.
+    server.clock().advance(TTL);
+    assert_eq!(locks.close().await.unreleased, 0);
+    assert_eq!(logged.reasons(), [r#""closed""#, r#""expired""#]);
+    assert_eq!((over.lost().await, held.lost().await), (LossReason::Expired, LossReason::Closed));
+}
+
+#[tokio::test]
+async fn a_lease_that_expires_while_the_close_is_reported_is_reported_once() {
+    /// The user's code takes longer than the TTL.
+    struct Slow(Clock);
+
+    impl Wake for Slow {
+        fn wake(self: Arc<Self>) {
+            self.0.advance(TTL);
+        }
+    }
+
+    let (logged, _listening) = Losses::listen();
+    let server = Server::new();
+    let locks = server.manager().unwrap();
+    let lease = locks.mutex("held").ttl(TTL).renew(false).acquire().await.unwrap();
+    let mut lost = std::pin::pin!(lease.lost());
+    let slow = Waker::from(Arc::new(Slow(server.clock())));
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&slow)).is_pending());
+    assert_eq!(locks.close().await.unreleased, 0);
+    assert_eq!(logged.reasons(), [r#""closed""#]);
+}
+
+#[test]
+fn a_lease_that_has_ended_with_its_runtime_is_reported_once() {
+    let (logged, _listening) = Losses::listen();
+    let server = Server::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (one, other) = runtime.block_on(async {
+        let locks = server.manager().unwrap();
+        (locks.mutex("one").acquire().await.unwrap(), locks.mutex("other").acquire().await.unwrap())
+    });
+    drop(runtime);
+    assert_eq!(logged.reasons(), [r#""expired""#, r#""expired""#]);
+    server.clock().advance(TTL);
+    drop(one);
+    assert_eq!(logged.reasons().len(), 2, "{:?}", logged.reasons());
+    assert!(!other.is_held());
 }

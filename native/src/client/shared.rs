@@ -141,7 +141,7 @@ impl Shared {
     /// Notifies the holders that the client closes. The close begins after that, so each holder is notified before its
     /// lease is released.
     fn lose_all(&self) {
-        self.with_state(|state, _, deferred| state.lose_all(deferred));
+        self.with_state(|state, now, deferred| state.lose_all(now, deferred));
     }
 
     /// The state of a lease. None once its last hold was released.

@@ -183,6 +183,8 @@ impl State {
                 self.actions.channel_requests.push(ChannelRequest::Unsubscribe { channel });
             }
             Output::Completed { op, result } => self.complete(now, op, result, deferred),
+            // `lose_all` or `stop` has reported every lease.
+            Output::Lost { .. } if self.closing || self.stopped => {}
             Output::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
         }
     }
@@ -284,10 +286,13 @@ impl State {
     }
 
     /// Reports every lease as lost. The engine gives them back next.
-    pub(super) fn lose_all(&mut self, deferred: &mut Deferred) {
+    pub(super) fn lose_all(&mut self, now: Instant, deferred: &mut Deferred) {
         if self.closing || self.stopped {
             return;
         }
+        // The engine reports the leases that have expired before, with their own reason.
+        self.engine.handle(now, Input::Wake);
+        self.drain_outputs(now, deferred);
         for lease in self.leases.keys() {
             if self.engine.lease(*lease).is_some_and(|lease| lease.lost.is_none()) {
                 self.notify_loss(*lease, LossReason::Closed, deferred);
