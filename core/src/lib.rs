@@ -41,6 +41,7 @@ pub use ids::{ByNumber, ClientId, CommandId, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, Labels, Question, check_label};
 pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Replicas, Wait};
 pub use server::{check_eviction, check_server};
+pub use session::MOST_PAUSES;
 pub use time::Instant;
 pub use wire::{Command, Reply, Scalar, hash_slot};
 

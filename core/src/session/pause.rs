@@ -16,8 +16,9 @@ use crate::time::Instant;
 /// A driver that is this late was paused. Less if the response timeout is short.
 const LATE: Duration = Duration::from_millis(50);
 
-/// How often a command or a call gets its full time again.
-pub(crate) const MOST_PAUSES: u8 = 3;
+/// How often a command or a call gets its full time again after a pause of this process. For drivers with time limits of
+/// their own.
+pub const MOST_PAUSES: u8 = 3;
 
 /// How much longer a wait lasts whose time ended during the pause. In this time the driver reads what arrived.
 const READING: Duration = Duration::from_millis(50);

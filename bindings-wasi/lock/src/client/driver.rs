@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable, FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{Command, CommandId, Failure, Input, Instant, NodeId};
+use leasehold_core::{Command, CommandId, Failure, Input, Instant, MOST_PAUSES, NodeId};
 use wit_bindgen::StreamResult;
 
 use super::shared::Shared;
@@ -75,7 +75,7 @@ impl Driver {
             for request in actions.channel_requests {
                 self.change_subscription(request);
             }
-            if self.timer.is_late(now) {
+            if self.timer.end_late(now) {
                 self.overdue.borrow_mut().begin_again(now);
             }
             self.overdue.borrow_mut().abort_overdue(now);
@@ -181,8 +181,9 @@ async fn run_subscription(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: R
 /// command could be sent any more.
 struct Overdue {
     limit: Duration,
-    /// In the order in which they were sent. Some of them may have their replies already.
-    sent: VecDeque<(Instant, CommandId)>,
+    /// When the time of each command began, and how often it began again. In the order in which they were sent. Some of
+    /// them may have their replies already.
+    sent: VecDeque<(Instant, CommandId, u8)>,
     unanswered: Table<CommandId, AbortHandle>,
 }
 
@@ -192,27 +193,30 @@ impl Overdue {
     }
 
     fn add(&mut self, now: Instant, id: CommandId, abort: AbortHandle) {
-        self.sent.push_back((now, id));
+        self.sent.push_back((now, id, 0));
         self.unanswered.insert(id, abort);
     }
 
     fn remove(&mut self, id: CommandId) {
         self.unanswered.remove(&id);
-        while self.sent.front().is_some_and(|(_, id)| !self.unanswered.contains_key(id)) {
+        while self.sent.front().is_some_and(|(_, id, _)| !self.unanswered.contains_key(id)) {
             self.sent.pop_front();
         }
     }
 
-    /// This instance was paused, and has read no replies meanwhile.
+    /// This instance was paused, and has read no replies meanwhile. The engine gives each command its time again as often.
     fn begin_again(&mut self, now: Instant) {
-        self.sent.iter_mut().for_each(|(sent, _)| *sent = now);
+        // Those that had this often enough are the oldest, so the order stays.
+        for (sent, _, pauses) in self.sent.iter_mut().filter(|(.., pauses)| *pauses < MOST_PAUSES) {
+            (*sent, *pauses) = (now, *pauses + 1);
+        }
     }
 
     fn abort_overdue(&mut self, now: Instant) {
         // The engine measures from the time of its output, which is a little earlier. Without this slack, the driver would
         // wake with the engine, find the command not yet overdue, and abort it only at its next wakeup.
         let slack = Duration::from_millis(5);
-        while let Some((sent, id)) = self.sent.front()
+        while let Some((sent, id, _)) = self.sent.front()
             && *sent + self.limit <= now + slack
         {
             if let Some(abort) = self.unanswered.remove(id) {
@@ -251,9 +255,10 @@ impl Timer {
         }
     }
 
-    /// Whether the instance was paused: the timer should have fired before.
-    fn is_late(&self, now: Instant) -> bool {
-        self.sleep.as_ref().is_some_and(|(at, _)| now.since(*at) > LATE)
+    /// Whether the instance was paused: the timer should have fired before. If so, it is no longer set, so that one pause
+    /// counts once.
+    fn end_late(&mut self, now: Instant) -> bool {
+        self.sleep.take_if(|(at, _)| now.since(*at) > LATE).is_some()
     }
 
     /// Whether the timer has fired. If so, it is no longer set.

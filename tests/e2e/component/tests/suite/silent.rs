@@ -9,7 +9,7 @@ use leasehold_wasmtime_host::{
     Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, Reply, Servers,
     Topology, Value,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, advance};
 
 use crate::common::*;
 use crate::memory::{Memory, on_virtual_time};
@@ -133,9 +133,23 @@ async fn a_provider_that_never_connects_is_unreachable_in_the_response_timeout()
     work.await.unwrap();
 }
 
-/// A provider that answers `INFO` and nothing else. It counts the commands.
+/// A provider that answers `INFO` and nothing else.
 #[derive(Clone, Default)]
-struct AnswersNothing(Arc<AtomicUsize>);
+struct AnswersNothing {
+    /// How many commands it got.
+    asked: Arc<AtomicUsize>,
+    /// How many of them the component has given up.
+    given_up: Arc<AtomicUsize>,
+}
+
+/// Counts when it is dropped.
+struct GivenUp(Arc<AtomicUsize>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 impl Provider for AnswersNothing {
     fn open(&self, _servers: Servers, _response_timeout: Duration) -> Future<Connected> {
@@ -149,8 +163,12 @@ impl Endpoint for AnswersNothing {
         if command[0] == b"INFO" {
             return Box::pin(async { Ok(Reply::Single(Value::Text(b"redis_version:7.2.0".to_vec()))) });
         }
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Box::pin(std::future::pending())
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let given_up = GivenUp(Arc::clone(&self.given_up));
+        Box::pin(async move {
+            let _given_up = given_up;
+            std::future::pending().await
+        })
     }
 
     fn subscribe(&self, _channel: String) -> Future<Result<Messages, Failure>> {
@@ -161,7 +179,7 @@ impl Endpoint for AnswersNothing {
 #[tokio::test(start_paused = true)]
 async fn waits_end_in_time_though_no_command_is_answered() {
     let provider = AnswersNothing::default();
-    let asked = Arc::clone(&provider.0);
+    let asked = Arc::clone(&provider.asked);
     let work = on_virtual_time(provider, async |locks| {
         let options = quick().map(|quick| ManagerOptions { response_timeout_ms: Some(10), ..quick });
         let manager = ok(locks.open("redis://silent", options).await);
@@ -179,6 +197,31 @@ async fn waits_end_in_time_though_no_command_is_answered() {
             assert!((100..110).contains(&last.as_millis()), "the last ended after {last:?}");
             let most = 200 + 2 * usize::try_from(last.as_millis()).unwrap();
             assert!((16..most).contains(&asked), "{asked} commands in {last:?}");
+        }
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_always_late_gives_up_a_call_that_is_never_answered() {
+    let provider = AnswersNothing::default();
+    let given_up = Arc::clone(&provider.given_up);
+    let work = on_virtual_time(provider, async |locks| {
+        let manager = ok(locks.open("redis://silent", quick()).await);
+        let always_late = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                advance(Duration::from_secs(1)).await;
+            }
+        };
+        let calling = async {
+            let error = refused(soon("the try ends", manager.try_acquire(mutex("job"), None)).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+            until("its call is given up", || given_up.load(Ordering::Relaxed) > 0).await;
+        };
+        tokio::select! {
+            () = calling => {}
+            () = always_late => {}
         }
     });
     work.await.unwrap();
