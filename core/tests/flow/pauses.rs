@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Config, Error, Input, Instant, OpId, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{
+    AcquireOptions, ClientId, Config, Engine, Error, Input, Instant, MOST_PAUSES, OpId, Outcome, ReleaseOutcome,
+    Replicas, Wait,
+};
 
 use super::client::{Client, fixed, tries};
 
@@ -89,6 +92,63 @@ fn on_a_machine_that_is_always_late_every_call_ends() {
     }
     for op in ops {
         assert!(client.result_of(op).is_some(), "{op:?}");
+    }
+}
+
+/// Begins a call.
+type Begin = fn() -> (Client, OpId);
+
+/// How many pauses a call outlasts if nobody answers it, and how many commands have left by its end. The driver notices each
+/// pause before several inputs.
+fn outlasts(client: &mut Client, op: OpId, inputs: u64) -> (u8, usize) {
+    let mut pauses = 0;
+    while client.result_of(op).is_none() {
+        assert!(pauses < 10, "it never ends");
+        goes_on_after(client, PAUSE);
+        for _ in 1..inputs {
+            goes_on_after(client, Duration::from_millis(1));
+        }
+        client.feed(Input::Wake);
+        pauses += 1;
+    }
+    (pauses - 1, client.unanswered.len())
+}
+
+#[test]
+fn a_pause_counts_once_however_many_inputs_and_parts_of_the_engine_hear_of_it() {
+    let verify = || {
+        let mut client = Client::new(Config::default());
+        let (lease, op) = (client.hold(1, fixed())[0], client.next_op());
+        client.feed(Input::Verify { op, lease });
+        (client, op)
+    };
+    let waits_for_replicas = || {
+        let mut client = Client::new(Config::default());
+        let replicas = Some(Replicas { min: 1, timeout: Duration::from_millis(500) });
+        let op = client.acquire("replicated", AcquireOptions { replicas, ..fixed() });
+        client.feed(Input::Wake);
+        client.answer();
+        // A pause doesn't move the end of this call, so the engine still wants to be woken in the past.
+        client.acquire("tries", tries());
+        (client, op)
+    };
+    let quorum = || {
+        let mut client = Client::new(Config::default());
+        let id = ClientId::from_random([7; 16]);
+        client.engine = Engine::quorum(id, Config::default(), &["a:1", "b:1", "c:1"]).unwrap();
+        let op = client.acquire("several servers", tries());
+        (client, op)
+    };
+    // A command that is given up too early is sent again. Heartbeats of the acquires are commands, too.
+    let calls: [(&str, Begin, usize); 3] =
+        [("one server", verify, 1), ("replicas", waits_for_replicas, 7), ("a quorum", quorum, 15)];
+    for (of, begin, commands) in calls {
+        for inputs in [1, 5] {
+            let (mut client, op) = begin();
+            client.feed(Input::Wake);
+            let outlasted = outlasts(&mut client, op, inputs);
+            assert_eq!(outlasted, (MOST_PAUSES, commands), "{of}, {inputs} inputs: {:?}", client.ended);
+        }
     }
 }
 
