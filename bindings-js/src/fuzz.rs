@@ -17,7 +17,7 @@ const RANDOM: usize = 200;
 const MOST_STEPS: usize = 200;
 
 /// Each line is an input: its kind, fields (`Op=1`), then after `|` the numbers of its list, and after another `|` its
-/// text. `Start`, `Remaining`, `Expire`, `InMemory`, `Lingering`, `Cluster` and `Clock MONOTONIC WALL` are the other calls.
+/// text. `Start`, `Remaining`, `InMemory`, `Lingering`, `Cluster` and `Clock MONOTONIC WALL` are the other calls.
 ///
 /// No call panics, because in WebAssembly that would be a trap. An input that can't be read is refused with a null address.
 /// Each record of outputs can be read to its end, as `output-reader.ts` does it.
