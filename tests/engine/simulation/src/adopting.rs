@@ -191,7 +191,6 @@ impl ClusterRun<'_> {
         let client = &self.clients[place];
         let (life, name) = (client.life, client.ops[number as usize].name);
         let token = client.token_of(grant.lease);
-        let until = client.clock.when(grant.valid_until.as_micros());
         self.counts.grants += 1;
         let lock = &mut self.watch.locks[name];
         lock.progress.granted();
@@ -202,28 +201,8 @@ impl ClusterRun<'_> {
         let server_us = self.servers.time(self.servers.home(name), self.world.now);
         let fence = lock.blocks.uses(life, grant.fence);
         let fence = fence.and(lock.fences.used(grant.mode, grant.fence, user, server_us));
-        let held = Held {
-            life,
-            client: place,
-            lease: grant.lease,
-            name,
-            kind: options.kind,
-            allowed: u64::MAX,
-            mode: grant.mode,
-            fence: grant.fence,
-            valid_until: grant.valid_until,
-            until,
-            since: self.world.now,
-            since_local: now,
-            ttl: options.ttl,
-            left: grant.valid_until.since(now),
-            renew: options.renew,
-            ends: None,
-            kept: None,
-            holds: 1,
-            orphan,
-            token,
-        };
+        let times = (self.world.now, now);
+        let held = Held { orphan, token, ..Held::granted(client, place, name, times, options, grant) };
         let exclusive = self.watch.leases.grant(self.world.now, held);
         self.watch.check(exclusive.and(fence).and(local(grant)));
     }

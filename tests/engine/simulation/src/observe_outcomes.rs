@@ -124,28 +124,8 @@ impl ClusterRun<'_> {
         };
         self.watch.holds[place][name].used(options.linger);
         let hold = &mut self.watch.holds[place][name];
-        let held = Held {
-            life,
-            client: place,
-            lease: grant.lease,
-            name,
-            kind: options.kind,
-            allowed: u64::MAX,
-            mode: grant.mode,
-            fence: grant.fence,
-            valid_until: grant.valid_until,
-            until: client.clock.when(grant.valid_until.as_micros()),
-            since: self.world.now,
-            since_local: now,
-            ttl: options.ttl,
-            left: grant.valid_until.since(now),
-            renew: options.renew,
-            ends: options.max_hold.map(|most| now + most),
-            kept: None,
-            holds: 1,
-            orphan: hold.orphan,
-            token: hold.token,
-        };
+        let granted = Held::granted(client, place, name, (self.world.now, now), &options, grant);
+        let held = Held { orphan: hold.orphan, token: hold.token, ..granted };
         if let Some(token) = held.token.filter(|token| self.watch.revoked.contains(token)) {
             self.watch.check(broken("revoked", format!("{token:?} was taken by force, but is held: {held:?}")));
         }

@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold_core::{Instant, Kind, LeaseId, Mode};
+use leasehold_core::{AcquireOptions, Grant, Instant, Kind, LeaseId, Mode};
 use leasehold_harness::Micros;
 
 use super::{Verdict, broken};
+use crate::client::Client;
 use crate::wire::{Life, Token};
 
 /// A lease from its grant until it is released, lost, or its client is gone.
@@ -90,6 +91,39 @@ pub(crate) struct Leases {
 }
 
 impl Held {
+    /// A lease that a client has just been granted. The second time is by its clock. Nothing is known of the server's side.
+    pub(crate) fn granted(
+        client: &Client,
+        place: usize,
+        name: usize,
+        (since, since_local): (Micros, Instant),
+        options: &AcquireOptions,
+        grant: &Grant,
+    ) -> Self {
+        Self {
+            life: client.life,
+            client: place,
+            lease: grant.lease,
+            name,
+            kind: options.kind,
+            allowed: u64::MAX,
+            mode: grant.mode,
+            fence: grant.fence,
+            valid_until: grant.valid_until,
+            until: client.clock.when(grant.valid_until.as_micros()),
+            since,
+            since_local,
+            ttl: options.ttl,
+            left: grant.valid_until.since(since_local),
+            renew: options.renew,
+            ends: options.max_hold.map(|most| since_local + most),
+            kept: None,
+            holds: 1,
+            orphan: false,
+            token: None,
+        }
+    }
+
     /// Its holder moves its end. Nothing changes for a fixed lease, or for one that is over and about to be reported.
     pub(crate) fn keep(&mut self, now: Micros, local: Instant, ends: Instant) {
         if !self.renew || self.valid_until <= local {
