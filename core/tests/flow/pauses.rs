@@ -19,14 +19,14 @@ enum First {
     Call,
 }
 
-fn goes_on_after(client: &mut Client, pause: Duration) {
+fn is_extended_after(client: &mut Client, pause: Duration) {
     client.now += pause.as_micros() as u64;
     client.engine.catch_up(Instant::from_micros(client.now));
 }
 
 /// The process was paused, and goes on.
 fn pause(client: &mut Client, first: First) {
-    goes_on_after(client, PAUSE);
+    is_extended_after(client, PAUSE);
     match first {
         First::Timer => client.feed(Input::Wake),
         First::Call => {
@@ -104,9 +104,9 @@ fn outlasts(client: &mut Client, op: OpId, inputs: u64) -> (u8, usize) {
     let mut pauses = 0;
     while client.result_of(op).is_none() {
         assert!(pauses < 10, "it never ends");
-        goes_on_after(client, PAUSE);
+        is_extended_after(client, PAUSE);
         for _ in 1..inputs {
-            goes_on_after(client, Duration::from_millis(1));
+            is_extended_after(client, Duration::from_millis(1));
         }
         client.feed(Input::Wake);
         pauses += 1;
@@ -160,7 +160,7 @@ fn a_close_does_not_take_its_callers_own_work_for_the_servers_silence() {
     client.feed(Input::Close { op });
     // Listeners that work for a while, before the commands leave and before the answers are read.
     for _ in 0..5 {
-        goes_on_after(&mut client, Duration::from_millis(2_300));
+        is_extended_after(&mut client, Duration::from_millis(2_300));
         client.feed(Input::Wake);
         for _ in 0..client.unanswered.len() {
             client.answer();

@@ -285,7 +285,7 @@ impl State {
         }
     }
 
-    /// Reports every lease as lost. The engine gives them back next.
+    /// Reports every lease as lost. After that, `close` releases them.
     pub(super) fn lose_all(&mut self, now: Instant, deferred: &mut Deferred) {
         if self.closing || self.stopped {
             return;

@@ -204,7 +204,7 @@ impl Overdue {
         }
     }
 
-    /// This instance was paused, and has read no replies meanwhile. The engine gives each command its time again as often.
+    /// Restarts the time of all commands, because this instance was paused and read no replies. The engine does so as often.
     fn begin_again(&mut self, now: Instant) {
         // Those that had this often enough are the oldest, so the order stays.
         for (sent, _, pauses) in self.sent.iter_mut().filter(|(.., pauses)| *pauses < MOST_PAUSES) {
@@ -255,7 +255,7 @@ impl Timer {
         }
     }
 
-    /// Whether the instance was paused: the timer should have fired before. If so, it is no longer set, so that one pause
+    /// Whether the timer is late, which shows that the instance was paused. If so, it is no longer set, so that one pause
     /// counts once.
     fn end_late(&mut self, now: Instant) -> bool {
         self.sleep.take_if(|(at, _)| now.since(*at) > LATE).is_some()
