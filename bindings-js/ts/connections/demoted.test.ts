@@ -1,8 +1,7 @@
 /** After a failover, the address leads to another server. The old server is a replica now and keeps its connections. */
 
 import assert from 'node:assert/strict';
-import { type AddressInfo, connect, createServer } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 
 import { Redis } from 'ioredis-6';
 
@@ -10,24 +9,8 @@ import { isLeaseholdError, LockManager, type ReconnectEvent } from '../index.js'
 import { caught, until } from '../testing/expect.js';
 import { GENEROUS } from '../testing/generous.js';
 import { libraries } from '../testing/libraries.js';
+import { startProxy } from '../testing/proxy.js';
 import { startPrimary, startReplica } from '../testing/topologies.js';
-
-/** A proxy whose target changes for new connections only, as with a name in DNS. */
-async function startProxy(t: TestContext, target: number): Promise<{ port: number; target: number }> {
-  const proxy = { port: 0, target };
-  const server = createServer((incoming) => {
-    const outgoing = connect(proxy.target, '127.0.0.1');
-    incoming.pipe(outgoing).pipe(incoming);
-    for (const [socket, other] of [[incoming, outgoing], [outgoing, incoming]] as const) {
-      socket.on('error', () => socket.destroy());
-      socket.on('close', () => other.destroy());
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
-  proxy.port = (server.address() as AddressInfo).port;
-  return proxy;
-}
 
 for (const library of libraries.filter(({ name }) => name !== 'GLIDE 2')) {
   test(`${library.name}: a demoted server is left, leases are kept, and waiters are granted`, async (t) => {
@@ -35,7 +18,8 @@ for (const library of libraries.filter(({ name }) => name !== 'GLIDE 2')) {
     t.after(() => primary.kill());
     const replica = await startReplica(primary);
     t.after(() => replica.kill());
-    const proxy = await startProxy(t, primary.port);
+    const proxy = await startProxy(primary.port);
+    t.after(() => proxy.close());
     const [one, two] = [await library.open(proxy.port), await library.open(proxy.port)];
     const [locks, others] = [one, two].map(({ client }) => new LockManager(client, GENEROUS)) as [LockManager, LockManager];
     t.after(async () => {

@@ -85,15 +85,16 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
 
   /** A connection of our own with the options of a client, to the server that its address leads to now. */
   static own(client: NodeRedis): OwnConnection {
-    const duplicate = duplicateOf(client, undefined, (attempts) => Math.min(attempts * 20, 500));
+    let isClosed = false;
+    const duplicate = duplicateOf(client, undefined, (attempts) => (isClosed ? new Error('closed') : Math.min(attempts * 20, 500)));
     duplicate.on('error', ignore);
     const link = new NodeRedisLink(duplicate);
     let alive = false;
     const ref = (): void => void (alive ? duplicate.ref?.() : duplicate.unref?.());
     ref();
-    const connected = duplicate.connect();
     // Some versions ignore it while a socket is being made.
-    connected.then(ref, ignore);
+    duplicate.on('connect', ref);
+    duplicate.connect().catch(ignore);
     return {
       link,
       ref: (stay) => {
@@ -102,10 +103,11 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
         link.ref(stay);
       },
       close: () => {
+        isClosed = true;
         void link.close();
         alive = false;
         ref();
-        disconnect(duplicate, connected);
+        disconnect(duplicate, duplicate.isReady ? Promise.resolve() : new Promise((resolve) => duplicate.on('ready', resolve)));
       },
     };
   }
@@ -219,7 +221,7 @@ export function openPubSub(client: NodeRedis, listener: PubSubListener): PubSubC
   };
 }
 
-/** Disconnects once connected, because version 4 would otherwise leave the connection open. A closed client rejects, which is fine. */
+/** Disconnects once connected, because the library would leave a socket open that is being made. A closed client rejects, which is fine. */
 function disconnect(client: NodeRedis, connected: Promise<unknown>): void {
   connected.then(() => client.disconnect()).catch(ignore);
 }
