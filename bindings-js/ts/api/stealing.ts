@@ -3,6 +3,7 @@
 import type { Client, Closed, LockInfo } from '../client/index.js';
 import { type AcquireSettings, type LockSpec, nameOnServer } from '../engine/index.js';
 import { BusyError, ClosedError, UnsupportedError } from '../support/errors.js';
+import { Once } from '../support/once.js';
 import type { Lease } from './lease.js';
 import { Lock, runWithLease } from './lock.js';
 
@@ -20,7 +21,7 @@ export class Stealing {
   readonly #open: (() => Client) | undefined;
   /** The clients that steal a lock or hold a stolen one. */
   readonly #thieves = new Set<Client>();
-  #closing: Promise<Closed> | undefined;
+  readonly #closing = new Once<Closed>();
 
   /** `open` makes a client whose tries go ahead of all waiters. A quorum has none. */
   constructor(owner: Client, open?: () => Client) {
@@ -59,8 +60,7 @@ export class Stealing {
 
   /** Closes all of the manager's clients. */
   close(): Promise<Closed> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.run(() => this.#close());
   }
 
   /** The manager's own client, and those that have stolen a lock. */

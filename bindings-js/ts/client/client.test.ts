@@ -7,7 +7,8 @@ import { openLease } from '../api/lease.js';
 import { readManagerOptions } from '../api/options.js';
 import type { CallResult, Link } from '../connections/index.js';
 import { type LockSpec, PLAIN } from '../engine/index.js';
-import { isLeaseholdError, LockManager } from '../index.js';
+import { type Closed, isLeaseholdError, LockManager } from '../index.js';
+import { MemoryServer } from '../memory/index.js';
 import { caught } from '../testing/expect.js';
 import { turns, VirtualTime } from '../testing/virtual-time.js';
 import { Client } from './client.js';
@@ -54,6 +55,16 @@ test('a_fault_inside_ends_everything_with_typed_errors_and_counts_no_lease_as_he
   assert.ok(isLeaseholdError(await caught(client.acquire(lock('b'), settings, undefined, openLease)), 'closed'));
   await client.close();
   assert.equal(link.closed, 2);
+});
+
+test('a_listener_that_closes_the_manager_once_more_gets_the_result_of_the_first_close', async () => {
+  const server = new MemoryServer();
+  const locks = new LockManager(server);
+  const again: Promise<Closed>[] = [];
+  for (const name of ['a', 'b']) (await locks.mutex(name).acquire()).signal.addEventListener('abort', () => again.push(locks.close()));
+  assert.deepEqual(await locks.close(), { unreleased: 0 });
+  assert.deepEqual(await Promise.all(again), [{ unreleased: 0 }, { unreleased: 0 }]);
+  for (const name of ['a', 'b']) assert.equal(server.expire(name), false, 'it is still held');
 });
 
 test('answers_that_come_late_twice_or_after_the_end_are_ignored', async (t) => {

@@ -14,6 +14,7 @@ import {
 } from '../support/errors.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import { Once } from '../support/once.js';
 import { afterPendingIo, soon } from '../support/timers.js';
 import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
@@ -58,7 +59,7 @@ export class Client {
   readonly #leases = new Map<number, LeaseState>();
   /** The names that another client of this manager takes from their holders at the moment. */
   readonly #stolen: string[] = [];
-  #closing: Promise<Closed> | undefined;
+  readonly #closing = new Once<Closed>();
   #isClosing = false;
   #releasing: Promise<Closed> | undefined;
   /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
@@ -177,7 +178,7 @@ export class Client {
       },
       (cause: Error) => {
         // The manager was closed meanwhile, and ended before the server answered.
-        const error = isLeaseholdError(cause, 'closed') && this.#closing !== undefined ? this.#unreachable(lease.name, began) : cause;
+        const error = isLeaseholdError(cause, 'closed') && this.#isClosing ? this.#unreachable(lease.name, began) : cause;
         this.#tellReleased(lease, codeOf(error));
         throw error;
       },
@@ -283,8 +284,7 @@ export class Client {
 
   /** Ends waits, releases the leases, and closes the connections that were opened here. A second call resolves with the first. */
   close(): Promise<Closed> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.run(() => this.#close());
   }
 
   async #close(): Promise<Closed> {
@@ -500,6 +500,8 @@ export class Client {
   }
 
   #end(cause?: unknown): void {
+    // The engine may break while the manager closes.
+    if (this.#ended) return;
     this.#ended = true;
     this.#driver.stop(cause === undefined ? 'closed' : 'broken');
     for (const operation of this.#operations.endAll()) fail(operation, () => new ClosedError({ lockName: operation.name, cause }));
