@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { openLease } from '../api/lease.js';
+import { type Lease, openLease } from '../api/lease.js';
 import { readManagerOptions } from '../api/options.js';
 import type { CallResult, Link } from '../connections/index.js';
 import { type LockSpec, PLAIN } from '../engine/index.js';
@@ -65,6 +65,30 @@ test('a_listener_that_closes_the_manager_once_more_gets_the_result_of_the_first_
   assert.deepEqual(await locks.close(), { unreleased: 0 });
   assert.deepEqual(await Promise.all(again), [{ unreleased: 0 }, { unreleased: 0 }]);
   for (const name of ['a', 'b']) assert.equal(server.expire(name), false, 'it is still held');
+});
+
+test('a_release_from_a_listener_of_a_close_waits_for_the_servers_answer', async (t) => {
+  const time = new VirtualTime(t);
+  for (const count of [20, 1]) {
+    const link = new Granting();
+    const client = new Client(config, { connect: () => [link] }, () => '');
+    const happened: string[] = [];
+    const leases: Lease[] = [];
+    while (leases.length < count) leases.push(await client.acquire(lock(`lock ${leases.length}`), settings, undefined, openLease));
+    // The event loop turns in between if they are many.
+    for (const { signal } of leases) signal.addEventListener('abort', () => time.takes(5));
+    const [first] = leases as [Lease];
+    first.signal.addEventListener('abort', () => first.release().then((outcome) => happened.push(outcome), (error) => happened.push(String(error))));
+    const asked = new Promise<() => void>((resolve) => (link.others = () => new Promise((answer) => resolve(() => answer({ reply: 1 })))));
+    const closing = client.close();
+    const answer = await asked;
+    await turns();
+    happened.push('the server answers');
+    link.others = async () => ({ reply: 1 });
+    answer();
+    await time.result(closing);
+    assert.deepEqual(happened, ['the server answers', 'released'], `of ${count}`);
+  }
 });
 
 test('answers_that_come_late_twice_or_after_the_end_are_ignored', async (t) => {

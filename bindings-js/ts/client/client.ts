@@ -61,7 +61,7 @@ export class Client {
   readonly #stolen: string[] = [];
   readonly #closing = new Once<Closed>();
   #isClosing = false;
-  #releasing: Promise<Closed> | undefined;
+  readonly #releasing = new Once<Closed>();
   /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
   #closeError: ((lockName: string) => Error) | undefined;
   #ended = false;
@@ -291,15 +291,19 @@ export class Client {
     this.#isClosing = true;
     let closed: Closed = { unreleased: 0 };
     if (!this.#ended) {
-      this.#releasing = this.#releaseAll();
-      [closed] = await Promise.all([this.#releasing, this.#driver.labels?.close()]);
+      [closed] = await Promise.all([this.#releaseAll(), this.#driver.labels?.close()]);
       this.#end();
     }
     await this.#driver.closeLinks();
     return closed;
   }
 
-  async #releaseAll(): Promise<Closed> {
+  /** Gives the leases back. A release of one that ends so resolves after this. */
+  #releaseAll(): Promise<Closed> {
+    return this.#releasing.run(() => this.#notifyAndRelease());
+  }
+
+  async #notifyAndRelease(): Promise<Closed> {
     const count = this.#leases.size;
     // Listeners may work for long, and there may be many. So the event loop turns in between, and the time for the server's answers
     // begins after them.
@@ -351,7 +355,7 @@ export class Client {
   }
 
   async #releasedByClose(lockName: string): Promise<ReleaseOutcome> {
-    await this.#releasing;
+    await this.#releaseAll();
     if (this.#closeError === undefined) return 'released';
     throw this.#closeError(lockName);
   }
