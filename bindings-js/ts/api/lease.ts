@@ -5,6 +5,7 @@ import type { Mode, ReleaseOutcome } from '../engine/index.js';
 import { type LossReason, NotHeldError } from '../support/errors.js';
 import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import { Once } from '../support/once.js';
 import { type Duration, readDuration } from './validate.js';
 
 /**
@@ -23,7 +24,8 @@ import { type Duration, readDuration } from './validate.js';
 export class Lease implements AsyncDisposable {
   readonly #client: Client;
   readonly #state: LeaseState;
-  #released: Promise<ReleaseOutcome> | undefined;
+  /** Set once the release of this hold has begun. */
+  #released: Once<ReleaseOutcome> | undefined;
 
   /** @internal */
   constructor(client: Client, state: LeaseState) {
@@ -225,8 +227,8 @@ export class Lease implements AsyncDisposable {
    * rejections).
    */
   release(): Promise<ReleaseOutcome> {
-    this.#released ??= this.#client.release(this.#state);
-    return this.#released;
+    this.#released ??= new Once();
+    return this.#released.run(() => this.#client.release(this.#state));
   }
 
   /** @internal */

@@ -60,6 +60,19 @@ test('a_signal_and_a_promise_asked_for_after_the_loss_tell_it_too', async (t) =>
   assert.ok(lease.signal.aborted && isLeaseholdError(lease.signal.reason, 'lost'));
 });
 
+test('a_release_that_tells_a_listener_of_another_lease_is_one_release_though_the_listener_asks_for_it_too', async (t) => {
+  const [time, locks] = [new VirtualTime(t), new LockManager(new MemoryServer())];
+  const lease = await locks.mutex(unique()).acquire();
+  const nested = lease.nested();
+  const other = await locks.mutex(unique()).acquire({ ttl: 50, renew: false });
+  const again: Promise<unknown>[] = [];
+  other.signal.addEventListener('abort', () => again.push(nested.release()));
+  time.takes(50);
+  assert.equal(await nested.release(), 'still-held');
+  assert.deepEqual(await Promise.all(again), ['still-held']);
+  assert.ok(lease.isHeld && lease.holdCount === 1);
+});
+
 test('a_dead_server_is_told_before_the_lease_ends_on_it', async (t) => {
   const [time, server] = [new VirtualTime(t), new MemoryServer()];
   const lease = await new LockManager(server).mutex(unique(), { ttl: '30s' }).acquire();
