@@ -1,6 +1,7 @@
 /** After a failover, the address leads to another server. The old server is a replica now and keeps its connections. */
 
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 
 import { Redis } from 'ioredis-6';
@@ -11,6 +12,9 @@ import { GENEROUS } from '../testing/generous.js';
 import { libraries } from '../testing/libraries.js';
 import { startProxy } from '../testing/proxy.js';
 import { startPrimary, startReplica } from '../testing/topologies.js';
+import { turns } from '../testing/virtual-time.js';
+import { LeavingLink } from './leaving.js';
+import { type NodeRedis, NodeRedisLink } from './node-redis.js';
 
 for (const library of libraries.filter(({ name }) => name !== 'GLIDE 2')) {
   test(`${library.name}: a demoted server is left, leases are kept, and waiters are granted`, async (t) => {
@@ -54,6 +58,22 @@ for (const library of libraries.filter(({ name }) => name !== 'GLIDE 2')) {
     assert.match(String(await one.run('INFO', 'replication')), /role:slave/);
   });
 }
+
+test('a_manager_that_was_closed_before_the_replicas_answer_opens_no_connection', async () => {
+  const refusals: (() => void)[] = [];
+  const sendCommand = (): Promise<never> => new Promise((_, reject) => refusals.push(() => reject(new Error("READONLY You can't write against a read only replica."))));
+  const client = Object.assign(new EventEmitter(), { isOpen: true, isReady: true, sendCommand }) as unknown as NodeRedis;
+  let opened = 0;
+  const link = new LeavingLink(new NodeRedisLink(client), () => assert.fail(`it has opened ${++opened}`));
+  const calls = [link.call(['SET', 'a', 'b'])];
+  await link.close();
+  // A command may have waited for another answer.
+  calls.push(link.call(['SET', 'c', 'd']));
+  for (const refuse of refusals) refuse();
+  await turns();
+  assert.deepEqual((await Promise.all(calls)).map((result) => 'failure' in result && result.failure.kind), ['interrupted', 'refused']);
+  assert.equal(opened, 0);
+});
 
 test('a_connection_that_can_not_leave_a_replica_is_told_what_to_do_and_the_servers_text_is_there_once', async () => {
   const call = async (): Promise<never> => Promise.reject(new Error("READONLY You can't write against a read only replica. script: 36564d1ac37b, on @user_script:69."));

@@ -61,6 +61,8 @@ export class LeavingLink extends SwitchingLink {
   }
 
   async close(): Promise<void> {
+    // A replica may answer later.
+    this.#first.onDemoted = undefined;
     this.#drop();
     await this.#first.close();
   }

@@ -157,7 +157,9 @@ export abstract class ReconnectingLink<Command> implements Link {
         command: makeCommand(),
         settle: (result) => {
           this.#unanswered = 0;
-          if (this.pending.delete(pending)) resolve(result);
+          // It may have been interrupted before.
+          if (!this.pending.delete(pending)) return;
+          resolve(result);
           if ('failure' in result && result.failure.kind === 'refused' && isOfReplica(result.failure.text)) this.onDemoted?.();
         },
       };
