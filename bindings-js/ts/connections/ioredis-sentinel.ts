@@ -37,6 +37,7 @@ export class IoRedisSentinelLink extends SwitchingLink {
   #sentinels: Sentinels | undefined;
   #primary: Primary | undefined;
   #alive = false;
+  #closed = false;
   #reconnected: ((down: number) => void) | undefined;
 
   constructor(client: IoRedis) {
@@ -60,6 +61,7 @@ export class IoRedisSentinelLink extends SwitchingLink {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     this.#unwatch();
     this.#stop();
   }
@@ -108,7 +110,7 @@ export class IoRedisSentinelLink extends SwitchingLink {
   }
 
   isClosed(): boolean {
-    return this.#client.status === 'end';
+    return this.#closed || this.#client.status === 'end';
   }
 
   /** Switches from the old primary to this server. */

@@ -1,6 +1,7 @@
 /** Tests locks, waits by message, and all kinds of failovers, with ioredis behind Sentinel. */
 
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { test, type TestContext } from 'node:test';
 
 import { Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
@@ -9,7 +10,10 @@ import { Redis as IoRedis6 } from 'ioredis-6';
 import { LockManager, type ReconnectEvent } from '../index.js';
 import { until } from '../testing/expect.js';
 import { GENEROUS } from '../testing/generous.js';
+import { kindOf } from '../testing/results.js';
 import { expectFailover, PRIMARY, startSentinel, type SentinelSetup } from '../testing/topologies.js';
+import type { IoRedis } from './ioredis.js';
+import { IoRedisSentinelLink } from './ioredis-sentinel.js';
 
 const versions = [
   { name: 'ioredis 5', open: (options: RedisOptions) => new IoRedis5(options) },
@@ -164,3 +168,11 @@ async function failOver(watched: SentinelSetup): Promise<void> {
     client.disconnect();
   }
 }
+
+test('after_its_close_a_call_opens_no_connection_to_a_sentinel', async () => {
+  const duplicate = (): never => assert.fail('it has opened one');
+  const client = Object.assign(new EventEmitter(), { status: 'ready', options: { sentinels: [{ host: '127.0.0.1', port: 1 }] }, duplicate }) as unknown as IoRedis;
+  const link = new IoRedisSentinelLink(client);
+  await link.close();
+  assert.equal(kindOf(await link.call(['PING'])), 'closed');
+});
