@@ -71,16 +71,34 @@ test('a_wall_clock_before_1970_breaks_nothing', () => {
   engine.free();
 });
 
+interface TestHost {
+  remaining(): number;
+  pass(ms: number): void;
+  suspend(ms: number): void;
+  set(ms: number): void;
+  /** What happens while the slow clock is read the next time, before and after its own look. */
+  interrupt(before: () => void, after?: () => void): void;
+}
+
 /** A host whose clocks stand still until a test moves them, and an engine that uses them. */
-function onHost(t: TestContext, { hasUptime = true } = {}): { remaining: () => number; pass: (ms: number) => void; suspend: (ms: number) => void; set: (ms: number) => void } {
+function onHost(t: TestContext, { hasUptime = true } = {}): TestHost {
+  let interruptions: (() => void)[] = [];
   const clocks = { now: 5_000, wall: 1.7e12, uptime: 90_000 };
   t.mock.method(HOST, 'now', () => clocks.now);
   t.mock.method(HOST, 'wall', () => Math.floor(clocks.wall));
-  t.mock.method(HOST, 'uptime', () => (hasUptime ? Math.floor(clocks.uptime / 10) * 10 : undefined));
+  t.mock.method(HOST, 'uptime', () => {
+    const [before, after] = interruptions;
+    interruptions = [];
+    before?.();
+    const uptime = hasUptime ? Math.floor(clocks.uptime / 10) * 10 : undefined;
+    after?.();
+    return uptime;
+  });
   const { engine, remaining } = holding(hostClocks());
   t.after(() => engine.free());
   const suspend = (ms: number): void => ((clocks.wall += ms), (clocks.uptime += ms)) as never;
-  return { remaining, suspend, pass: (ms) => ((clocks.now += ms), suspend(ms)), set: (ms) => (clocks.wall += ms) };
+  const pass = (ms: number): void => ((clocks.now += ms), suspend(ms));
+  return { remaining, suspend, pass, set: (ms) => (clocks.wall += ms), interrupt: (...moments) => (interruptions = moments as (() => void)[]) };
 }
 
 test('a_wall_clock_that_is_set_changes_no_lease', (t) => {
@@ -103,6 +121,32 @@ test('a_suspension_counts_also_when_the_wall_clock_was_set_back_meanwhile', (t) 
   set(-10_000);
   pass(1_000);
   assert.ok(Math.abs(remaining() - (before - 21_000)) <= 20, `${remaining()}`);
+});
+
+test('a_suspension_counts_at_once_also_when_the_reading_of_the_clocks_is_interrupted', (t) => {
+  for (const [before, after] of [[100, 0], [0, 100], [50, 50]] as const) {
+    const { remaining, pass, suspend, interrupt } = onHost(t);
+    const held = remaining();
+    suspend(20_000);
+    interrupt(() => pass(before), () => pass(after));
+    const left = remaining();
+    assert.ok(left <= held - 19_890 && left >= held - 20_000, `${held - left}`);
+    // The interruption itself is no suspension.
+    pass(1_000);
+    assert.ok(Math.abs(remaining() - (held - 21_100)) <= 20, `${held - remaining()}`);
+  }
+});
+
+test('a_suspension_between_the_readings_of_two_clocks_is_seen_by_the_next_reading', (t) => {
+  for (const isBefore of [true, false]) {
+    const { remaining, pass, suspend, interrupt } = onHost(t);
+    const held = remaining();
+    pass(1_000);
+    const machine = (): void => suspend(20_000);
+    interrupt(isBefore ? machine : () => {}, isBefore ? () => {} : machine);
+    remaining();
+    assert.ok(Math.abs(remaining() - (held - 21_000)) <= 20, `${held - remaining()}`);
+  }
 });
 
 test('steps_of_ten_milliseconds_do_not_add_up', (t) => {

@@ -25,14 +25,16 @@ export function hostClocks(): HostClocks {
   let [gap, read, ahead] = [NaN, -Infinity, 0];
   const wall = (): number => {
     const before = HOST.now();
-    const moved = Math.abs(HOST.wall() - before - gap) > NOTICEABLE;
+    // Before the slow clock is read, so that a suspension after that moves it.
+    const offset = HOST.wall() - before;
+    const moved = Math.abs(offset - gap) > NOTICEABLE;
     if (!moved && before - read < SECOND) return before + ahead;
     const uptime = HOST.uptime();
     if (uptime === undefined) return HOST.wall();
     const after = HOST.now();
-    // The time of an interruption would count as a suspension. The next reading tells.
-    if (after - before <= AT_ONCE || read === -Infinity) ahead = uptime - before;
-    [gap, read] = [HOST.wall() - after, after];
+    // The time of an interruption is no suspension: the slow clock was read before its end.
+    ahead = after - before <= AT_ONCE || read === -Infinity ? uptime - before : Math.max(ahead, uptime - after);
+    [gap, read] = [offset, after];
     return before + ahead;
   };
   return { monotonic: () => HOST.now(), wall };
