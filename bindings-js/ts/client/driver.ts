@@ -64,20 +64,11 @@ export class Driver {
   readonly #ignoreTime: () => void;
   /** Undefined for a quorum. */
   readonly labels: Labels | undefined;
-  readonly #timer = new WakeTimer(
-    () => {
-      this.#listener.turned();
-      this.#wake();
-      if (!this.#stopped) this.labels?.keep();
-    },
-    () => {
-      this.#listener.turned();
-      // What the server has answered meanwhile is in the socket. Leases end at once, but the engine gives the server's answers
-      // more time, and is woken again after they were read.
-      this.#wake();
-      if (!this.#stopped) this.labels?.keep();
-    },
-  );
+  readonly #timer = new WakeTimer(() => {
+    this.#listener.turned();
+    this.#wake();
+    if (!this.#stopped) this.labels?.keep();
+  });
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
   #deferred: (() => void)[] = [];
   /** Since when the engine waits for the end of this turn of the event loop, by its clock. */

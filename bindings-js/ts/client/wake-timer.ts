@@ -1,7 +1,7 @@
 /** The timer that wakes the engine. */
 
 import { setTimerRef } from '../support/host.js';
-import { HOST, isLate, type Timer, type Timers } from '../support/timers.js';
+import { HOST, type Timer, type Timers } from '../support/timers.js';
 
 const SECOND = 1_000_000;
 
@@ -14,17 +14,12 @@ export class WakeTimer {
   longestSleep = SECOND;
   timers: Timers = HOST;
   readonly #wake: () => void;
-  readonly #wakeLate: () => void;
   #handle: Timer | undefined;
   #at = Infinity;
-  /** When the timer is due, in milliseconds by the host's clock. */
-  #due = Infinity;
   #alive = false;
 
-  /** `wakeLate` is called instead if the program has blocked the event loop for so long that the timer is late. */
-  constructor(wake: () => void, wakeLate: () => void) {
+  constructor(wake: () => void) {
     this.#wake = wake;
-    this.#wakeLate = wakeLate;
   }
 
   /** Wakes at `at` at the latest. Both times are in microseconds; at infinity means never. */
@@ -35,7 +30,6 @@ export class WakeTimer {
     this.stop();
     this.#at = soonest;
     const ms = Math.max(0, Math.ceil((soonest - now) / 1_000));
-    this.#due = HOST.now() + ms;
     this.#handle = this.timers.setTimeout(this.#fire, ms);
     if (!this.#alive) setTimerRef(this.#handle, 'unref');
   }
@@ -56,7 +50,6 @@ export class WakeTimer {
   readonly #fire = (): void => {
     this.#handle = undefined;
     this.#at = Infinity;
-    if (isLate(this.#due)) this.#wakeLate();
-    else this.#wake();
+    this.#wake();
   };
 }

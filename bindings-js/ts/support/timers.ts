@@ -83,7 +83,7 @@ class PatientTimer {
 }
 
 /** Whether something that was due at this time, by the host's clock, is late. */
-export function isLate(due: number): boolean {
+function isLate(due: number): boolean {
   return HOST.now() - due > LATE;
 }
 
