@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 
-import { HOST } from '../support/timers.js';
+import { fineClock, HOST } from '../support/timers.js';
+import { until } from '../testing/expect.js';
 import { type HostClocks, hostClocks } from './clocks.js';
 import { Engine } from './engine.js';
 import { type Outputs, PLAIN } from './types.js';
@@ -166,7 +167,26 @@ test('without_such_a_clock_a_step_of_the_wall_clock_counts_as_a_suspension', (t)
   assert.ok(remaining() <= before - 20_000);
 });
 
-test('node_on_linux_has_such_a_clock', { skip: process.platform !== 'linux' }, () => {
+test('node_on_linux_has_such_a_clock', { skip: process.platform !== 'linux' }, async () => {
+  // The first reading may be a whole second.
+  await until(async () => HOST.uptime() !== undefined);
   const [before, uptime] = [HOST.uptime(), HOST.uptime()];
   assert.ok(before !== undefined && uptime !== undefined && before > 0 && uptime >= before);
+});
+
+test('a_slow_clock_that_counts_whole_seconds_is_none', () => {
+  let readings = 0;
+  const uptime = fineClock(() => 5 + Math.floor(readings++ / 10));
+  for (let i = 0; i < 1_000; i++) assert.equal(uptime(), undefined);
+  assert.ok(readings < 200, `it was read ${readings} times`);
+});
+
+test('a_slow_clock_whose_first_reading_happens_to_be_a_whole_second_is_used_from_the_next_one_on', () => {
+  let seconds = 5;
+  const uptime = fineClock(() => seconds);
+  assert.equal(uptime(), undefined);
+  seconds = 5.25;
+  assert.equal(uptime(), 5_250);
+  seconds = 6;
+  assert.equal(uptime(), 6_000);
 });

@@ -34,6 +34,9 @@ const nextTick = (node?.getBuiltinModule?.('node:process') ?? process)?.nextTick
 /** Browsers have no `setImmediate`. */
 const hasImmediate = typeof turn === 'function';
 
+/** After so many readings without a fraction, a clock counts whole seconds. */
+const MOST_WHOLE = 100;
+
 /** What the host has. */
 export const HOST = {
   setTimeout: (run: () => void, ms: number): HostTimer => start(run, ms),
@@ -47,8 +50,23 @@ export const HOST = {
    * A clock that never steps and counts the time in which the machine was suspended, in milliseconds, 10 at a time. Undefined where
    * there is none. It reads a file, so it costs 20 µs.
    */
-  uptime: (): number | undefined => (os === undefined ? undefined : os.uptime() * 1_000),
+  uptime: fineClock(os?.uptime),
 };
+
+/**
+ * A clock in milliseconds, of one in seconds with fractions. Node on Linux counts whole seconds if it can't read `/proc/uptime`: then
+ * it is always undefined. It is undefined before the first fraction, too, and never after that.
+ */
+export function fineClock(seconds: (() => number) | undefined): () => number | undefined {
+  let [isFine, whole] = [false, 0];
+  return () => {
+    if (seconds === undefined || whole >= MOST_WHOLE) return undefined;
+    const reading = seconds();
+    isFine ||= !Number.isInteger(reading);
+    if (!isFine) whole++;
+    return isFine ? reading * 1_000 : undefined;
+  };
+}
 
 /** A timer that fires later than this is late, because the program has blocked the event loop, in milliseconds. */
 const LATE = 10;
