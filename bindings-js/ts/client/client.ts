@@ -78,7 +78,7 @@ export class Client {
     this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
-      // Besides its own callback, which a host may lose.
+      // The scheduler also has a callback of its own, but a host may lose it.
       turned: () => this.#handoffs.turned(),
       reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
       broken: (cause) => this.#break(cause),
@@ -304,9 +304,11 @@ export class Client {
   }
 
   async #notifyAndRelease(): Promise<Closed> {
+    // The engine reports the leases that have expired before, with their own reason.
+    this.#driver.expire();
     const count = this.#leases.size;
-    // Listeners may work for long, and there may be many. So the event loop turns in between, and the time for the server's answers
-    // begins after them.
+    // Listeners may be slow, and there may be many. So the event loop runs in between, and the response timeout begins after the last
+    // listener.
     while (!this.#notifyOfClose()) {
       this.#endWaits();
       await new Promise<void>(afterPendingIo);
@@ -319,7 +321,7 @@ export class Client {
     return { unreleased };
   }
 
-  /** Tells the holders that their leases end, before these are given back. False if there are more. */
+  /** Notifies the holders before their leases are released. Returns false if some are left. */
   #notifyOfClose(): boolean {
     const began = this.time.now();
     for (const lease of this.#leases.values()) {
@@ -392,7 +394,7 @@ export class Client {
     return ended as OutcomeOf<Kind>;
   }
 
-  /** Registers an operation and returns its number, or 0 if it has already failed. A manager that closes takes only releases. */
+  /** Registers an operation and returns its number, or 0 if it has already failed. A closing manager accepts only releases. */
   #begin(operation: Operation, isRelease = false): number {
     const { name: lockName } = operation;
     const problem = this.#workerRequest.problem();

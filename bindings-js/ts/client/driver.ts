@@ -71,9 +71,9 @@ export class Driver {
   });
   /** What to do once the engine has handled the current input: commands to send, and calls into the user's code. */
   #deferred: (() => void)[] = [];
-  /** Since when the engine waits for the end of this turn of the event loop, by its clock. */
+  /** When the engine began to wait for the end of this turn of the event loop, by the engine's clock. */
   #turning: number | undefined;
-  /** Who waits for the same. */
+  /** Callbacks for the end of this turn. */
   #whenTurned: (() => void)[] = [];
   #stopped = false;
   readonly #rewrite: Servers['rewrite'];

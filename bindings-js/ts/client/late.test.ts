@@ -140,6 +140,18 @@ test('a_signal_that_is_read_after_the_event_loop_was_blocked_is_aborted_as_soon_
   assert.equal(await second.lost, 'expired');
 });
 
+test('a_lease_that_has_expired_before_the_close_is_told_so', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const locks = new LockManager(server);
+  const [short, long] = [await locks.mutex('a').acquire({ renew: false }), await locks.mutex('b').acquire({ ttl: '5m', renew: false })];
+  const told: string[] = [];
+  locks.on('lost', ({ name, reason }) => told.push(`${name}: ${reason}`));
+  time.takes(30_000);
+  assert.deepEqual(await locks.close(), { unreleased: 0 });
+  assert.deepEqual([await short.lost, await long.lost], ['expired', 'closed']);
+  assert.deepEqual(told, ['a: expired']);
+});
+
 test('a_timer_that_is_late_lets_io_go_first_and_can_be_cleared_until_then', async (t) => {
   const time = new VirtualTime(t);
   const ran: string[] = [];

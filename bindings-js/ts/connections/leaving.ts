@@ -1,5 +1,5 @@
 /**
- * Leaves a server that is a replica now.
+ * Leaves a server that has become a replica.
  *
  * An address may lead to another server after a failover: a name in DNS, a proxy, an address that moves. But the user's client stays
  * connected to the old server, which refuses each write with `READONLY`. So the manager opens a connection of its own to the same
@@ -15,7 +15,7 @@ import { REPLACED, SwitchingLink } from './switching.js';
 
 /** How long to wait before the next connection, if the address still leads to a replica, in milliseconds. */
 const AGAIN_MS = 250;
-/** How long commands that are out at a connection that was replaced may take, in milliseconds. */
+/** How long a replaced connection stays open for its unanswered commands, in milliseconds. */
 const ANSWERED_MS = 1_000;
 
 type ClientLink = ReconnectingLink<unknown>;
@@ -37,7 +37,7 @@ export class LeavingLink extends SwitchingLink {
   #own: OwnConnection | undefined;
   #openedAt = -Infinity;
   #again: Timer | undefined;
-  /** Connections that were replaced, and are closed soon. */
+  /** Replaced connections that will be closed soon. */
   readonly #old = new Map<OwnConnection, Timer>();
   #alive = false;
   #reconnected: ((down: number) => void) | undefined;
@@ -88,7 +88,7 @@ export class LeavingLink extends SwitchingLink {
 
   protected override current(): ClientLink {
     if (this.#own === undefined) return this.#first;
-    // Whoever closes the client ends the manager's calls.
+    // If the user closes the client, the manager's calls fail, too.
     if (this.#first.isClosed()) this.#drop();
     return this.#own?.link ?? this.#first;
   }

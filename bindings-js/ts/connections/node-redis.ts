@@ -83,7 +83,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     return openDedicated(this.#client, closeOn);
   }
 
-  /** A connection of our own with the options of a client, to the server that its address leads to now. */
+  /** Opens a connection of our own, with the options of a client, to the server that its address leads to now. */
   static own(client: NodeRedis): OwnConnection {
     let isClosed = false;
     const duplicate = duplicateOf(client, undefined, (attempts) => (isClosed ? new Error('closed') : Math.min(attempts * 20, 500)));
@@ -92,7 +92,7 @@ export class NodeRedisLink extends ReconnectingLink<string[]> {
     let alive = false;
     const ref = (): void => void (alive ? duplicate.ref?.() : duplicate.unref?.());
     ref();
-    // Some versions ignore it while a socket is being made.
+    // Some versions ignore `unref` while they open a socket.
     duplicate.on('connect', ref);
     duplicate.connect().catch(ignore);
     return {

@@ -6,15 +6,15 @@ import { HOST } from '../support/timers.js';
 export interface HostClocks {
   /** Never steps, but may stop while the machine is suspended. */
   monotonic(): number;
-  /** Goes on while the machine is suspended. A step forward counts as time that has passed, one back changes nothing. */
+  /** Keeps running while the machine is suspended. A step forward counts as time that has passed. A step back changes nothing. */
   wall(): number;
 }
 
-/** After this time, the slow clock is read again, in milliseconds. */
+/** How often the slow clock is read, in milliseconds. */
 const SECOND = 1_000;
 /** A greater change of the wall clock against the monotonic one is a step or a suspension, in milliseconds. */
 const NOTICEABLE = 5;
-/** A reading of two clocks that takes longer was interrupted, in milliseconds. */
+/** If reading two clocks takes longer than this, the process was interrupted. In milliseconds. */
 const AT_ONCE = 2;
 
 /**
