@@ -2,8 +2,7 @@
  * Asks the sentinels which server is the primary.
  *
  * The client subscribes to `+switch-master` at each sentinel and asks it at once when that message comes. It also asks every few
- * seconds, because a message may be lost. Sentinels may disagree for a while, and a sentinel that is cut off from the others reports
- * an old primary. So the report with the greatest epoch counts.
+ * seconds, because a message may be lost. `Reports` decides which answer counts.
  *
  * https://redis.io/docs/latest/develop/reference/sentinel-clients/
  */
@@ -13,14 +12,7 @@ import { HOST_TIME } from '../support/timers.js';
 import type { IoRedis, IoRedisOptions } from './ioredis.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import type { Address } from './link.js';
-
-/** What a sentinel reports: the address of the primary. */
-export interface PrimaryReport extends Address {
-  /** Each failover has a greater epoch. */
-  readonly epoch: number;
-  /** When the sentinel reported it, in milliseconds. */
-  readonly at: number;
-}
+import { Reports } from './reports.js';
 
 /** How long to wait for a message before a sentinel is asked again. */
 const RECHECK_MS = 5_000;
@@ -30,15 +22,8 @@ const POLL_MS = 500;
 const RETRY_MS = 250;
 /** How long a sentinel may take to answer. After that, the connection counts as lost. */
 const ANSWER_MS = 2_000;
-/** After this time without a repetition, a report loses to one with a smaller epoch: all sentinels may have been set up anew. */
-const FORGOTTEN_MS = 30_000;
 
 const SWITCHED = '+switch-master';
-
-/** Whether the second report replaces the first. */
-export function isNewer(current: PrimaryReport | undefined, report: PrimaryReport): boolean {
-  return current === undefined || report.epoch >= current.epoch || report.at - current.at > FORGOTTEN_MS;
-}
 
 export class Sentinels {
   /** Why the last question to a sentinel failed. */
@@ -46,7 +31,7 @@ export class Sentinels {
   readonly #client: IoRedis;
   readonly #onPrimary: (primary: Address) => void;
   readonly #duplicates = new Set<DuplicateClient>();
-  #current: PrimaryReport | undefined;
+  readonly #reports = new Reports();
   #alive = false;
   #closed = false;
   #pauses: (() => void)[] = [];
@@ -97,22 +82,20 @@ export class Sentinels {
     void subscribed.then(() => wake());
     for (;;) {
       const woken = new Promise<void>((resolve) => (wake = resolve));
-      await Promise.race([gone, this.#ask(commands), this.#timeout()]);
+      await Promise.race([gone, this.#ask(sentinel, commands), this.#timeout()]);
       await Promise.race([gone, woken, this.#pause(interval)]);
     }
   }
 
-  async #ask({ client }: DuplicateClient): Promise<void> {
+  async #ask(sentinel: Sentinel, { client }: DuplicateClient): Promise<void> {
     const name = this.#client.options?.name ?? '';
     // The order matters: during a failover a sentinel reports the new epoch before the new address.
     const [fields, address] = await Promise.all([client.call('SENTINEL', 'MASTER', name), client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)]);
     if (!Array.isArray(address)) throw new Error(`the sentinel doesn't know a primary named \`${name}\``);
-    const report = { ...this.#translate(String(address[0]), Number(address[1])), epoch: epochOf(fields), at: HOST_TIME.now() };
+    const primary = this.#translate(String(address[0]), Number(address[1]));
     this.lastError = undefined;
-    const { host, port } = this.#current ?? {};
-    if (this.#closed || !isNewer(this.#current, report)) return;
-    this.#current = report;
-    if (host !== report.host || port !== report.port) this.#onPrimary({ host: report.host, port: report.port });
+    if (this.#closed) return;
+    if (this.#reports.take(sentinel, { ...primary, epoch: epochOf(fields), at: HOST_TIME.now() })) this.#onPrimary(primary);
   }
 
   /** Translates an address with `natMap`, as ioredis does. */

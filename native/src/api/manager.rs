@@ -93,9 +93,9 @@ impl LockManager {
     /// Connects to the primary that Sentinel monitors as `service`. After a failover, connects to the new primary.
     ///
     /// The manager follows all sentinels. Within a second after one of them reports a failover, it leaves the old primary
-    /// and ignores everything that the old one answers later. The report with the greatest configuration epoch counts, so
-    /// a sentinel that is stale or silent does no harm. The manager trusts the epochs: a sentinel that reports a false,
-    /// greater epoch misleads it.
+    /// and ignores everything that the old one answers later. The report with the greatest configuration epoch counts, and
+    /// in one epoch the server that most sentinels name. So a sentinel that is stale or silent does no harm. The manager
+    /// trusts the epochs: a sentinel that reports a false, greater epoch misleads it.
     ///
     /// The URLs are those of the sentinels, with their own user and password, if any. Set the primary's user, password
     /// and database number on the [`builder`](Self::builder). The primary is reached over TLS if the first sentinel is.

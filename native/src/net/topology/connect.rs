@@ -22,8 +22,8 @@ impl Server {
 
     /// A connection without any check of the server.
     async fn connect_unchecked(&self) -> RedisResult<MultiplexedConnection> {
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(self.response_timeout)).set_response_timeout(None);
+        // The callers have time limits, which know of pauses of this process. The library's don't.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 

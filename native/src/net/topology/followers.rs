@@ -45,7 +45,7 @@ pub(super) struct Found {
 
 impl Followers {
     pub(super) fn new(service: String, sentinels: Vec<Server>) -> Self {
-        let found = Found { reports: Reports::default(), attempts: sentinels.iter().map(|_| None).collect() };
+        let found = Found { reports: Reports::of(sentinels.len()), attempts: sentinels.iter().map(|_| None).collect() };
         let found = Arc::new(watch::Sender::new(found));
         Self { service: service.into(), sentinels, found, tasks: OnceLock::new() }
     }
@@ -194,7 +194,7 @@ impl Follower {
         self.found.send_modify(|found| {
             let attempt = outcome.map(|report| {
                 let address = report.address.clone();
-                primary = found.reports.take(Instant::now(), report).then_some(address);
+                primary = found.reports.take(Instant::now(), self.place, report).then_some(address);
             });
             if let Some(last) = found.attempts.get_mut(self.place) {
                 *last = Some(attempt);

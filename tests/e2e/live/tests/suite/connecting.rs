@@ -115,6 +115,22 @@ async fn the_message_of_a_slow_connect_tells_the_whole_time() -> Tested {
 }
 
 #[tokio::test]
+async fn a_connect_outlasts_a_pause_of_its_own_process() -> Tested {
+    let server = Server::start()?;
+    let limit = Duration::from_millis(500);
+    // The server has this time to answer after the pause. A slow machine may need several attempts.
+    until("a connect that was paused", async || {
+        let url = server.url();
+        let connecting = tokio::spawn(async move { options().response_timeout(limit).connect(&url).await });
+        tokio::task::yield_now().await;
+        std::thread::sleep(limit * 2);
+        connecting.await.is_ok_and(|connected| connected.is_ok())
+    })
+    .await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_message_of_a_call_without_a_server_says_which_lock_which_server_and_why() -> Tested {
     let mut server = Server::builder().password("secret").start()?;
     let locks = hasty(&server, TIMEOUT).await;
