@@ -275,8 +275,9 @@ export class LockManager implements AsyncDisposable {
    * many leases, the event loop runs other tasks in between. The connection that you passed in stays open.
    *
    * It resolves when the server has confirmed all releases, or when the server has been silent for one `responseTimeout`; at
-   * once if nothing is held and the server has no label of this manager. It never rejects. `unreleased` is the number of leases that it could not give back: these end
-   * with their TTL. A second call resolves with the first.
+   * once if nothing is held and the server has no label of this manager. It never rejects. `unreleased` is the number of locks that
+   * it could not give back: these end with their TTL. A lease of several names counts once for each name. A second call resolves with
+   * the first.
    *
    * @example
    * ```ts

@@ -38,8 +38,8 @@ export interface LockInfo {
 /** The result of {@link LockManager.close}. */
 export interface Closed {
   /**
-   * How many leases the manager could not give back, because the server did not confirm it. They end with their TTL. 0 if all
-   * were given back.
+   * How many locks the manager could not give back, because the server did not confirm it. They end with their TTL. A lease of several
+   * names counts once for each name. 0 if all were given back.
    */
   readonly unreleased: number;
 }

@@ -288,14 +288,15 @@ impl Lease {
     /// Gives this hold back and returns what happened.
     ///
     /// It is not an error if the lease has already ended: see [`ReleaseOutcome`]. If the manager's `close` has released
-    /// it, the result is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired).
+    /// everything, the result is [`AlreadyExpired`](ReleaseOutcome::AlreadyExpired).
     ///
     /// # Cancel safety
     /// The release goes on even if you drop the future.
     ///
     /// # Errors
     /// `unreachable` if the server did not confirm the release in time: the lease then ends with its TTL. `auth`,
-    /// `server`, and `closed` if the runtime ends during the call.
+    /// `server`, and `closed` if the runtime ends during the call, or if the manager was closed and could not release
+    /// everything.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.released = true;
         let loss = self.holding.loss(&self.client, self.id);

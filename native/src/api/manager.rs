@@ -394,8 +394,8 @@ impl LockManager {
     ///
     /// It returns at once if nothing is held and the server has no [label](Builder::label) of this client. Otherwise it
     /// returns when the server has confirmed all releases or has refused them, or when the server has been silent for
-    /// one response timeout. Leases without a confirmation end with their TTL; [`Closed::unreleased`] counts them. If
-    /// the client's runtime has ended, it returns at once and counts the leases that the server still had at that time.
+    /// one response timeout. Locks without a confirmation end with their TTL; [`Closed::unreleased`] counts them. If
+    /// the client's runtime has ended, it returns at once and counts the locks that the server still had at that time.
     ///
     /// # Cancel safety
     /// Once polled, the closing goes on even if you drop the future. Call it again to wait for its end.
@@ -413,7 +413,8 @@ impl LockManager {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closed {
-    /// How many leases the server has not confirmed as released. They end with their TTL.
+    /// How many locks the server has not confirmed as released. They end with their TTL. A lease of several names counts
+    /// once for each name.
     pub unreleased: u32,
 }
 

@@ -101,11 +101,12 @@ impl Operation<'_> {
         }
     }
 
-    /// The result if the driver has stopped. `unreleased` is how many leases the engine could not release.
+    /// The result if the driver has stopped. `unreleased` is how many locks the engine could not release.
     pub(super) fn result_when_stopped(&self, unreleased: u32) -> OperationResult {
         match self {
             Self::Close => Ok(Outcome::Closed { unreleased }),
-            Self::Release { .. } => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
+            // Otherwise, this lease may be one of those that stay.
+            Self::Release { .. } if unreleased == 0 => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
             _ => Err(EngineError::Closed),
         }
     }

@@ -120,6 +120,7 @@ async fn a_close_without_the_right_to_release_counts_the_leases_that_stay() -> T
     assert_eq!(leases.remove(0).release().await.unwrap_err().code(), "auth");
     assert_eq!(soon("the end", locks.close()).await.unreleased, 3);
     assert!(is_there(&server, "one")? && is_there(&server, "two")? && is_there(&server, "three")?);
+    assert_eq!(leases.remove(0).release().await.unwrap_err().code(), "closed");
     Ok(())
 }
 
