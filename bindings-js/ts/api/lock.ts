@@ -2,7 +2,8 @@
 
 import type { Client } from '../client/index.js';
 import { type AcquireSettings, type LockSpec, type Mode, PLAIN } from '../engine/index.js';
-import { InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
+import { isAbortOf } from '../support/abort.js';
+import { ClosedError, InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
@@ -124,7 +125,11 @@ export class Lock {
    * the whole time.
    *
    * If the lease is lost, `lease.signal` aborts and `run` rejects with `lost`. Work that ignores the signal can't be stopped:
-   * it goes on, and its result is ignored. An error of your work is passed on unchanged.
+   * it goes on, and its result is ignored.
+   *
+   * An error of your work is passed on unchanged, also after a loss. But if it only passes on that `lease.signal` has aborted,
+   * `run` rejects with `lost`, and your error is its `cause`. That is so if your error or one of its causes is
+   * `lease.signal.reason`, or an `AbortError` without a cause.
    *
    * @throws The error of `work`, the errors of {@link Lock.acquire}, `lost`, and `closed` if the manager is closed meanwhile.
    *
@@ -212,7 +217,7 @@ export function makeMultiLock({ client, defaults }: ManagerContext, given: unkno
 
 /**
  * Runs the work, releases the lease, and resolves to the result of the work if the lease was valid to the end. An error of the
- * work always takes precedence.
+ * work takes precedence, unless it only passes on that the lease's signal has aborted.
  */
 export async function runWithLease<T>(client: Client, lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
   const { signal } = lease;
@@ -221,7 +226,7 @@ export async function runWithLease<T>(client: Client, lease: Lease, work: (lease
     result = await untilLost(client, signal, invoke(work, lease));
   } catch (error) {
     await lease.release().catch(ignore);
-    throw error;
+    throw isAbortOf(signal, error) ? endOf(signal, error) : error;
   }
   const outcome = await lease.release().catch(ignore);
   if (signal.aborted) throw signal.reason;
@@ -229,6 +234,13 @@ export async function runWithLease<T>(client: Client, lease: Lease, work: (lease
   if (outcome === 'already-expired') throw new LostError(lease.name, 'expired');
   if (outcome === 'not-owner') throw new LostError(lease.name, 'taken');
   return result;
+}
+
+/** Why the lease ended, with the error that the work failed with for that reason. */
+function endOf({ reason }: AbortSignal, error: unknown): unknown {
+  // Not the reason itself with a cause, because that error often has the reason as its own cause.
+  if (error === reason || !isLeaseholdError(reason)) return reason;
+  return reason.code === 'lost' ? new LostError(reason.lockName, reason.reason, error) : new ClosedError({ lockName: reason.lockName, cause: error });
 }
 
 async function invoke<T>(work: (lease: Lease) => T | PromiseLike<T>, lease: Lease): Promise<T> {

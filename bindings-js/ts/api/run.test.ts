@@ -1,7 +1,9 @@
 /** Tests work under a lock, and what ends a wait. */
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { isLeaseholdError, type Lease, LockManager } from '../index.js';
 import { MemoryServer } from '../memory/index.js';
@@ -55,6 +57,64 @@ test('work_that_heeds_the_signal_ends_with_its_own_error', async () => {
     throw mine;
   }));
   assert.equal(error, mine);
+});
+
+test('work_that_only_reports_the_abort_of_its_signal_rejects_with_the_loss_and_keeps_the_works_error', async () => {
+  const waits: [string, (signal: AbortSignal) => Promise<unknown>][] = [
+    ['a timer of Node', (signal) => sleep(HOUR, undefined, { signal })],
+    ['an event', (signal) => once(new EventTarget(), 'never', { signal })],
+    ['an error without a cause', (signal) => aborted(signal).then(() => Promise.reject(new DOMException('stopped', 'AbortError')))],
+    ['an error of axios', (signal) => aborted(signal).then(() => Promise.reject(Object.assign(new Error('canceled'), { name: 'CanceledError' })))],
+    ['a wrapped error', (signal) => sleep(HOUR, undefined, { signal }).catch((cause: unknown) => Promise.reject(new Error('not saved', { cause })))],
+  ];
+  for (const [what, wait] of waits) {
+    let mine: unknown;
+    const error = await caught(fleet.manager().mutex(unique()).run((lease) => {
+      loseSoon(lease);
+      return wait(lease.signal).catch((error: unknown) => {
+        mine = error;
+        throw error;
+      });
+    }));
+    assert.ok(isLeaseholdError(error, 'lost') && error.reason === 'gone', `${what}: ${String(error)}`);
+    assert.ok(mine !== undefined && error.cause === mine, what);
+  }
+});
+
+test('work_that_throws_the_signals_reason_rejects_with_it', async () => {
+  let reason: unknown;
+  const error = await caught(fleet.manager().mutex(unique()).run(async (lease) => {
+    loseSoon(lease);
+    await aborted(lease.signal);
+    reason = lease.signal.reason;
+    lease.signal.throwIfAborted();
+  }));
+  assert.ok(isLeaseholdError(error, 'lost'));
+  assert.equal(error, reason);
+});
+
+test('work_that_a_close_interrupts_rejects_with_closed_and_keeps_the_works_error', async () => {
+  const locks = fleet.manager();
+  const error = await caught(locks.mutex(unique()).run((lease) => {
+    void locks.close();
+    return sleep(HOUR, undefined, { signal: lease.signal });
+  }));
+  assert.ok(isLeaseholdError(error, 'closed') && (error.cause as Error).name === 'AbortError', String(error));
+});
+
+test('an_abort_of_another_signal_is_the_works_own_error_although_the_lease_was_lost', async () => {
+  const own = AbortSignal.abort(new Error('the client has left'));
+  const error = await caught(fleet.manager().mutex(unique()).run(async (lease) => {
+    loseSoon(lease);
+    await aborted(lease.signal);
+    await sleep(HOUR, undefined, { signal: own });
+  }));
+  assert.ok((error as Error).name === 'AbortError' && (error as Error).cause === own.reason, String(error));
+});
+
+test('an_abort_without_a_loss_is_the_works_own_error', async () => {
+  const mine = new DOMException('stopped', 'AbortError');
+  assert.equal(await caught(fleet.manager().mutex(unique()).run(() => Promise.reject(mine))), mine);
 });
 
 test('run_is_no_success_when_the_lease_ended_before_the_work', async () => {
@@ -185,6 +245,17 @@ test('a_signal_whose_methods_throw_costs_nobody_a_lock', async () => {
   assert.equal(await lease.release(), 'released');
   assert.ok(other.isHeld);
 });
+
+const HOUR = 3_600_000;
+
+/** Deletes the lease's key, and lets the client notice. */
+function loseSoon(lease: Lease): void {
+  void fleet.redis.del(lease.name).then(() => lease.verify());
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
 
 /** An object that some libraries pass instead of a signal. */
 function wrapped(): { signal: AbortSignal; abort: (reason: unknown) => void } {

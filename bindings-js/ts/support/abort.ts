@@ -1,4 +1,4 @@
-/** Listens to the signals that end waits. */
+/** Listens to the signals that end waits, and recognises the errors that come from a signal. */
 
 import { InvalidOptionError } from './errors.js';
 
@@ -50,4 +50,29 @@ function stopListening(signal: AbortSignal, { run }: AbortListeners): void {
   } catch {
     // A real signal never throws here. An error would reach no caller, because this runs in the middle of a grant.
   }
+}
+
+/** What errors are called that say only that a signal aborted: those of the platform, and axios's. */
+const ABORTS: readonly unknown[] = ['AbortError', 'CanceledError'];
+/** How many causes of an error to look at. A chain of causes may have no end. */
+const MOST_CAUSES = 10;
+
+/**
+ * Whether an error only passes on that this signal has aborted: the error or one of its causes is the signal's reason, or an
+ * `AbortError` without a cause. An `AbortError` with another cause comes from another signal.
+ */
+export function isAbortOf({ aborted, reason }: AbortSignal, error: unknown): boolean {
+  if (!aborted) return false;
+  try {
+    let cause = error;
+    for (let depth = 0; depth < MOST_CAUSES && cause !== undefined; depth++) {
+      if (cause === reason) return true;
+      const { name, cause: next } = cause as { name?: unknown; cause?: unknown };
+      if (next === undefined || next === null) return ABORTS.includes(name);
+      cause = next;
+    }
+  } catch {
+    // An error with a getter that throws, or a value without properties, such as `null`.
+  }
+  return false;
 }

@@ -208,8 +208,8 @@ export class LostError extends LeaseholdErrorBase {
   /** How it was lost. */
   declare readonly reason: LossReason;
   /** @internal */
-  constructor(lockName: string | undefined, reason: LossReason) {
-    super('lost', `${lockPrefix(lockName)}the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason });
+  constructor(lockName: string | undefined, reason: LossReason, cause?: unknown) {
+    super('lost', `${lockPrefix(lockName)}the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason, cause });
   }
 }
 
