@@ -15,7 +15,7 @@ import { GENEROUS, GENEROUS_DURATION as LONG, GENEROUS_QUORUM } from '../testing
 import { startCluster } from '../testing/topologies.js';
 import { VirtualTime } from '../testing/virtual-time.js';
 import { answers, type Client } from './managers.js';
-import Redlock, { ExecutionError, type ExecutionStats, Lock, ResourceLockedError, type Settings } from './redlock.js';
+import Redlock, { ExecutionError, type ExecutionStats, Lock, type RedlockAbortSignal, ResourceLockedError, type Settings } from './redlock.js';
 
 // node-redlock's manifest hides its types from `nodenext`. Both classes are used by the same code, so the drop-in's types suit both.
 const Original = (createRequire(import.meta.url)('redlock') as { default: typeof Redlock }).default;
@@ -175,6 +175,35 @@ test('using_passes_the_error_of_the_routine_on', async () => {
   assert.equal(await caught(locks.using([name], LONG, () => Promise.reject(mine))), mine);
   assert.ok(!(await fleet.isThere(name)));
 });
+
+test('using_passes_the_error_of_the_routine_on_although_the_lock_was_lost', async (t) => {
+  const [time, mine] = [new VirtualTime(t), new Error('mine')];
+  const fails: ((signal: RedlockAbortSignal) => Error)[] = [() => mine, (signal) => signal.error as Error];
+  for (const fail of fails) {
+    const server = new MemoryServer();
+    let thrown: unknown;
+    const error = await caught(new Redlock([clientOf(server)]).using(['a'], 30_000, async (signal) => {
+      await loseIn(time, server, signal);
+      throw (thrown = fail(signal));
+    }));
+    assert.equal(error, thrown);
+  }
+});
+
+test('using_rejects_with_the_loss_if_the_routine_only_reports_the_abort_of_its_signal', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const error = await caught(new Redlock([clientOf(server)]).using(['a'], 30_000, async (signal) => {
+    await loseIn(time, server, signal);
+    throw new DOMException('aborted', 'AbortError');
+  }));
+  assert.ok(error instanceof ExecutionError, String(error));
+});
+
+/** Deletes the lock, and waits until its holder notices. */
+async function loseIn(time: VirtualTime, server: MemoryServer, signal: AbortSignal): Promise<void> {
+  server.expire('a');
+  await time.until(new Promise((resolve) => signal.addEventListener('abort', resolve)), 100);
+}
 
 test('every_vote_against_is_an_error_event_and_needs_no_listener', async () => {
   const [holder, waiter, name] = [redlock(), redlock(), unique()];

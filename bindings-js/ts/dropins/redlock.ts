@@ -8,8 +8,10 @@
 import { EventEmitter } from 'node:events';
 
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
+import { isAbortOf } from '../support/abort.js';
 import { formatValue, isArray } from '../support/format.js';
 import { setTimerRef } from '../support/host.js';
+import { ignore } from '../support/ignore.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
 import { type Client, managerOf, withoutMargins } from './managers.js';
 
@@ -189,7 +191,8 @@ export class Redlock extends EventEmitter {
    * Acquires the resources, runs `routine` and releases them. It extends the lock while the routine runs. If the lock is lost,
    * the signal aborts.
    *
-   * @throws The error of the routine; {@link ExecutionError} if the lock could not be acquired, or was lost (as rejections).
+   * @throws The error of the routine, also if the lock was lost; {@link ExecutionError} if the lock could not be acquired, or was
+   * lost and the routine does not fail, or only with the abort of its signal (as rejections).
    */
   using<T>(resources: string[], duration: number, settings: Partial<Settings>, routine?: (signal: RedlockAbortSignal) => Promise<T>): Promise<T>;
   using<T>(resources: string[], duration: number, routine: (signal: RedlockAbortSignal) => Promise<T>): Promise<T>;
@@ -212,11 +215,17 @@ export class Redlock extends EventEmitter {
       signal.error = new ExecutionError(`${listed(resources)}: the lock was lost: ${reason}`, []);
       controller.abort();
     });
+    let result: T;
     try {
-      return await routine(signal);
-    } finally {
-      await this.release(lock);
+      result = await routine(signal);
+    } catch (error) {
+      const released = this.release(lock);
+      // A routine that stops because the lock was lost fails as its release does.
+      await (isAbortOf(signal, error) ? released : released.catch(ignore));
+      throw error;
     }
+    await this.release(lock);
+    return result;
   }
 
   async #acquire(resources: string[], duration: number, settings: Settings, renew: boolean): Promise<Lock> {
