@@ -83,7 +83,8 @@ export class Lease implements AsyncDisposable {
    * A timer aborts it, so a blocked event loop delays that. Reading this property checks the clock first: if the lease has
    * expired, the signal that you get is aborted already.
    *
-   * If a lease is lost and neither its `signal` nor its `lost` was read, the process emits a `LeaseLostWarning`.
+   * If a lease is lost, neither its `signal` nor its `lost` was read, and its manager has no listener for the event `lost`, the
+   * process emits a `LeaseLostWarning`.
    */
   get signal(): AbortSignal {
     this.#watch();

@@ -492,6 +492,7 @@ export class Client {
     lease.markLost(reason);
     this.#driver.defer(() => {
       // Before `notify`, so that a listener is called before those who await `lost`.
+      if (this.events.hasListener('lost')) lease.watched = true;
       if (this.events.has('lost')) this.#tell('lost', { ...this.#describe(lease), reason });
       lease.notify();
     });

@@ -139,6 +139,11 @@ export class Events {
     return this.#listeners.has(name) || CHANNELS.get(name)?.hasSubscribers === true;
   }
 
+  /** Whether the program has given the manager a listener. Subscribers of the channels may be agents that it knows nothing of. */
+  hasListener(name: EventName): boolean {
+    return this.#listeners.has(name);
+  }
+
   /** Calls the listeners. It runs the user's code and never throws. */
   emit<Name extends EventName>(name: Name, event: LockManagerEvents[Name]): void {
     for (const listener of this.#listeners.get(name) ?? []) {

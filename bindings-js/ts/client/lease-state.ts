@@ -23,7 +23,7 @@ export class LeaseState {
   readonly #kind: EventMode | undefined;
   /** The number of holds. Each handle is one hold. */
   holds = 1;
-  /** Whether the holder has read `signal` or `lost`. */
+  /** Whether the program learns of a loss: the holder has read `signal` or `lost`, or the manager has a listener. */
   watched = false;
   /** Why the lease ended before its holder released it. */
   ended: AnyLeaseholdError | undefined;
@@ -103,7 +103,7 @@ export class LeaseState {
     this.ended ??= new ClosedError({ lockName: this.name });
   }
 
-  /** Resolves `lost` and aborts `signal`. Warns of a loss if the holder has read neither. This runs the user's code. */
+  /** Resolves `lost` and aborts `signal`. Warns of a loss that nobody watches for. This runs the user's code. */
   notify(): void {
     if (this.#reason !== undefined) this.#resolveLost?.(this.#reason);
     this.#controller?.abort(this.ended);
@@ -111,4 +111,4 @@ export class LeaseState {
   }
 }
 
-const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, or use `run`.';
+const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, use `run`, or add a listener for `lost`.';

@@ -1,6 +1,7 @@
 /** A lost lease that the program does not watch emits a warning. */
 
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
@@ -63,6 +64,36 @@ test('a_lease_that_is_watched_emits_no_warning', async (t) => {
   await assert.rejects(locks.mutex(name).run(async (lease) => lose(lease)), { code: 'lost' });
   await assert.rejects(locks.request(unique(), async (lease) => lose(lease)), { code: 'lost' });
   assert.deepEqual(heard, []);
+});
+
+test('a_listener_of_the_managers_losses_watches_all_its_leases', async (t) => {
+  const heard = warnings(t);
+  const told: string[] = [];
+  for (const listen of ['on', 'once'] as const) {
+    const listening = fleet.manager();
+    const tell = ({ name }: { name: string }): unknown => told.push(name);
+    listening[listen]('lost', tell);
+    const lease = await listening.mutex(unique()).acquire();
+    await lose(lease);
+    assert.equal(told.pop(), lease.name);
+    listening.off('lost', tell);
+    // A listener of something else, and one that has left, hear of no loss.
+    listening.on('release', () => {});
+    assert.deepEqual(heard.splice(0), []);
+    await lose(await listening.mutex(unique()).acquire());
+    assert.equal(heard.splice(0).length, 1);
+  }
+});
+
+test('a_subscriber_of_the_process_is_no_listener_of_the_program', async (t) => {
+  const heard = warnings(t);
+  const names: string[] = [];
+  const hear = (event: unknown): void => void names.push((event as { name: string }).name);
+  subscribe('leasehold:lost', hear);
+  t.after(() => unsubscribe('leasehold:lost', hear));
+  const lease = await locks.mutex(unique()).acquire();
+  await lose(lease);
+  assert.deepEqual([names, heard.length], [[lease.name], 1]);
 });
 
 test('a_lease_that_is_given_back_is_not_warned_of', async (t) => {
