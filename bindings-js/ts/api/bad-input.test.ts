@@ -118,7 +118,14 @@ test('names_and_times_out_of_bounds_are_refused_where_they_are_given', async () 
     assertField(await caught(locks.mutex('a').tryAcquire(options)), field);
     assertField(await caught(locks.mutex('a').run(() => {}, options)), field);
   }
-  for (const prefix of ['leasehold:', 'open{']) assertRefused('name', () => new LockManager(nobody, { prefix }).mutex('door'));
+  for (const prefix of ['leasehold:', 'leasehold:app:', 'open{', '{}', 'close}', 'p'.repeat(64 * 1024), '\ud83d', '\udd12:']) {
+    assertRefused('prefix', () => new LockManager(nobody, { prefix }));
+    assertField(await caught(LockManager.quorum([nobody, nobody, nobody], { prefix })), 'prefix');
+  }
+  // These prefixes can have names, but not these.
+  for (const [prefix, name] of [['leasehold', ':door'], ['p'.repeat(64 * 1024 - 1), 'door'], ['app:', 'x{y']]) {
+    assertRefused('name', () => new LockManager(nobody, { prefix }).mutex(name as string));
+  }
   // Names and prefixes that together make a hash tag.
   new LockManager(nobody, { prefix: '{billing}:' }).mutex('a{b');
   assertRefused('maxHold', () => new LockManager(nobody, { maxHold: '1h' }).mutex('a', { renew: false }));

@@ -5,7 +5,7 @@ import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
 import {
-  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readSignal, readString,
+  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
 } from './validate.js';
 
 /** The options of a lock. They override the manager's options; the options of a call override both. */
@@ -65,7 +65,7 @@ export interface AcquireOptions extends LockOptions {
  * fleet should use the same values for the others.
  */
 export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' | 'label'> {
-  /** Put before every lock name. Default: empty. */
+  /** Put before every lock name. It can't begin with `leasehold:`, and a brace must be part of a whole hash tag. Default: empty. */
   readonly prefix?: string | undefined;
   /**
    * How many times this client hands a lock over locally while another client waits, for 1 s at most. Smaller is fairer
@@ -197,7 +197,7 @@ function readModule(given: unknown): WebAssembly.Module | undefined {
 function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
   const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, batches } = DEFAULTS.config;
   const config = {
-    prefix: given.prefix === undefined ? prefix : readString('prefix', given.prefix),
+    prefix: given.prefix === undefined ? prefix : readPrefix(given.prefix),
     localHandoffs: given.localHandoffs === undefined ? localHandoffs : readCount('localHandoffs', given.localHandoffs),
     claimWindow: given.claimWindow === undefined ? claimWindow : readDuration('claimWindow', given.claimWindow),
     responseTimeout:

@@ -105,6 +105,15 @@ export function readName(name: unknown, prefix: string): string {
   return given;
 }
 
+/** Checks a prefix: at least a plain name must be possible with it. */
+export function readPrefix(value: unknown): string {
+  const prefix = readString('prefix', value);
+  const key = `${prefix}x`;
+  const problem = isTooLong(key) ? 'leaves no room for a name: with its prefix, a name has 64 KiB at most' : problemOf(key, key);
+  if (problem !== undefined) throw new InvalidOptionError('prefix', problem);
+  return prefix;
+}
+
 /** Whether a lock can have this name. */
 export function isName(name: string, prefix: string): boolean {
   return problemOf(name, prefix + name) === undefined;
