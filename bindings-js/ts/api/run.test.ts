@@ -185,6 +185,27 @@ test('a_signal_ends_a_wait_and_leaves_no_waiter_behind', async () => {
   await lease.release();
 });
 
+test('a_reason_that_is_null_is_a_reason_and_a_wrapper_without_one_is_cancelled', async () => {
+  const [locks, others, name] = [fleet.manager(), fleet.manager(), unique()];
+  const told: unknown[] = [];
+  others.on('acquire', (event) => told.push(event.code !== 'granted' && [event.code, event.error]));
+  await using(await locks.mutex(name).acquire(), async () => {
+    for (const reason of [null, 0, '', false]) {
+      const controller = new AbortController();
+      const waiting = caught(others.mutex(name).acquire({ signal: controller.signal }));
+      await fleet.waiting(name, 1);
+      controller.abort(reason);
+      assert.equal(await waiting, reason);
+      assert.deepEqual(told.pop(), ['cancelled', reason]);
+      assert.equal(await caught(others.mutex(name).acquire({ signal: controller.signal })), reason);
+      assert.deepEqual(told.pop(), ['cancelled', reason]);
+    }
+    const { signal } = wrapped();
+    const without = { aborted: true, addEventListener: signal.addEventListener, removeEventListener: signal.removeEventListener };
+    assert.ok(isLeaseholdError(await caught(others.mutex(name).acquire({ signal: without as AbortSignal })), 'cancelled'));
+  });
+});
+
 test('a_timeout_signal_rejects_with_its_own_error', async () => {
   const [locks, name] = [fleet.manager(), unique()];
   await using(await locks.mutex(name).acquire(), async () => {

@@ -539,7 +539,8 @@ function isMajority(votes: readonly Vote[]): boolean {
 }
 
 function abortReason(signal: AbortSignal, name: string): unknown {
-  return signal.reason ?? new CancelledError(name);
+  // `null` is a reason too. Only a wrapper of a signal may have none.
+  return signal.reason === undefined ? new CancelledError(name) : signal.reason;
 }
 
 /** The signal's reason if the signal ended the wait, else `error`. */
