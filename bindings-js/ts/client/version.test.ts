@@ -84,6 +84,44 @@ test('a_server_that_was_not_reached_is_asked_again', async () => {
   await manager.close();
 });
 
+/** A connection through a proxy that closes it when it sees `INFO`. What is sent together with it is lost. */
+function closingOnInfo(info: (count: number) => unknown = () => undefined): { sent: string[]; manager: LockManager } {
+  const [redis, sent] = [fleet.client(), [] as string[]];
+  let isBroken = false;
+  const call = async ([name = '', ...args]: string[]): Promise<unknown> => {
+    sent.push(name);
+    const told = name === 'INFO' ? info(sent.filter((other) => other === name).length) : undefined;
+    if (told !== undefined) return told;
+    if (name === 'INFO') isBroken = true;
+    await Promise.resolve();
+    if (isBroken) {
+      setImmediate(() => (isBroken = false));
+      throw new Error('the connection was closed');
+    }
+    return redis.call(name, ...args);
+  };
+  return { sent, manager: new LockManager({ call }, GENEROUS) };
+}
+
+test('a_server_whose_connection_breaks_at_each_question_is_taken_as_it_is', async () => {
+  const { manager, sent } = closingOnInfo();
+  const lease = await manager.mutex(unique()).acquire();
+  assert.equal(await lease.release(), 'released');
+  const asked = sent.filter((name) => name === 'INFO').length;
+  assert.ok(asked <= 5, sent.join(' '));
+  for (let round = 0; round < 3; round++) await (await manager.mutex(unique()).acquire()).release();
+  assert.equal(sent.filter((name) => name === 'INFO').length, asked);
+  await manager.close();
+});
+
+test('a_server_too_old_is_refused_although_the_connection_broke_at_the_first_questions', async () => {
+  const name = unique();
+  const { manager } = closingOnInfo((count) => (count > 3 ? INFO('6.0.16') : undefined));
+  const error = await caught(manager.mutex(name).acquire());
+  assert.ok(isLeaseholdError(error, 'unsupported') && /6\.0\.16 is too old/.test(error.message), String(error));
+  await manager.close();
+});
+
 test('supported_servers_and_silent_ones_pass', () => {
   for (const info of ['redis_version:6.2.14', 'redis_version:7.0.15', 'redis_version:10.0.0', 'redis_version:unstable', '', 'redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n']) {
     assert.equal(versionProblem(info), undefined, info);

@@ -17,6 +17,9 @@ export function versionProblem(info: string): string | undefined {
   return `${server} ${found} is too old: leasehold needs ${server} ${major}.${minor} or newer`;
 }
 
+/** After how many questions that broke the connection a command is sent without one. */
+const MOST_BROKEN = 3;
+
 /** How a server answered the version check. */
 export interface VersionCheckResult {
   /** Why the server can't be used. */
@@ -30,6 +33,9 @@ export interface VersionCheckResult {
  *
  * So the check costs no round trip. The reply to that command counts only once the version is known. A server that is too old
  * gets no more commands until a later check passes. Each command checks it again.
+ *
+ * A proxy may close the connection when it sees `INFO`, and the command is lost with it. So after a few broken connections, the
+ * command goes alone, and the question follows its reply. A server that replies to the command and not to that question is accepted.
  */
 export class VersionCheck {
   /** Whether the check is done. */
@@ -40,6 +46,8 @@ export class VersionCheck {
   readonly #mustReply: boolean;
   #checking: Promise<VersionCheckResult> | undefined;
   #isRefused = false;
+  /** How many questions broke the connection. */
+  #broken = 0;
 
   /**
    * A server that does not reply within `timeout` ms is accepted. With a `problemOf`, the server must reply, and is asked again.
@@ -58,13 +66,24 @@ export class VersionCheck {
 
   /** Resolves to the result of `send`, or to `unsupported`. */
   async guard(send: () => Promise<CallResult>): Promise<CallResult> {
+    if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(send);
     const check = this.check();
     const result = this.#isRefused ? undefined : send();
     const { problem } = await check;
     if (problem === undefined) return result ?? send();
     // Don't wait for this server's reply. It is most likely NOSCRIPT, because the server does not have the script yet.
     result?.catch(ignore);
-    return { failure: { kind: 'unsupported', text: problem } };
+    return refuse(problem);
+  }
+
+  /** Sends the command before the question. */
+  async #guardAfter(send: () => Promise<CallResult>): Promise<CallResult> {
+    const result = await send();
+    if (this.passed || ('failure' in result && result.failure.kind !== 'refused')) return result;
+    const { problem, failed } = await this.check();
+    if (problem !== undefined) return refuse(problem);
+    if (failed !== undefined) this.passed = true;
+    return result;
   }
 
   async #check(keepAlive: boolean): Promise<VersionCheckResult> {
@@ -79,6 +98,7 @@ export class VersionCheck {
     this.#checking = undefined;
     const problem = 'reply' in result ? this.#problemOf(toText(result.reply)) : undefined;
     this.#isRefused = problem !== undefined;
+    if ('failure' in result && result.failure.kind === 'interrupted') this.#broken += 1;
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
     this.passed = 'reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind);
     return { problem, failed: 'failure' in result ? result : undefined };
@@ -96,6 +116,10 @@ export class VersionCheck {
   #isFinal(failure: Failure['kind']): boolean {
     return failure === 'timed-out' ? !this.#mustReply : failure === 'refused' || failure === 'unsupported';
   }
+}
+
+function refuse(problem: string): Failed {
+  return { failure: { kind: 'unsupported', text: problem } };
 }
 
 const TIMED_OUT: Failed = { failure: { kind: 'timed-out' } };
