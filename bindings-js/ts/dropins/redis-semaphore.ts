@@ -48,7 +48,7 @@ export interface LockOptions extends TimeoutOptions {
   identifier?: string;
   /** Refused: a lock can't be taken over from another process. */
   acquiredExternally?: true;
-  /** By default, a loss is an unhandled rejection with a {@link LostLockError}. */
+  /** By default, a loss is an unhandled rejection with a {@link LostLockError}, which ends a Node process that has no handler. */
   onLockLost?: LockLostCallback;
   /**
    * Whether processes that use redis-semaphore, or other libraries that poll, want the same locks. `false` makes all waiters
