@@ -27,7 +27,8 @@ const common = {
 // When a module imports a CommonJS file, Node scans the whole file for its exports. So a small file lists them, and requires the
 // big one.
 // A dynamic import becomes a late `require`, because hosts with their own CommonJS, such as Jest, don't support `import()`.
-const node = { ...common, format: 'cjs', supported: { 'dynamic-import': false }, plugins: [{ name: 'node', setup: withTextApart }] };
+// The text coders take the place of the globals, also in the code that wasm-bindgen writes.
+const node = { ...common, format: 'cjs', inject: ['ts/support/text-coders.ts'], supported: { 'dynamic-import': false }, plugins: [{ name: 'node', setup: withTextApart }] };
 await build({ ...node, outfile: 'dist/leasehold.cjs' });
 await build({ ...node, entryPoints: ['ts/engine/wasm/quorum-beside.ts'], outfile: 'dist/quorum.cjs' });
 for (const [text, outfile] of [['generated', 'dist/base64.cjs'], ['generated/quorum', 'dist/quorum-base64.cjs'], ['generated/memory', 'dist/memory-base64.cjs']]) {

@@ -53,6 +53,25 @@ test('it works without the WebAssembly file, as in a bundle', async () => {
   await locks.close();
 });
 
+test('it works where the globals TextEncoder and TextDecoder are missing, as in jsdom under Jest', async () => {
+  assert.equal(await run('-e', `
+    delete globalThis.TextEncoder;
+    delete globalThis.TextDecoder;
+    const { LockManager } = require('leasehold');
+    const { MemoryServer } = require('leasehold/testing');
+    new LockManager(new MemoryServer()).mutex('é', { label: 'job é' }).run((lease) => console.log(lease.name));
+  `), 'é\n');
+});
+
+test('without WebAssembly, loading fails with a typed error that says so', async () => {
+  for (const name of ['leasehold', 'leasehold/testing', 'leasehold/redlock']) {
+    const required = `try { require('${name}') } catch (error) { console.log(error.code) }`;
+    assert.equal(await run('--jitless', '-e', required), 'unsupported\n', name);
+    // In Node 20, such an error of an `import()` can't be caught.
+    await assert.rejects(run('--jitless', '-e', `import('${name}')`), /without WebAssembly.*--jitless/);
+  }
+});
+
 test('leasehold/opentelemetry can be imported and required, and traces a lock', async () => {
   const [{ trace }, sdk] = [await import('@opentelemetry/api'), await import('@opentelemetry/sdk-trace-base')];
   const client = new Redis(server.url);
