@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Cluster } from 'ioredis-6';
 
@@ -251,6 +252,18 @@ interface Held {
   /** The error with which the request rejects. */
   readonly error: Promise<unknown>;
 }
+
+test('a_victim_that_only_reports_the_abort_of_its_signal_is_rejected_as_in_browsers', async () => {
+  const [locks, name] = [fleet.manager(), unique()];
+  let isHeld = false;
+  const victim = caught(locks.request(name, async (lease) => {
+    isHeld = true;
+    await sleep(3_600_000, undefined, { signal: (lease as Lease).signal });
+  }));
+  await until(async () => isHeld);
+  await locks.request(name, { steal: true }, () => {});
+  assertStolen(await victim, name);
+});
 
 /** Resolves when a request holds the lock. */
 async function hold(locks: LockManager, name: string, options: object = {}): Promise<Held> {
