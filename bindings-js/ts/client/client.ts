@@ -12,6 +12,7 @@ import { onAbort } from '../support/abort.js';
 import {
   type BusyHolder, CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
+import { formatUuid } from '../support/format.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { Once } from '../support/once.js';
@@ -73,7 +74,7 @@ export class Client {
     this.events = events;
     // Each client draws a new id: two clients with the same id would both be granted the same lease.
     const id = insideRequest(() => randomBytes(16));
-    this.#id = uuid(id);
+    this.#id = formatUuid(id);
     this.prefix = config.prefix;
     this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
@@ -551,10 +552,4 @@ function abortReasonOr(error: unknown, signal: AbortSignal | undefined, name: st
 /** The engine returned the wrong kind of outcome: a bug in this package. */
 function wrongOutcome(name: string | undefined): ProtocolError {
   return new ProtocolError('the engine returned the wrong kind of outcome; please report this as a bug', { lockName: name });
-}
-
-/** The id as UUID text, as tokens contain it. */
-function uuid(id: Uint8Array): string {
-  const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }

@@ -165,6 +165,15 @@ test('a_loss_calls_on_lock_lost_once_with_the_lock_as_this', async () => {
   }
 });
 
+test('an_identifier_is_a_uuid_also_on_hosts_that_make_none', (t) => {
+  const { randomUUID } = crypto;
+  t.after(() => Object.defineProperty(crypto, 'randomUUID', { configurable: true, writable: true, value: randomUUID }));
+  Object.defineProperty(crypto, 'randomUUID', { configurable: true, writable: true, value: undefined });
+  const [one, other] = [1, 2].map(() => new Mutex(clientOf(new MemoryServer()), 'a').identifier);
+  assert.match(one ?? '', /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
+  assert.notEqual(one, other);
+});
+
 test('a_loss_that_nobody_handles_is_an_unhandled_rejection', async (t) => {
   const [seen, name] = [unhandled(t), unique()];
   const mutex = new Mutex(clientOf(), name, OFTEN);

@@ -8,8 +8,8 @@
 import type { Redis } from 'ioredis';
 
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
-import { formatValue, isArray } from '../support/format.js';
-import { setTimerRef } from '../support/host.js';
+import { formatUuid, formatValue, isArray } from '../support/format.js';
+import { randomBytes, setTimerRef } from '../support/host.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
 import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
 
@@ -97,7 +97,7 @@ abstract class Lock {
   constructor(options: Settings, target: Target) {
     this.#target = target;
     this.#options = options;
-    this.#identifier = [crypto.randomUUID(), options.identifierSuffix].filter(Boolean).join('-');
+    this.#identifier = [formatUuid(randomBytes(16)), options.identifierSuffix].filter(Boolean).join('-');
   }
 
   /** Names this object in your logs. The value on the server is another one. */

@@ -1,4 +1,4 @@
-/** Formats values for messages. */
+/** Formats values, for messages and ids. */
 
 /** Formats any value: short, and without running code of the value. */
 export function formatValue(value: unknown): string {
@@ -23,4 +23,10 @@ export function isArray(value: unknown): boolean {
   } catch {
     return false;
   }
+}
+
+/** 16 bytes as UUID text. Tokens begin with a client's id in this form. */
+export function formatUuid(id: Uint8Array): string {
+  const hex = [...id].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
