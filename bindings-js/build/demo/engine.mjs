@@ -7,8 +7,7 @@
 
 let wasm;
 
-export function initSync({ module: bytes }) {
-  const compiled = new WebAssembly.Module(bytes);
+export function initSync({ module: compiled }) {
   const imports = {};
   for (const { module, name } of WebAssembly.Module.imports(compiled)) {
     imports[module] ??= {};
