@@ -82,8 +82,13 @@ for (const library of libraries) {
   });
 }
 
+// node-redis 5 writes a command that it is given while its connection breaks to the next connection, before the handshake. Then it
+// takes each reply for another one's, and is never ready again. Version 6 does not write it.
+const LOSES_COUNT = 'node-redis 5 may never be ready again if its connection breaks just after a command';
+
 for (const library of libraries) {
-  test(`${library.name}: a_server_that_dies_while_replicas_are_waited_for_is_unreachable`, async (t) => {
+  const skip = library.name === 'node-redis 5' && LOSES_COUNT;
+  test(`${library.name}: a_server_that_dies_while_replicas_are_waited_for_is_unreachable`, { skip }, async (t) => {
     const primary = await primaryOf(t);
     const opened = await library.open(primary.port);
     t.after(() => opened.close());
