@@ -204,7 +204,8 @@ impl Overdue {
         }
     }
 
-    /// Restarts the time of all commands, because this instance was paused and read no replies. The engine does so as often.
+    /// Restarts the time of each command, because this instance was paused and read no replies. At most as often as the
+    /// engine does.
     fn begin_again(&mut self, now: Instant) {
         // Those that had this often enough are the oldest, so the order stays.
         for (sent, _, pauses) in self.sent.iter_mut().filter(|(.., pauses)| *pauses < MOST_PAUSES) {

@@ -56,21 +56,19 @@ impl Reports {
         for known in self.last.iter_mut().flatten().chain(&mut self.current) {
             known.at += gap.saturating_sub(LONGEST_GAP);
         }
+        let is_other = self.last() != Some(&report.address);
         let new = Dated { report, at: now };
         if let Some(last) = self.last.get_mut(place) {
             *last = Some(new.clone());
         }
-        let current = self.current.as_ref().filter(|current| current.is_known(now)).map(|current| &current.report);
-        let is_behind = current.is_some_and(|current| {
-            current.epoch > new.report.epoch
-                || current.epoch == new.report.epoch && self.votes(now, current) >= self.votes(now, &new.report)
-        });
-        if is_behind && current != Some(&new.report) {
-            return false;
+        if let Some(Dated { report: current, .. }) = self.current.as_ref().filter(|current| current.is_known(now)) {
+            let is_outvoted = || is_other && self.votes(now, current) >= self.votes(now, &new.report);
+            if new.report.epoch < current.epoch || new.report.epoch == current.epoch && is_outvoted() {
+                return false;
+            }
         }
-        let before = self.current.replace(new);
-        before.map(|before| before.report.address)
-            != self.current.as_ref().map(|current| current.report.address.clone())
+        self.current = Some(new);
+        is_other
     }
 
     /// How many sentinels report this now.
