@@ -1,4 +1,4 @@
-//! Answers of a quorum's servers that arrive after the lease was released.
+//! Answers of a quorum's servers that arrive after the majority has granted the lease, or after it was released.
 #![cfg(feature = "quorum")]
 
 use std::time::Duration;
@@ -16,8 +16,8 @@ fn options(ttl: u64) -> AcquireOptions {
     options
 }
 
-/// An engine whose lease, of 3 s on a majority of the servers, was released before one of them has answered.
-struct Released {
+/// An engine that holds a lease of 3 s on a majority of the servers, before one of them has answered.
+struct Late {
     engine: Engine,
     now: Instant,
     /// The one that has not answered.
@@ -25,26 +25,36 @@ struct Released {
     /// Another one, which has.
     other: u16,
     late: CommandId,
+    lease: LeaseId,
     sent: Vec<(u16, CommandId, Command)>,
+    ended: Vec<Outcome>,
 }
 
-impl Released {
+impl Late {
     /// For each server that may be late. The first one is special, because clients queue there.
-    fn all() -> [Self; 3] {
+    fn held() -> [Self; 3] {
         [0, 1, 2].map(Self::new)
+    }
+
+    /// The same after a release.
+    fn released() -> [Self; 3] {
+        Self::held().map(|mut it| {
+            it.handle(Input::Release { op: OpId(2), lease: it.lease });
+            it
+        })
     }
 
     fn new(server: u16) -> Self {
         let engine = Engine::quorum(ClientId::from_random([7; 16]), Config::default(), &SERVERS).unwrap();
         let now = Instant::from_micros(1_000_000);
         let [other, last] = [(server + 1) % 3, (server + 2) % 3];
-        let mut it = Self { engine, now, server, other, late: CommandId(0), sent: Vec::new() };
+        let (late, lease) = (CommandId(0), LeaseId(0));
+        let mut it = Self { engine, now, server, other, late, lease, sent: Vec::new(), ended: Vec::new() };
         it.acquire(1, 3_000);
         it.late = it.asked(server).unwrap().0;
         it.enters(other, 3_000);
-        let lease = it.enters(last, 3_000).expect("a majority agrees");
+        it.lease = it.enters(last, 3_000).expect("a majority agrees");
         it.sent.clear();
-        it.handle(Input::Release { op: OpId(2), lease });
         it
     }
 
@@ -58,6 +68,7 @@ impl Released {
                 Output::Completed { result: Ok(outcome @ Outcome::Acquired(_)), .. } => {
                     granted = outcome.grant().map(|grant| grant.lease);
                 }
+                Output::Completed { result: Ok(outcome), .. } => self.ended.push(outcome),
                 _ => {}
             }
         }
@@ -85,15 +96,25 @@ impl Released {
     }
 
     fn answer(&mut self, id: CommandId, ttl: i64) -> Option<LeaseId> {
-        let numbers = [1_000_000, 1024, 1_000_000, ttl, 0, 0].map(Scalar::Int);
-        let words = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers);
+        self.reply(id, "entered", [1_000_000, 1024, 1_000_000, ttl, 0, 0])
+    }
+
+    fn reply(&mut self, id: CommandId, status: &str, numbers: [i64; 6]) -> Option<LeaseId> {
+        let words = [Scalar::Text(status.into())].into_iter().chain(numbers.map(Scalar::Int));
         self.handle(Input::Reply { id, result: Ok(Reply::List(words.collect())) })
+    }
+
+    /// The server confirms the only renewal that it was sent.
+    fn renews(&mut self, server: u16) {
+        let to_it: Vec<_> = self.sent.iter().filter(|(at, ..)| *at == server).map(|(_, id, _)| *id).collect();
+        assert_eq!(to_it.len(), 1, "commands to server {server}");
+        self.reply(to_it[0], "renewed", [0, 0, 1_000_000, 9_000, -1, 0]);
     }
 }
 
 #[test]
 fn the_next_caller_takes_a_late_answer_over() {
-    for mut it in Released::all() {
+    for mut it in Late::released() {
         it.acquire(3, 3_000);
         assert!(it.asked(it.server).is_none(), "server {} is asked already", it.server);
         assert_eq!(it.enters(it.other, 3_000), None);
@@ -103,7 +124,7 @@ fn the_next_caller_takes_a_late_answer_over() {
 
 #[test]
 fn a_late_answer_does_not_serve_a_caller_with_another_ttl() {
-    for mut it in Released::all() {
+    for mut it in Late::released() {
         it.acquire(3, 9_000);
         assert_eq!(it.enters(it.other, 9_000), None);
         assert_eq!(it.answer(it.late, 3_000), None);
@@ -112,12 +133,29 @@ fn a_late_answer_does_not_serve_a_caller_with_another_ttl() {
 
 #[test]
 fn a_lease_that_arrives_late_is_given_back_if_nobody_wants_it() {
-    for mut it in Released::all() {
+    for mut it in Late::released() {
         let server = it.server;
         // To bury the token would cost the late server more than to give its lease back.
         assert!(it.sent.iter().all(|(at, ..)| *at != server), "only the two other servers get a release");
         it.sent.clear();
         assert_eq!(it.answer(it.late, 3_000), None);
         assert!(it.sent.iter().any(|(at, ..)| *at == server), "server {server} gets a release");
+    }
+}
+
+#[test]
+fn a_call_counts_a_server_that_grants_later_in_place_of_one_that_has_died() {
+    let ttl = Duration::from_secs(9);
+    let calls =
+        [|lease, _| Input::Verify { op: OpId(2), lease }, |lease, ttl| Input::Extend { op: OpId(2), lease, ttl }];
+    for (call, mut it) in calls.into_iter().flat_map(|call| Late::held().map(|it| (call, it))) {
+        // The two servers that have granted the lease are asked. One of them has died.
+        it.handle(call(it.lease, ttl));
+        it.renews(3 - it.server - it.other);
+        it.sent.clear();
+        it.answer(it.late, 3_000);
+        assert!(it.ended.is_empty(), "{:?}", it.ended);
+        it.renews(it.server);
+        assert!(matches!(it.ended[..], [Outcome::Verified(true) | Outcome::Extended { .. }]), "{:?}", it.ended);
     }
 }

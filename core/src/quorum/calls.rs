@@ -44,14 +44,14 @@ impl Quorum {
             CallKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
             CallKind::Force => Ok(Outcome::Revoked(by_majority(&leases(&gather), majority))),
             CallKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
-            CallKind::Extend(lease) if yes >= majority => {
+            CallKind::Extend(lease, _) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
             }
-            CallKind::Extend(_) => Err(gather.0.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
+            CallKind::Extend(..) => Err(gather.0.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
             CallKind::Release if yes >= majority => Ok(Outcome::Released(ReleaseOutcome::Released)),
             CallKind::Release => Ok(Outcome::Released(ended_before(&gather))),
         };
-        if let CallKind::Extend(lease) | CallKind::Verify(lease) = kind
+        if let CallKind::Extend(lease, _) | CallKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
         {
             lease.ended(op);

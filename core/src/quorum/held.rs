@@ -9,7 +9,7 @@ use super::place::Place;
 use crate::client::{AcquireAll, HoldAll, PartCall};
 use crate::error::{Error, LossReason};
 use crate::event::Input;
-use crate::ids::{Caller, LeaseId, LockId, OpId};
+use crate::ids::{Caller, LeaseId, LockId};
 use crate::options::check_ttl;
 use crate::session::{Context, Leased};
 use crate::time::Instant;
@@ -31,10 +31,7 @@ impl Quorum {
         match check_ttl(ttl) {
             Err(error) => self.cx.answer(op, Err(error)),
             Ok(()) if self.parts(id).is_some() => self.call_all(op, id, PartCall::Extend(ttl)),
-            Ok(()) => {
-                let input = |op, lease| Input::Extend { op, lease, ttl };
-                self.lease_call(op, id, CallKind::Extend(id), MemberState::agreed, input);
-            }
+            Ok(()) => self.lease_call(op, id, CallKind::Extend(id, ttl)),
         }
     }
 
@@ -42,30 +39,18 @@ impl Quorum {
         if self.parts(id).is_some() {
             return self.call_all(op, id, PartCall::Verify);
         }
-        let input = |op, lease| Input::Verify { op, lease };
-        self.lease_call(op, id, CallKind::Verify(id), MemberState::ours, input);
+        self.lease_call(op, id, CallKind::Verify(id));
     }
 
-    /// Asks servers where we hold the lock: whether it is still there, or to extend the lease. A server that may not count
-    /// yet can't be one of the majority that extends it.
-    fn lease_call(
-        &mut self,
-        op: Caller,
-        id: LeaseId,
-        kind: CallKind,
-        which: fn(&MemberState) -> Option<LeaseId>,
-        input: impl Fn(OpId, LeaseId) -> Input<'static>,
-    ) {
+    /// Asks servers where we hold the lock: whether it is still there, or to extend the lease.
+    fn lease_call(&mut self, op: Caller, id: LeaseId, kind: CallKind) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
         let Some(lock) = lease.lock() else { return };
         self.with(lock, |lock, cx, members| {
-            cx.scatter(op, lock.states.iter().map(|state| which(state).is_some()));
-            for (at, state) in (0..).zip(&lock.states) {
-                if let Some(lease) = which(state) {
-                    members.call(at, cx.now, Some(Task::Part(op, kind)), |op| input(op, lease));
-                }
-            }
+            cx.scatter(op, lock.states.iter().map(|_| false));
+            lock.calls.push((op, kind));
+            lock.call_servers(cx, members);
         });
     }
 
@@ -114,6 +99,24 @@ impl Quorum {
 }
 
 impl QuorumLock {
+    /// Makes the calls that have not ended to the servers that have not got them: at first all where we hold the lock,
+    /// then those that grant it later. So one of the majority that has died meanwhile is done without.
+    pub(super) fn call_servers(&mut self, cx: &mut Context, members: &mut Members) {
+        self.calls.retain(|(op, _)| cx.ops.contains_key(op));
+        for (call, kind) in &self.calls {
+            for (at, state) in (0..).zip(&self.states) {
+                // A server that may not count yet can't be one of the majority that extends the lease.
+                let lease = if let CallKind::Verify(_) = kind { state.ours() } else { state.agreed() };
+                if let Some(lease) = lease.filter(|_| cx.reopens(*call, at)) {
+                    members.call(at, cx.now, Some(Task::Part(*call, *kind)), |op| match *kind {
+                        CallKind::Extend(_, ttl) => Input::Extend { op, lease, ttl },
+                        _ => Input::Verify { op, lease },
+                    });
+                }
+            }
+        }
+    }
+
     /// Every server's machine renews until then and no longer.
     pub(super) fn keep(&mut self, cx: &Context, members: &mut Members, until: Instant) {
         self.until = Some(until);

@@ -14,7 +14,7 @@ use core::fmt::Write;
 use core::mem;
 use core::time::Duration;
 
-use super::members::{Members, Task};
+use super::members::{CallKind, Members, Task};
 use super::place::Place;
 use crate::error::{Error, Vote, Votes};
 use crate::event::Input;
@@ -47,6 +47,8 @@ pub(crate) struct QuorumLock {
     pub(super) turns_since: Option<Instant>,
     /// The next attempt, or the next question to the servers that a held lease lacks.
     pub(crate) timer: Slot,
+    /// Calls to the servers where we hold the lock. Those that have ended are removed with the next one.
+    pub(super) calls: Vec<(Caller, CallKind)>,
 }
 
 #[derive(Clone, Copy, Hash)]
@@ -122,6 +124,7 @@ impl QuorumLock {
             attempts: 0,
             turns_since: None,
             timer: None,
+            calls: Vec::new(),
         }
     }
 

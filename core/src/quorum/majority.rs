@@ -25,6 +25,9 @@ impl QuorumLock {
         if let Stage::Raising(_, fence) | Stage::Held(_, fence) = self.stage {
             self.raise(cx, members, fence);
         }
+        if matches!(self.stage, Stage::Held(..)) {
+            self.call_servers(cx, members);
+        }
         let (agreed, open) = (self.agreed(), self.open());
         match self.stage {
             Stage::Raising(op, fence) if self.remember(fence) >= majority => self.grant(cx, members, op, fence),

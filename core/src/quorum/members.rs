@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::session::IdMap;
 
@@ -39,7 +40,7 @@ pub(super) enum Task {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum CallKind {
     Release,
-    Extend(LeaseId),
+    Extend(LeaseId, Duration),
     Verify(LeaseId),
     Inspect,
     Force,

@@ -44,6 +44,18 @@ impl Context {
         self.open(op, OpKind::Gather(Gather(parts.collect())), None);
     }
 
+    /// Opens a part that was not asked, if the user's call has not ended. Returns whether it did.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn reopens(&mut self, op: Caller, part: u16) -> bool {
+        let Some(OpKind::Gather(gather)) = self.ops.get_mut(&op).map(|op| &mut op.kind) else { return false };
+        let Some(place) = gather.0.get_mut(usize::from(part)) else { return false };
+        let was_not_asked = *place == Some(Err(Error::NotHeld));
+        if was_not_asked {
+            *place = None;
+        }
+        was_not_asked
+    }
+
     /// Records the result of one part. None if the user's call has ended.
     pub(crate) fn gather(&mut self, op: Caller, part: u16, result: Result<Outcome, Error>) -> Option<&mut Gather> {
         let OpKind::Gather(gather) = &mut self.ops.get_mut(&op)?.kind else { return None };
