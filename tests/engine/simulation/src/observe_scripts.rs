@@ -58,9 +58,11 @@ impl ClusterRun<'_> {
                 if text.starts_with("OOM")
                     && !matches!(script, ScriptCommand::Release { .. } | ScriptCommand::Renew { .. }) =>
             {
-                return;
+                return self.observe_refusal(server, name, script, server_us);
             }
-            Err(text) if ["TRYAGAIN", "READONLY"].iter().any(|code| text.starts_with(code)) => return,
+            Err(text) if ["TRYAGAIN", "READONLY"].iter().any(|code| text.starts_with(code)) => {
+                return self.observe_refusal(server, name, script, server_us);
+            }
             Err(text) if text.contains("WRONGTYPE") && self.holds_another_kind(name, script) => return,
             Err(text) => return self.watch.check(broken("script-error", format!("{script:?}: {text}"))),
         };
@@ -78,6 +80,17 @@ impl ClusterRun<'_> {
         self.observe_end(server, name, script, &answer, server_us);
         self.observe_key(server, name, &answer, server_us);
         self.observe_backing(server, name, server_us);
+    }
+
+    /// A server refused a script. If it was the second copy of a conversion, and the first one was carried out, then the client
+    /// takes the refusal for the answer. It finds out with its next renewal that the old token holds nothing.
+    fn observe_refusal(&mut self, server: usize, name: usize, script: &ScriptCommand, server_us: u64) {
+        let ScriptCommand::Convert { old, new, .. } = *script else { return };
+        let holders = self.watch.keys.holders(&self.servers.models[server], server_us, name);
+        if holders.iter().any(|(holder, _)| *holder == new) {
+            let moved = self.watch.leases.held.iter_mut().filter(|held| held.token == Some(old));
+            moved.for_each(|held| held.orphan = true);
+        }
     }
 
     /// A server ran a batch. For the watchers, each entry that was not left undone is a script call of its own.
