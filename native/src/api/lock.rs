@@ -16,7 +16,8 @@ use crate::errors::Error;
 /// A lock's name, kind and options.
 ///
 /// Nothing is sent until you call [`acquire`](Self::acquire), [`try_acquire`](Self::try_acquire) or [`run`](Self::run).
-/// You can keep a `Lock` and acquire it many times.
+/// You can keep a `Lock` and acquire it many times. The futures own what they need, so you can keep them, spawn them and
+/// select over them.
 ///
 /// ```no_run
 /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
@@ -181,8 +182,8 @@ impl Lock {
     /// - `not-replicated`, and `lost` while the call waited for replicas.
     /// - `cross-slot`: see [`one_script`](Self::one_script).
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
-    pub async fn acquire(&self) -> Result<Lease, Error> {
-        self.acquire_with(self.options.wait, None).await
+    pub fn acquire(&self) -> impl Future<Output = Result<Lease, Error>> + Send + 'static + use<> {
+        self.clone().into_acquire()
     }
 
     /// Takes the lock if it is free. Returns `None` if another client holds it or waits for it.
@@ -194,12 +195,8 @@ impl Lock {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never `busy`.
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
-        match self.acquire_with(Wait::No, None).await {
-            Ok(lease) => Ok(Some(lease)),
-            Err(Error::Busy { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+    pub fn try_acquire(&self) -> impl Future<Output = Result<Option<Lease>, Error>> + Send + 'static + use<> {
+        self.clone().into_try_acquire()
     }
 
     /// Takes over a lease that another process holds. `token` is what its [`Lease::token`] returned.
@@ -239,13 +236,17 @@ impl Lock {
     /// - `unreachable`: no server answered in time. The former holder may have lost the lease.
     /// - `not-replicated`, and `lost` while the call waited for replicas. The former holder has lost the lease.
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
-    pub async fn adopt(&self, token: &str) -> Result<Lease, Error> {
-        let token = LeaseToken::read(token).map_err(|error| Error::from_engine(error, Some(&self.lock.name), None))?;
-        if self.several.is_some() {
-            let problem = "a lease of several names can't be adopted".to_owned();
-            return Err(Error::Unsupported { name: Some(self.lock.name.as_ref().to_owned()), problem });
+    pub fn adopt(&self, token: &str) -> impl Future<Output = Result<Lease, Error>> + Send + 'static + use<> {
+        let (mut lock, token) = (self.clone(), LeaseToken::read(token));
+        lock.options.wait = Wait::No;
+        async move {
+            let token = token.map_err(|error| Error::from_engine(error, Some(&lock.lock.name), None))?;
+            if lock.several.is_some() {
+                let problem = "a lease of several names can't be adopted".to_owned();
+                return Err(Error::Unsupported { name: Some(lock.lock.name.as_ref().to_owned()), problem });
+            }
+            lock.request(Some(token)).await
         }
-        self.acquire_with(Wait::No, Some(token)).await
     }
 
     /// Acquires the lock, runs `work`, and releases the lock, even if the work fails.
@@ -270,37 +271,51 @@ impl Lock {
     ///
     /// # Errors
     /// The error of the work, the errors of [`acquire`](Self::acquire), `lost` and `closed`.
-    pub async fn run<T, E, F>(&self, work: F) -> Result<T, E>
+    pub fn run<T, E, F>(&self, work: F) -> impl Future<Output = Result<T, E>> + use<T, E, F>
     where
         F: AsyncFnOnce(&Lease) -> Result<T, E>,
         E: From<Error>,
     {
-        let lease = self.acquire().await?;
-        let done = tokio::select! {
-            biased;
-            error = lease.interrupted() => return Err(error.into()),
-            done = work(&lease) => done?,
-        };
-        match lease.release_or_loss().await {
-            Ok(()) => Ok(done),
-            Err(lost) => Err(lost.into()),
+        let lock = self.clone();
+        async move {
+            let lease = lock.request(None).await?;
+            let done = tokio::select! {
+                biased;
+                error = lease.interrupted() => return Err(error.into()),
+                done = work(&lease) => done?,
+            };
+            match lease.release_or_loss().await {
+                Ok(()) => Ok(done),
+                Err(lost) => Err(lost.into()),
+            }
         }
     }
 
-    /// This function is not `async`, so that the future keeps no second copy of the options. A task that waits stays small.
-    fn acquire_with(&self, wait: Wait, adopt: Option<LeaseToken>) -> impl Future<Output = Result<Lease, Error>> + Send {
+    // An `async fn` keeps what it was given twice. These functions keep it once, so a task that waits stays small.
+
+    #[allow(clippy::manual_async_fn)]
+    fn into_acquire(self) -> impl Future<Output = Result<Lease, Error>> + Send {
+        async move { self.request(None).await }
+    }
+
+    fn into_try_acquire(mut self) -> impl Future<Output = Result<Option<Lease>, Error>> + Send {
+        self.options.wait = Wait::No;
+        async move {
+            match self.request(None).await {
+                Ok(lease) => Ok(Some(lease)),
+                Err(Error::Busy { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    fn request(&self, adopt: Option<LeaseToken>) -> impl Future<Output = Result<Lease, Error>> + Send {
         let mode = ModeLabel::of(&self.options, self.several.is_some());
-        self.acquire_in_span(wait, adopt, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
+        self.request_in_span(adopt, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
     }
 
     /// `caller` is the span that the lease's span will be a child of.
-    async fn acquire_in_span(
-        &self,
-        wait: Wait,
-        adopt: Option<LeaseToken>,
-        mode: ModeLabel,
-        caller: Span,
-    ) -> Result<Lease, Error> {
+    async fn request_in_span(&self, adopt: Option<LeaseToken>, mode: ModeLabel, caller: Span) -> Result<Lease, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         let acquiring = Acquiring::begin(mode);
@@ -319,15 +334,15 @@ impl Lock {
             acquiring.failed(&error);
             return Err(error);
         }
-        let options = AcquireOptions { wait, ..self.options };
+        let options = &self.options;
         let outcome = match (&self.several, adopt) {
-            (Some(several), _) => Box::pin(self.execute_several(several, &options)).await,
+            (Some(several), _) => Box::pin(self.execute_several(several, options)).await,
             (None, Some(token)) => {
-                let operation = Operation::Adopt { lock: &self.lock, token, options: &options };
+                let operation = Operation::Adopt { lock: &self.lock, token, options };
                 self.client.execute(operation, Some(&self.lock.name)).await
             }
             (None, None) => {
-                let operation = Operation::Acquire { lock: &self.lock, options: &options };
+                let operation = Operation::Acquire { lock: &self.lock, options };
                 self.client.execute(operation, Some(&self.lock.name)).await
             }
         };
@@ -397,8 +412,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`Lock::acquire`].
-    pub async fn acquire(&self) -> Result<Lease, Error> {
-        self.permits(1).acquire().await
+    pub fn acquire(&self) -> impl Future<Output = Result<Lease, Error>> + Send + 'static + use<> {
+        self.permits(1).into_acquire()
     }
 
     /// Takes one permit if it is free: see [`Lock::try_acquire`].
@@ -408,8 +423,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`Lock::try_acquire`].
-    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
-        self.permits(1).try_acquire().await
+    pub fn try_acquire(&self) -> impl Future<Output = Result<Option<Lease>, Error>> + Send + 'static + use<> {
+        self.permits(1).into_try_acquire()
     }
 }
 

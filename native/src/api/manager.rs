@@ -346,8 +346,8 @@ impl LockManager {
     ///
     /// # Errors
     /// `invalid-option` for a bad name, `wrong-kind`, `unreachable`, `auth`, `server`, `closed`.
-    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
-        self.inspect_with(name.as_ref(), true).await
+    pub fn inspect(&self, name: impl AsRef<str>) -> impl Future<Output = Result<Inspection, Error>> + Send + 'static {
+        Self::inspecting(Arc::clone(&self.client), name.as_ref().to_owned(), true)
     }
 
     /// The same without the labels of leases. For programs that inspect many locks.
@@ -355,14 +355,17 @@ impl LockManager {
     /// # Errors
     /// As [`inspect`](Self::inspect).
     #[doc(hidden)]
-    pub async fn inspect_server(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
-        self.inspect_with(name.as_ref(), false).await
+    pub fn inspect_server(
+        &self,
+        name: impl AsRef<str>,
+    ) -> impl Future<Output = Result<Inspection, Error>> + Send + 'static {
+        Self::inspecting(Arc::clone(&self.client), name.as_ref().to_owned(), false)
     }
 
-    async fn inspect_with(&self, name: &str, asks: bool) -> Result<Inspection, Error> {
-        match self.client.execute(Operation::Inspect { name, asks }, Some(name)).await? {
+    async fn inspecting(client: Arc<Client>, name: String, asks: bool) -> Result<Inspection, Error> {
+        match client.execute(Operation::Inspect { name: &name, asks }, Some(&name)).await? {
             Outcome::Inspected(inspection) => Ok(inspection),
-            other => Err(unexpected_outcome(&other, name)),
+            other => Err(unexpected_outcome(&other, &name)),
         }
     }
 
@@ -381,11 +384,13 @@ impl LockManager {
     /// # Errors
     /// As [`inspect`](Self::inspect). After `unreachable` it is not known whether the lock was taken. The command is
     /// never sent twice, because a second one would take the lock from the next holder.
-    pub async fn force_release(&self, name: impl AsRef<str>) -> Result<u32, Error> {
-        let name = name.as_ref();
-        match self.client.execute(Operation::ForceRelease { name }, Some(name)).await? {
-            Outcome::Revoked(holders) => Ok(holders),
-            other => Err(unexpected_outcome(&other, name)),
+    pub fn force_release(&self, name: impl AsRef<str>) -> impl Future<Output = Result<u32, Error>> + Send + 'static {
+        let (client, name) = (Arc::clone(&self.client), name.as_ref().to_owned());
+        async move {
+            match client.execute(Operation::ForceRelease { name: &name }, Some(&name)).await? {
+                Outcome::Revoked(holders) => Ok(holders),
+                other => Err(unexpected_outcome(&other, &name)),
+            }
         }
     }
 
@@ -399,13 +404,16 @@ impl LockManager {
     ///
     /// # Cancel safety
     /// Once polled, the closing goes on even if you drop the future. Call it again to wait for its end.
-    pub async fn close(&self) -> Closed {
-        let unreleased = match self.client.execute(Operation::Close, None).await {
-            Ok(Outcome::Closed { unreleased }) => unreleased,
-            // The driver's runtime has ended meanwhile.
-            _ => self.client.shared.unreleased(),
-        };
-        Closed { unreleased }
+    pub fn close(&self) -> impl Future<Output = Closed> + Send + 'static + use<> {
+        let client = Arc::clone(&self.client);
+        async move {
+            let unreleased = match client.execute(Operation::Close, None).await {
+                Ok(Outcome::Closed { unreleased }) => unreleased,
+                // The driver's runtime has ended meanwhile.
+                _ => client.shared.unreleased(),
+            };
+            Closed { unreleased }
+        }
     }
 }
 
