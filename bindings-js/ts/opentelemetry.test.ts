@@ -1,6 +1,7 @@
 /** Spans and metrics of a manager's locks, with OpenTelemetry's own SDK. */
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -57,10 +58,14 @@ class Instrumented {
     }));
   }
 
-  /** The value of a metric for each combination of labels; of a histogram, how many times it has. */
+  /**
+   * The value of a metric for each combination of labels, without the series that have only begun; of a histogram, how many times it
+   * has.
+   */
   async counted(name: string): Promise<Record<string, number>> {
     const points = (await this.metrics()).get(name)?.points ?? [];
-    return Object.fromEntries(points.map(({ labels, value }) => [labels, typeof value === 'number' ? value : (value as { count: number }).count]));
+    const counts = points.map(({ labels, value }) => [labels, typeof value === 'number' ? value : (value as { count: number }).count] as const);
+    return Object.fromEntries(counts.filter(([labels, count]) => labels === '' || count !== 0));
   }
 }
 
@@ -154,7 +159,8 @@ test('the_metrics_have_the_names_and_labels_of_the_rust_crate_and_no_lock_names'
   const took = (performance.now() - began) / 1_000;
   const metrics = await all.metrics();
   assert.deepEqual([...metrics.keys()].sort(), [
-    'leasehold_acquires_total', 'leasehold_held', 'leasehold_hold_seconds', 'leasehold_wait_seconds', 'leasehold_waiting',
+    'leasehold_acquires_total', 'leasehold_held', 'leasehold_hold_seconds', 'leasehold_losses_total', 'leasehold_reconnects_total',
+    'leasehold_wait_seconds', 'leasehold_waiting',
   ]);
   assert.deepEqual(await all.counted('leasehold_acquires_total'), {
     'code,granted mode,exclusive local,false': 1, 'code,granted mode,exclusive local,true': 1,
@@ -167,6 +173,27 @@ test('the_metrics_have_the_names_and_labels_of_the_rust_crate_and_no_lock_names'
   const wait = metrics.get('leasehold_wait_seconds');
   const { max } = wait?.points.find(({ labels }) => labels === 'code,granted mode,exclusive')?.value as { max: number };
   assert.ok(wait?.unit === 's' && max >= 0.025 && max <= took, `${wait?.unit} ${max} of ${took}`);
+});
+
+test('every_series_of_a_counter_is_at_0_from_the_start_so_that_its_first_event_is_an_increase', async (t) => {
+  const page = (name: string): string[] => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8').split('\n');
+  const words = (line = ''): string[] => line.split('`').filter((_, at) => at % 2 === 1);
+  const values = (label: string): string[] => words(page('metrics').find((line) => line.startsWith(`| \`${label}\` | `))).slice(1);
+  // A conversion has the code `conflict`, and an acquire never has it.
+  const codes = page('errors').filter((line) => line.startsWith('| `')).flatMap((line) => words(line).slice(0, 1)).filter((code) => code !== 'conflict');
+  const [modes, reasons] = [values('mode'), values('reason')];
+  assert.deepEqual([codes.length, modes.length, reasons.length], [14, 5, 6]);
+  const granted = modes.flatMap((mode) => [true, false].map((local) => `code,granted mode,${mode} local,${local}`));
+  const refused = modes.flatMap((mode) => codes.map((code) => `code,${code} mode,${mode} local,false`));
+  const expected = {
+    leasehold_acquires_total: [...granted, ...refused].sort(), leasehold_losses_total: reasons.map((reason) => `reason,${reason}`).sort(),
+    leasehold_reconnects_total: [''], leasehold_held: [''], leasehold_waiting: [''],
+  };
+  const begun = [...await new Instrumented(t).metrics()].map(([name, { points }]) => {
+    assert.ok(points.every(({ value }) => value === 0), name);
+    return [name, points.map(({ labels }) => labels).sort()];
+  });
+  assert.deepEqual(Object.fromEntries(begun), expected);
 });
 
 test('a_nested_hold_and_an_owner_that_comes_again_belong_to_one_hold', async (t) => {

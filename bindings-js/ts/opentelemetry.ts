@@ -3,6 +3,7 @@
 import {
   type Attributes, type Context, context, type MeterProvider, metrics, type Span, SpanStatusCode, trace, type TracerProvider,
 } from '@opentelemetry/api';
+import { ERROR_CODES, LOSS_REASONS } from './engine/codes.generated.js';
 import type { AcquireEvent, AcquiringEvent, LockManager, LockManagerEvents, LostEvent, ReleaseEvent } from './index.js';
 
 /** The options of {@link instrument}. */
@@ -49,6 +50,12 @@ interface Wait {
 /** Upper bounds for times, in seconds: hand-overs take microseconds, waits up to minutes. */
 const SECONDS = { unit: 's', advice: { explicitBucketBoundaries: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60] } };
 
+/** Every kind of lock. */
+const MODES = { exclusive: true, shared: true, reentrant: true, semaphore: true, multi: true } satisfies Record<AcquireEvent['mode'], true>;
+
+/** How an acquire can end without a lease. Only a conversion ends with `conflict`. */
+const REFUSALS = ERROR_CODES.filter((code) => code !== 'conflict');
+
 class Recorder {
   readonly #waits = new Map<number, Wait>();
   /** The spans of the leases that are held. */
@@ -68,6 +75,21 @@ class Recorder {
       held: meter.createUpDownCounter('leasehold_held', { description: 'Leases that the program has now' }),
       waiting: meter.createUpDownCounter('leasehold_waiting', { description: 'Acquires that have not ended yet' }),
     };
+    this.#begin();
+  }
+
+  /**
+   * Begins the series. For Prometheus, the first value of a series is no increase. Without a 0 before it, an alert would miss the first
+   * loss. A histogram can't begin without a time.
+   */
+  #begin(): void {
+    const { acquires, losses, reconnects, held, waiting } = this.#meters;
+    for (const mode of Object.keys(MODES)) {
+      for (const local of [true, false]) acquires.add(0, { code: 'granted', mode, local });
+      for (const code of REFUSALS) acquires.add(0, { code, mode, local: false });
+    }
+    for (const reason of LOSS_REASONS) losses.add(0, { reason });
+    for (const meter of [reconnects, held, waiting]) meter.add(0);
   }
 
   readonly acquiring = ({ id, name, mode }: AcquiringEvent): void => {

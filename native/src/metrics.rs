@@ -7,7 +7,7 @@
 pub(crate) const ON: bool = cfg!(feature = "metrics");
 
 pub(crate) use recording::{
-    Sent, acquire_begins, acquire_ended, describe, hold_begins, hold_ended, lease_lost, reconnected,
+    Sent, acquire_begins, acquire_ended, begin, hold_begins, hold_ended, lease_lost, reconnected,
 };
 
 #[cfg(feature = "metrics")]
@@ -17,7 +17,8 @@ mod recording {
     use leasehold_core::{Command, LossReason};
     use leasehold_lua::{BATCH, RENEW, reentrant, semaphore};
     use metrics::{
-        Unit, counter, describe_counter, describe_gauge, describe_histogram as describe_times, gauge, histogram,
+        Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram as describe_times,
+        gauge, histogram,
     };
 
     const ACQUIRES: &str = "leasehold_acquires_total";
@@ -30,8 +31,72 @@ mod recording {
     const HELD: &str = "leasehold_held";
     const WAITING: &str = "leasehold_waiting";
 
-    /// Tells the recorder what each metric means. A manager calls it when it connects.
-    pub(crate) fn describe() {
+    /// How an acquire can end without a lease.
+    const REFUSALS: [&str; 14] = [
+        "invalid-option",
+        "not-held",
+        "unsupported",
+        "cross-slot",
+        "closed",
+        "busy",
+        "cancelled",
+        "lost",
+        "unreachable",
+        "not-replicated",
+        "auth",
+        "server",
+        "protocol",
+        "wrong-kind",
+    ];
+
+    const REASONS: [LossReason; 6] = [
+        LossReason::Expired,
+        LossReason::Gone,
+        LossReason::Taken,
+        LossReason::Revoked,
+        LossReason::MaxHold,
+        LossReason::Closed,
+    ];
+
+    /// Tells the recorder what each metric means, and begins the series. A manager calls it when it connects.
+    ///
+    /// For Prometheus, the first value of a series is no increase. Without a 0 before it, an alert would miss the first loss.
+    pub(crate) fn begin(modes: &[&'static str]) {
+        describe();
+        for &mode in modes {
+            for local in [true, false] {
+                acquires("granted", mode, local).increment(0);
+            }
+            for code in REFUSALS {
+                acquires(code, mode, false).increment(0);
+            }
+            // Only this one has an alert, and a histogram has many series.
+            drop(waits("granted", mode));
+        }
+        for reason in REASONS {
+            losses(reason).increment(0);
+        }
+        for metric in [RENEWALS, COMMANDS, RECONNECTS] {
+            counter!(metric).increment(0);
+        }
+        for metric in [HELD, WAITING] {
+            gauge!(metric).increment(0);
+        }
+    }
+
+    fn acquires(code: &'static str, mode: &'static str, local: bool) -> Counter {
+        counter!(ACQUIRES, "code" => code, "mode" => mode, "local" => if local { "true" } else { "false" })
+    }
+
+    fn waits(code: &'static str, mode: &'static str) -> Histogram {
+        histogram!(WAIT, "code" => code, "mode" => mode)
+    }
+
+    fn losses(reason: LossReason) -> Counter {
+        counter!(LOSSES, "reason" => reason.code())
+    }
+
+    fn describe() {
         describe_counter!(ACQUIRES, Unit::Count, "Acquires that have ended, by their outcome");
         describe_counter!(LOSSES, Unit::Count, "Leases that were lost, by the reason");
         describe_counter!(RENEWALS, Unit::Count, "Renewals that were sent, with retries and extends");
@@ -49,10 +114,9 @@ mod recording {
 
     /// `local` is whether the lock was handed over inside this process, without the server.
     pub(crate) fn acquire_ended(code: &'static str, mode: &'static str, local: bool, waited: Duration) {
-        let local = if local { "true" } else { "false" };
         gauge!(WAITING).decrement(1);
-        counter!(ACQUIRES, "code" => code, "mode" => mode, "local" => local).increment(1);
-        histogram!(WAIT, "code" => code, "mode" => mode).record(waited);
+        acquires(code, mode, local).increment(1);
+        waits(code, mode).record(waited);
     }
 
     pub(crate) fn hold_begins() {
@@ -65,7 +129,7 @@ mod recording {
     }
 
     pub(crate) fn lease_lost(reason: LossReason) {
-        counter!(LOSSES, "reason" => reason.code()).increment(1);
+        losses(reason).increment(1);
     }
 
     pub(crate) fn reconnected() {
@@ -155,7 +219,7 @@ mod recording {
     use leasehold_core::{Command, LossReason};
 
     #[inline(always)]
-    pub(crate) const fn describe() {}
+    pub(crate) const fn begin(_: &[&'static str]) {}
 
     #[inline(always)]
     pub(crate) const fn acquire_begins() {}

@@ -12,6 +12,7 @@ use super::host::default_label;
 use super::lock::set_wait;
 use super::manager::LockManager;
 use super::quorum_member::{Place, QuorumMember};
+use super::spans::ModeLabel;
 use crate::client::Client;
 use crate::errors::Error;
 use crate::metrics;
@@ -433,7 +434,7 @@ impl Builder {
         server: Option<String>,
         origin: Origin,
     ) -> LockManager {
-        metrics::describe();
+        metrics::begin(&ModeLabel::ALL.map(ModeLabel::text));
         let client = Client::start(engine, labels, link, server, origin, self.config.response_timeout);
         LockManager { client, defaults: self.defaults }
     }

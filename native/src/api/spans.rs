@@ -22,6 +22,8 @@ pub(super) enum ModeLabel {
 }
 
 impl ModeLabel {
+    pub(super) const ALL: [Self; 5] = [Self::Exclusive, Self::Shared, Self::Reentrant, Self::Semaphore, Self::Multi];
+
     pub(super) fn of(options: &AcquireOptions, several: bool) -> Self {
         match (options.kind, options.mode) {
             _ if several => Self::Multi,
@@ -32,7 +34,7 @@ impl ModeLabel {
         }
     }
 
-    fn text(self) -> &'static str {
+    pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
             Self::Shared => "shared",

@@ -66,11 +66,13 @@ impl<'a> Seen<'a> {
         self.values(|values| values.get(key).map_or_else(Vec::new, |value| value.times.clone()))
     }
 
-    /// Every series of this metric with its number.
+    /// Every series of this metric with its number, without those that have only begun.
     fn series(&self, name: &str) -> Vec<(String, f64)> {
         let of_it = |key: &str| key.split(' ').next() == Some(name);
         self.values(|values| {
-            values.iter().filter(|(key, _)| of_it(key)).map(|(key, value)| (key.clone(), value.number)).collect()
+            let counted =
+                values.iter().filter(|(key, value)| of_it(key) && (value.number != 0.0 || !value.times.is_empty()));
+            counted.map(|(key, value)| (key.clone(), value.number)).collect()
         })
     }
 }
@@ -321,5 +323,44 @@ async fn the_manual_lists_every_metric_with_its_labels_and_its_unit_and_no_label
         recorded
     });
     assert_eq!(recorded, documented());
+    Ok(())
+}
+
+/// The words in backquotes.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+#[tokio::test]
+async fn every_series_of_a_counter_is_at_0_once_a_manager_is_connected_so_that_its_first_event_is_an_increase() -> Tested
+{
+    let (metrics, errors) =
+        (include_str!("../../../../../docs/metrics.md"), include_str!("../../../../../docs/errors.md"));
+    let values = |label: &str| {
+        let row = metrics.lines().find_map(|line| line.strip_prefix(&format!("| `{label}` | ")));
+        words(row.unwrap_or_default()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // A conversion has the code `conflict`, and an acquire never has it.
+    let codes = errors.lines().filter(|line| line.starts_with("| `")).filter_map(|line| words(line).next());
+    let codes: Vec<_> = codes.filter(|code| *code != "conflict").collect();
+    let mut expected: BTreeSet<_> =
+        ["renewals", "commands", "reconnects"].map(|name| format!("leasehold_{name}_total")).into();
+    expected.extend(["leasehold_held", "leasehold_waiting"].map(str::to_owned));
+    expected.extend(values("reason").iter().map(|reason| format!("leasehold_losses_total reason={reason}")));
+    for mode in values("mode") {
+        expected.extend([true, false].map(|local| acquires("granted", &mode, local)));
+        expected.extend(codes.iter().map(|code| acquires(code, &mode, false)));
+        expected.insert(format!("leasehold_wait_seconds code=granted mode={mode}"));
+    }
+    assert!(expected.len() > 80, "{expected:?}");
+
+    let recorder = DebuggingRecorder::new();
+    let seen = Seen::by(&recorder);
+    let _locks = client(shared_server()).await?;
+    let begun = seen.values(|values| {
+        let begun = values.iter().filter(|(_, value)| value.number == 0.0 && value.times.is_empty());
+        begun.map(|(key, _)| key.clone()).collect::<BTreeSet<_>>()
+    });
+    assert_eq!(begun, expected);
     Ok(())
 }
