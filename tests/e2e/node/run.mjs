@@ -1,7 +1,8 @@
 // `run.mjs <tarball> [--full]` installs the packed package in a temporary project and runs these tests there.
 // With `--full` it also runs them in newer versions of Node and in the other runtimes.
 //
-// LEASEHOLD_SERVER is the path of the server, LEASEHOLD_WORKERS the directory of the Rust workers.
+// LEASEHOLD_SERVER is the path of the server, LEASEHOLD_PROMTOOL that of Prometheus' `promtool`, and LEASEHOLD_WORKERS the directory of
+// the Rust workers.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,6 +23,7 @@ cpSync(join(repository, 'examples/node'), join(project, 'examples'), { recursive
 cpSync(join(repository, 'examples/worker'), join(project, 'worker'), { recursive: true });
 cpSync(join(repository, 'bindings-js/README.md'), join(project, 'README.md'));
 cpSync(join(repository, 'README.md'), join(project, 'README.project.md'));
+cpSync(join(repository, 'docs/grafana.json'), join(project, 'docs/grafana.json'));
 for (const name of readdirSync(join(repository, 'docs')).filter((name) => name.endsWith('.md'))) cpSync(join(repository, 'docs', name), join(project, 'docs', name));
 install(project, ['package.json', 'examples/package.json', ...(full ? ['full/package.json'] : [])]);
 

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use leasehold_servers::{Process, Server, Version, find, find_version};
+use leasehold_servers::{Process, Server, Version, find, find_version, promtool};
 
 use super::simulation::{self, Explore, Mutants, Simulate};
 use super::{examples, fuzz, playground, timed, torture, wasm};
@@ -85,7 +85,7 @@ const LEFT_TO_CI: [&str; 8] = [
     "the scripts in Lua 5.4, as on Dragonfly and Garnet (or: cargo xtask simulate --lua54)",
     "the programs in examples/ (or: cargo xtask examples)",
     "the checks of the engine without a host (or: cargo xtask wasm), and of the package's types and exports",
-    "the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node",
+    "the npm package in real projects: TypeScript, bundlers, CommonJS, processes in Rust and Node, and the manual's alerts",
     "the demo (or: cargo xtask demo)",
     "the WASI component in wasmtime, beside the crate and the npm package",
 ];
@@ -236,10 +236,11 @@ fn component_in_node() -> Result {
 fn npm_projects(full: bool) -> Result {
     let mut build = cargo(&["build", "--package", "leasehold-examples", "--bin", "traced"]);
     build.args(["--package", "leasehold-demo-worker", "--bin", "demo-worker"]);
-    run(build.args(["--package", "leasehold-live", "--bin", "live-worker"]))?;
+    run(build.args(["--package", "leasehold-live", "--bin", "live-worker", "--bin", "live-metered"]))?;
     let mut command = node::node(&root(), &["tests/e2e/node/run.mjs"]);
     command.arg(package::place()).args(full.then_some("--full"));
-    run(command.env("LEASEHOLD_SERVER", find()?).env("LEASEHOLD_WORKERS", target().join("debug")))
+    command.env("LEASEHOLD_SERVER", find()?).env("LEASEHOLD_PROMTOOL", promtool()?);
+    run(command.env("LEASEHOLD_WORKERS", target().join("debug")))
 }
 
 /// A process of `--under-load`. It uses the processor until it is killed.

@@ -31,6 +31,23 @@ pub fn wasmtime() -> Result<PathBuf, Error> {
     from_wheel(&WASMTIME)
 }
 
+/// Prometheus' `promtool`, for the test of the manual's alerts: from `PATH`, or from Debian's or Ubuntu's package.
+///
+/// # Errors
+/// [`Error::NotFound`] if it is not on `PATH` and apt-get can't get it. The text says what to install.
+pub fn promtool() -> Result<PathBuf, Error> {
+    let (installed, program) = (PathBuf::from("promtool"), cache().join("debian").join("promtool"));
+    if let Some(program) = [&installed, &program].into_iter().find(|program| runs(program)) {
+        return Ok(program.clone());
+    }
+    announce("prometheus", "apt-get");
+    extracted("prometheus", "usr/bin/promtool", &program).map_err(|cause| {
+        Error::NotFound(format!(
+            "`promtool` is not here: {cause}\ninstall Prometheus, such as with `brew install prometheus`"
+        ))
+    })
+}
+
 const ADVICE: &str = "\
 A Redis (6.2 or newer) or Valkey (7.2 or newer) server is needed, and none could be installed without a password. Run
     Debian, Ubuntu   sudo apt-get install redis-server
@@ -61,11 +78,26 @@ fn from_apt() -> Result<PathBuf, Error> {
             return Err(Error::NotFound("apt-get needs root".to_owned()));
         }
         announce("redis-tools", "apt-get");
-        // In a fresh container, the package list may be missing or old. It is refreshed only then.
-        let install = || run(apt_get().args(["install", "-y", "-q", "--no-install-recommends", "redis-tools"]));
-        install().or_else(|_| run(apt_get().args(["update", "-q"])).and_then(|()| install()))?;
+        with_lists(|| run(apt_get().args(["install", "-y", "-q", "--no-install-recommends", "redis-tools"])))?;
     }
     in_place(&program, |program| symlink(binary, program).map_err(Error::io("linking the server")))
+}
+
+/// Takes one file out of a package. Installing the package could start a service, and needs a password.
+fn extracted(package: &str, file: &str, program: &Path) -> Result<PathBuf, Error> {
+    let work = tempfile::tempdir().map_err(Error::io("making a directory"))?;
+    with_lists(|| run(apt_get().current_dir(work.path()).args(["download", "-q", package])))?;
+    let got = files(work.path()).into_iter().next().ok_or_else(|| Error::NotFound("apt-get got nothing".to_owned()))?;
+    run(Command::new("dpkg").arg("-x").arg(got).arg(work.path().join("content")))?;
+    in_place(program, |program| {
+        let copied = fs::copy(work.path().join("content").join(file), program);
+        copied.map(drop).map_err(Error::io("copying the program"))
+    })
+}
+
+/// In a fresh container, the package lists may be missing or old. They are refreshed only then.
+fn with_lists(get: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+    get().or_else(|_| run(apt_get().args(["update", "-q"])).and_then(|()| get()))
 }
 
 fn apt_get() -> Command {

@@ -27,7 +27,7 @@ mod wait;
 pub use certificate::Certificate;
 pub use cluster::{Cluster, SlotMove};
 pub use error::Error;
-pub use install::wasmtime;
+pub use install::{promtool, wasmtime};
 pub use locate::{Version, find, find_version};
 pub use process::Process;
 pub use replication::{PRIMARY, Sentinel, follow, promote, stay_primary};
