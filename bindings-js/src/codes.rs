@@ -87,7 +87,7 @@ codes! {
         Verify,
         /// op; the name.
         Inspect,
-        /// op; the name.
+        /// op, foreign?; the name.
         ForceRelease,
         /// op.
         Close,
@@ -153,6 +153,8 @@ codes! {
         Failure,
         /// The length of the channel's name or of the token, which another text follows.
         ChannelLength,
+        /// A flag: delete a key without a TTL, too.
+        Foreign,
         /// From here on, the options of the client: see `Config`.
         LocalHandoffs,
         ClaimWindow,

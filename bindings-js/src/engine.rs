@@ -136,7 +136,10 @@ impl Engine {
             InputKind::StopRenewing => Input::StopRenewing { lease: record.lease()? },
             InputKind::Verify => Input::Verify { op: record.op()?, lease: record.lease()? },
             InputKind::Inspect => Input::Inspect { op: record.op()?, name: text },
-            InputKind::ForceRelease => Input::ForceRelease { op: record.op()?, name: text },
+            InputKind::ForceRelease => {
+                let foreign = record.flag(InputField::Foreign);
+                Input::ForceRelease { op: record.op()?, name: text, foreign }
+            }
             InputKind::Close => Input::Close { op: record.op()? },
             InputKind::Reply => Input::Reply { id: record.command_id()?, result: Ok(record.reply(text)?) },
             InputKind::Failed => Input::Reply { id: record.command_id()?, result: Err(record.failure(text)?) },

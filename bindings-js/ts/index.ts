@@ -4,13 +4,13 @@ export type { Lease } from './api/lease.js';
 export type { Lock, ReadWriteLock } from './api/lock.js';
 export { LockManager } from './api/lock-manager.js';
 export type {
-  AcquireOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, ReplicaOptions, SemaphoreOptions,
+  AcquireOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, ReplicaOptions, SemaphoreOptions,
 } from './api/options.js';
 export { Owner } from './api/owner.js';
 export type { Duration } from './api/validate.js';
 export type { LockManagerSnapshot, RequestOptions } from './api/web-locks.js';
 export type {
-  AcquireEvent, AcquiringEvent, Closed, EventMode, GrantedEvent, LockInfo, LockManagerEvents, LostEvent, NotGrantedEvent,
+  AcquireEvent, AcquiringEvent, BlockedEvent, Closed, EventMode, GrantedEvent, LockInfo, LockManagerEvents, LostEvent, NotGrantedEvent,
   ReconnectEvent, ReleaseEvent,
 } from './client/index.js';
 export type {

@@ -221,6 +221,9 @@ pub(crate) struct ForceRelease {
     /// Don't ask
     #[arg(long, short = 'y')]
     pub(crate) yes: bool,
+    /// Delete the key even if it has no TTL: another library's key, or somebody's data
+    #[arg(long)]
+    pub(crate) foreign: bool,
 }
 
 #[derive(Args, Debug)]

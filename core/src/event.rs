@@ -139,11 +139,16 @@ pub enum Input<'a> {
     },
     /// Take a lock from its holders, for operators. The holders are notified with [`LossReason::Revoked`], and the next
     /// waiter is granted. Ends with [`Outcome::Revoked`].
+    ///
+    /// A key without a TTL is no lease, but another library's key or other data. Without `foreign`, the call then changes
+    /// nothing and fails with [`Error::WrongKind`].
     ForceRelease {
         /// The call.
         op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
+        /// Delete also a key without a TTL.
+        foreign: bool,
     },
     /// Close the client: waits end with [`Error::Closed`], and leases are released. Ends with [`Outcome::Closed`].
     Close {

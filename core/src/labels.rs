@@ -33,6 +33,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How many holders, and how many labels of other clients, are remembered.
 const REMEMBERED: usize = 64;
+/// What a script says for what is left of a key without a TTL.
+const NO_TTL: i64 = -1;
 /// How many different clients an inspect asks for.
 const MOST_ASKED: usize = 256;
 /// The longest label, in bytes.
@@ -59,7 +61,7 @@ pub fn check_label(label: &str) -> Result<(), Error> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BusyHolder {
-    /// The client's id. Its tokens begin with it.
+    /// The client's id. Its tokens begin with it. Empty if `foreign`.
     pub client: String,
     /// The client's label. None if the client has not written one to the server.
     pub label: Option<String>,
@@ -67,12 +69,24 @@ pub struct BusyHolder {
     pub held: Option<Duration>,
     /// Whether it is the client that wanted the lock: another caller of it has the lock.
     pub own: bool,
+    /// Whether no client holds it, but another library's key or other data without a TTL is in its place. It doesn't end by
+    /// itself.
+    pub foreign: bool,
+}
+
+impl BusyHolder {
+    const fn of(client: String, label: Option<String>, held: Option<Duration>, own: bool) -> Self {
+        Self { client, label, held, own, foreign: false }
+    }
 }
 
 /// `held by web-3/4711 for 12 s`, or `held by this process (web-3/4711) for 12 s`. The client's id stands for a label that is
-/// missing.
+/// missing. A key that is no client's is `held by another library's key or other data, without a TTL`.
 impl fmt::Display for BusyHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.foreign {
+            return f.write_str("held by another library's key or other data, without a TTL");
+        }
         let label = self.label.as_ref().unwrap_or(&self.client);
         if self.own { write!(f, "held by this process ({label})") } else { write!(f, "held by {label}") }?;
         self.held.map_or(Ok(()), |held| write!(f, " for {}", shown_time(held)))
@@ -93,6 +107,10 @@ pub struct Labels {
     known: Vec<Known>,
     /// The holders of locks that callers of this client want.
     holders: Vec<Held>,
+    /// After which time the driver tells that callers have found only a key without a TTL. None if it tells nothing.
+    claim_window: Option<Duration>,
+    /// The locks for which it does so now, and for how long callers have found the key.
+    blocked: Vec<(String, Duration)>,
     /// Commands without a reply, and what they are for.
     asked: Vec<(CommandId, Asked)>,
     inspecting: Vec<Inspecting>,
@@ -116,9 +134,12 @@ struct Known {
 struct Held {
     /// The lock's name, without the prefix.
     name: String,
-    client: String,
+    /// None for a key without a TTL, which is another library's or other data.
+    client: Option<String>,
     held: Option<Duration>,
     at: Instant,
+    /// Since when callers have found such a key, and whether that was told.
+    blocked: Option<(Instant, bool)>,
 }
 
 struct Inspecting {
@@ -152,6 +173,8 @@ impl Labels {
             unsure: false,
             known: Vec::new(),
             holders: Vec::new(),
+            claim_window: None,
+            blocked: Vec::new(),
             asked: Vec::new(),
             inspecting: Vec::new(),
             leases: None,
@@ -169,6 +192,20 @@ impl Labels {
     pub fn with_leases(mut self, prefix: &str) -> Self {
         self.leases = Told::new(&self.client, prefix);
         self
+    }
+
+    /// The same for a driver that tells its user about [`poll_blocked`](Self::poll_blocked).
+    #[must_use]
+    pub fn with_blocked(mut self, claim_window: Duration) -> Self {
+        self.claim_window = Some(claim_window);
+        self
+    }
+
+    /// The next lock whose key callers have found without a TTL for a whole claim window, and for how long. So no client holds
+    /// it: the key is another library's, or other data, and doesn't end by itself. Reported once, until the key was gone or no
+    /// caller wanted the lock.
+    pub fn poll_blocked(&mut self) -> Option<(String, Duration)> {
+        first(&mut self.blocked)
     }
 
     /// The servers are a cluster: PUBLISH counts only the subscribers of one of them.
@@ -346,19 +383,19 @@ impl Labels {
     /// What is known about the holder of a lock that a caller did not get.
     pub fn holder(&self, now: Instant, name: &str) -> Option<BusyHolder> {
         let held = self.holders.iter().find(|held| held.name == name)?;
-        let known = self.known.iter().find(|known| known.client == held.client);
-        Some(BusyHolder {
-            client: held.client.clone(),
-            label: known.and_then(|known| known.label.clone()),
-            held: held.held.map(|time| time.saturating_add(now.since(held.at))),
-            own: held.client == self.client,
-        })
+        let Some(client) = held.client.clone() else {
+            return Some(BusyHolder { foreign: true, ..BusyHolder::of(String::new(), None, None, false) });
+        };
+        let known = self.known.iter().find(|known| known.client == client);
+        let label = known.and_then(|known| known.label.clone());
+        let (time, own) = (held.held.map(|time| time.saturating_add(now.since(held.at))), client == self.client);
+        Some(BusyHolder::of(client, label, time, own))
     }
 
     /// The client itself as the holder of a lock.
     pub fn own(&self) -> BusyHolder {
         let label = Some(self.label.clone()).filter(|label| !label.is_empty());
-        BusyHolder { client: self.client.clone(), label, held: None, own: true }
+        BusyHolder::of(self.client.clone(), label, None, true)
     }
 
     fn tell(&mut self, now: Instant) {
@@ -461,18 +498,36 @@ impl Labels {
     /// A lock that a caller wants is busy: remembers who holds it. If the caller waits, asks for the holder's label, so
     /// that an error at the end of the wait can tell it.
     fn busy(&mut self, now: Instant, name: &str, answer: &[Scalar]) {
-        let [Scalar::Text(status), _, _, server, _, _, _, token, since, ..] = answer else { return };
-        self.granted(name);
-        let Scalar::Text(token) = token else { return };
+        let [Scalar::Text(status), _, _, server, left, _, _, token, since, ..] = answer else { return };
+        let before = self.holders.iter().position(|held| held.name == name).map(|place| self.holders.remove(place));
+        let (Scalar::Text(token), b"waiting" | b"busy") = (token, status.as_slice()) else { return };
         let token = lossy(token);
-        let (Some(client), b"waiting" | b"busy") = (client_of(&token), status.as_slice()) else { return };
+        let client = client_of(&token);
+        if client.is_none() && crate::wire::integer(left) != Some(NO_TTL) {
+            return;
+        }
         let held = microseconds(since).zip(microseconds(server));
         let held = held.map(|(since, server)| Duration::from_micros(server.saturating_sub(since)));
+        let blocked = client.is_none().then(|| self.blocked(now, name, before));
         forget_oldest(&mut self.holders);
-        self.holders.push(Held { name: name.into(), client: client.into(), held, at: now });
-        if status.as_slice() == b"waiting" {
+        self.holders.push(Held { name: name.into(), client: client.map(Into::into), held, at: now, blocked });
+        if let Some(client) = client.filter(|_| status.as_slice() == b"waiting") {
             self.learn(now, client);
         }
+    }
+
+    /// A caller has found a key without a TTL. Returns since when callers have, and whether that was told.
+    fn blocked(&mut self, now: Instant, name: &str, before: Option<Held>) -> (Instant, bool) {
+        let Some(window) = self.claim_window else { return (now, true) };
+        // A waiter asks more often than that.
+        let before = before.filter(|before| now.since(before.at) <= window);
+        let (since, told) = before.and_then(|before| before.blocked).unwrap_or((now, false));
+        let waited = now.since(since);
+        let tells = !told && waited >= window;
+        if tells {
+            self.blocked.push((name.into(), waited));
+        }
+        (since, told || tells)
     }
 
     fn learn(&mut self, now: Instant, client: &str) {

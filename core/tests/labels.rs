@@ -514,3 +514,41 @@ fn an_inspect_asks_at_most_64_other_clients() {
     }
     assert!(inspected(&mut labels).is_some(), "it waits for no client that was not asked");
 }
+
+/// The answer about a key of another library, or other data. `left` is -1 without a TTL.
+fn found(status: &str, left: i64) -> Result<Reply, Failure> {
+    let mut list = vec![Scalar::Text(status.into())];
+    list.extend([1, 0, 1_700_000_012_000_000, left, 1, 1].map(Scalar::Int));
+    list.extend([Scalar::Text("somebody's data".into()), Scalar::Int(0)]);
+    Ok(Reply::List(list))
+}
+
+#[test]
+fn a_key_without_a_ttl_is_named_and_told_once_after_a_claim_window() {
+    const WINDOW: Duration = Duration::from_secs(3);
+    let (mut labels, (engine, id)) = (labels("web-3").with_blocked(WINDOW), waiting());
+    let after = |ms| at(Duration::from_millis(ms));
+    let mut told = Vec::new();
+    let mut finds = |labels: &mut Labels, ms, answer| {
+        labels.takes(after(ms), id, &answer, &engine);
+        told.extend(std::iter::from_fn(|| labels.poll_blocked()).map(|blocked| (ms, blocked)));
+    };
+    for ms in [0, 1_000, 2_000, 2_999, 3_000, 4_000, 20_000] {
+        finds(&mut labels, ms, found(if ms == 0 { "busy" } else { "waiting" }, -1));
+    }
+    let holder = labels.holder(after(20_000), "door").unwrap();
+    assert!(holder.foreign && !holder.own && holder.client.is_empty(), "{holder:?}");
+    assert_eq!(holder.to_string(), "held by another library's key or other data, without a TTL");
+    assert!(commands(&mut labels).is_empty(), "it has no label");
+    // Nobody wanted the lock for longer than a window, and later the key had a TTL for a while.
+    for ms in [21_000, 22_000, 23_000] {
+        finds(&mut labels, ms, found("waiting", -1));
+    }
+    finds(&mut labels, 23_500, found("waiting", 5_000));
+    assert_eq!(labels.holder(after(23_500), "door"), None);
+    for ms in [24_000, 25_000, 26_000] {
+        finds(&mut labels, ms, found("waiting", -1));
+    }
+    let blocked = |waited| ("door".to_owned(), Duration::from_millis(waited));
+    assert_eq!(told, [(3_000, blocked(3_000)), (23_000, blocked(3_000))]);
+}

@@ -1,9 +1,13 @@
 -- Takes the lock from all of its holders, notifies them, and grants the next waiter. For operators.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
--- ARGV    1 used (0)  2 fleet
--- Answer  released, with the number of holders as its value
+-- ARGV    1 which (leases, any)  2 used (0)  3 fleet
+-- Answer  released, with the number of holders as its value, or taken
 
 --@prelude
+-- Without a TTL it is no lease, but another library's key or other data.
+if ARGV[1] ~= 'any' and redis.call('PTTL', KEYS[1]) == -1 then
+  return answer('taken')
+end
 purge()
 
 -- A victim that is not notified yet may use the fences of its block.

@@ -7,7 +7,8 @@ import { test, type TestContext } from 'node:test';
 
 import { createClient } from 'redis-6';
 
-import { LockManager, type LockManagerEvents, Owner } from '../index.js';
+import { recognise } from '../connections/index.js';
+import { type BusyError, isLeaseholdError, LockManager, type LockManagerEvents, Owner } from '../index.js';
 import { MemoryServer } from '../memory/index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
@@ -22,7 +23,7 @@ type Heard = { [Event in Name]: [Event, LockManagerEvents[Event]] }[Name];
 /** All events of a manager from now on. */
 function listenTo(locks: LockManager, ...names: Name[]): Heard[] {
   const heard: Heard[] = [];
-  const all: Name[] = ['acquiring', 'acquire', 'release', 'lost', 'reconnect'];
+  const all: Name[] = ['acquiring', 'acquire', 'release', 'lost', 'blocked', 'reconnect'];
   for (const name of names.length > 0 ? names : all) locks.on(name, (event) => heard.push([name, event] as Heard));
   return heard;
 }
@@ -272,7 +273,7 @@ test('an_unknown_event_and_a_listener_that_is_no_function_are_refused', () => {
 test('subscribers_of_the_channels_get_the_same_messages', async (t) => {
   const [locks, heard] = [fleet.manager(), new Array<[string | symbol, unknown]>()];
   const hear = (message: unknown, channel: string | symbol): void => void heard.push([channel, message]);
-  for (const event of ['acquiring', 'acquire', 'release', 'lost', 'reconnect']) {
+  for (const event of ['acquiring', 'acquire', 'release', 'lost', 'blocked', 'reconnect']) {
     subscribe(`leasehold:${event}`, hear);
     t.after(() => unsubscribe(`leasehold:${event}`, hear));
   }
@@ -335,4 +336,34 @@ test('a_first_connection_that_takes_several_attempts_is_no_reconnect', async (t)
   await own.server.restart();
   await (await lease).release();
   assert.deepEqual(heard, []);
+});
+
+test('a_key_without_a_ttl_is_named_in_the_error_and_told_once_after_a_claim_window', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const redis = recognise(server);
+  const locks = new LockManager(server, { prefix: 'billing:' });
+  const heard = listenTo(locks, 'blocked');
+  const waits = async (): Promise<BusyError> => {
+    const error = await time.result(caught(locks.mutex('door').acquire({ wait: '9s' })));
+    assert.ok(isLeaseholdError(error, 'busy'), String(error));
+    return error;
+  };
+  await redis.call(['SET', 'billing:door', "somebody's data", 'PX', '60000']);
+  const { holder } = await waits();
+  assert.equal(holder, undefined);
+  assert.deepEqual(heard, []);
+
+  await redis.call(['SET', 'billing:door', "somebody's data"]);
+  const error = await waits();
+  assert.deepEqual(error.holder, { clientId: '', label: undefined, held: undefined, isOwn: false, foreign: true });
+  assert.match(error.message, /^lock `door`: busy after 9 s; held by another library's key or other data, without a TTL$/);
+  const [event, ...more] = eventsOf(heard, 'blocked');
+  assert.ok(event !== undefined && event.name === 'door' && event.waited >= 3_000 && event.waited <= 4_100, JSON.stringify(heard));
+  assert.deepEqual(more, []);
+
+  // The wait does not end early, because the key's owner may delete it.
+  const waiting = locks.mutex('door').acquire();
+  await time.pass(4_000);
+  await redis.call(['DEL', 'billing:door']);
+  await (await time.result(waiting)).release();
 });

@@ -76,3 +76,17 @@ test('what_is_no_lock_is_left_alone_and_a_name_that_can_not_be_is_refused', asyn
   await operator.close();
   assert.ok(isLeaseholdError(await caught(operator.forceRelease(name)), 'closed'));
 });
+
+test('a_key_without_a_ttl_is_deleted_only_if_foreign_is_said', async () => {
+  const [operator, name] = [fleet.manager(), unique('data')];
+  await fleet.redis.set(name, "somebody's data");
+  const error = await caught(operator.forceRelease(name));
+  assert.ok(isLeaseholdError(error, 'wrong-kind') && /no TTL.*`foreign`/.test(error.message), String(error));
+  assert.ok(isLeaseholdError(await caught(operator.forceRelease(name, { foreign: false })), 'wrong-kind'));
+  assert.equal(await fleet.redis.get(name), "somebody's data");
+  for (const bad of [{ foreign: 1 }, { force: true }, null, 7]) {
+    assert.ok(isLeaseholdError(await caught(operator.forceRelease(name, bad as never)), 'invalid-option'));
+  }
+  assert.equal(await operator.forceRelease(name, { foreign: true }), 1);
+  assert.equal(await fleet.isThere(name), false);
+});

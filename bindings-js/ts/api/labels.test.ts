@@ -141,7 +141,7 @@ test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async (t) => {
   const error = await waiting;
   const { clientId } = (await first.query()).held[0] as { clientId: string };
   const { held, ...holder } = error.holder ?? assert.fail('the holder is known');
-  assert.deepEqual(holder, { clientId, label: 'web-3/4711', isOwn: false });
+  assert.deepEqual(holder, { clientId, label: 'web-3/4711', isOwn: false, foreign: false });
   assert.ok(held !== undefined && Math.abs(held - 12_400) <= 1, `${held}`);
   assert.match(error.message, /busy after [\d.]+ m?s; held by web-3\/4711 for [\d.]+ m?s; its lease expires in /);
   assert.equal((JSON.parse(JSON.stringify(error)) as BusyError).holder?.label, 'web-3/4711');

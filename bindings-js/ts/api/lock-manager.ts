@@ -10,8 +10,8 @@ import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from
 import type { Lease } from './lease.js';
 import { type Lock, makeLock, makeMultiLock, ReadWriteLock } from './lock.js';
 import {
-  type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readLockOptions, readManagerOptions,
-  readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
+  type ForceReleaseOptions, type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readForceReleaseOptions, readLockOptions,
+  readManagerOptions, readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
 } from './options.js';
 import { type Owner, ownerId } from './owner.js';
 import { Stealing } from './stealing.js';
@@ -233,12 +233,15 @@ export class LockManager implements AsyncDisposable {
    * The holders are notified with `revoked`, or find out at their next renewal, with `gone` or `taken`. Until then they can
    * still write: only a fence stops them.
    *
-   * @throws As {@link LockManager.inspect}. After `unreachable` it is not known whether it was done. Look before you call it
-   * again, because a second call takes the lock from the next holder.
+   * A key without a TTL is another library's, or it is not a lock at all but somebody's data. It is deleted only with the option
+   * `foreign`.
+   *
+   * @throws As {@link LockManager.inspect}. `wrong-kind` also for a key without a TTL. After `unreachable` it is not known whether
+   * it was done. Look before you call it again, because a second call takes the lock from the next holder.
    */
-  async forceRelease(name: string): Promise<number> {
+  async forceRelease(name: string, options?: ForceReleaseOptions): Promise<number> {
     const { client } = this.#context;
-    return client.forceRelease(readName(name, client.prefix));
+    return client.forceRelease(readName(name, client.prefix), readForceReleaseOptions(options));
   }
 
   /**

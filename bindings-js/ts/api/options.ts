@@ -128,6 +128,15 @@ export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas'> {
   readonly oneScript?: boolean | undefined;
 }
 
+/** The options of {@link LockManager.forceRelease}. */
+export interface ForceReleaseOptions {
+  /**
+   * Deletes the key even if it has no TTL. Such a key is another library's, or it is not a lock at all but somebody's data, which is
+   * lost then. Default `false`.
+   */
+  readonly foreign?: boolean | undefined;
+}
+
 /** How many replicas must acknowledge a lease, and how long to wait for them. */
 export interface ReplicaOptions {
   /** How many replicas must acknowledge the lease. At least 1. */
@@ -246,6 +255,12 @@ export function readNames(given: unknown, prefix: string): readonly string[] {
 export function readMultiOptions(options: unknown): { oneScript: boolean } {
   const { oneScript = false, ...rest } = readFields(options, MULTI);
   return { ...rest, oneScript: readBoolean('oneScript', oneScript) };
+}
+
+/** Checks the options of a force release. Returns whether it deletes a key without a TTL. */
+export function readForceReleaseOptions(options: unknown): boolean {
+  const { foreign = false } = readFields(options, ['foreign']);
+  return readBoolean('foreign', foreign);
 }
 
 function listOf(given: unknown): readonly unknown[] {

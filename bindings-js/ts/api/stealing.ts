@@ -91,7 +91,7 @@ export class Stealing {
     // All in one turn, so that they are sent together and another client rarely gets in between. The holders of this manager know of
     // their loss before the thief gets its lease.
     const [force, lease] = await Promise.allSettled([
-      thief.forceRelease(name),
+      thief.forceRelease(name, false),
       lock.tryAcquire().then((lease) => lease && watched(lease)),
       ...this.#clients.map((client) => (client === thief ? undefined : client.stolen(name))),
     ]);

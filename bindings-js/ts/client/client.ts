@@ -85,7 +85,8 @@ export class Client {
       broken: (cause) => this.#break(cause),
     }, (link) => {
       const leases = new LeaseLabels(link, this.#id, (key) => this.#own(key), () => this.#driver.listen(`leasehold:${this.#id}`));
-      return new Labels(link, this.#id, label, config.responseTimeout, leases);
+      const tell = (key: string, waited: number): void => this.#tellBlocked(key, waited);
+      return new Labels(link, this.#id, label, config.responseTimeout, leases, { window: config.claimWindow, tell });
     });
   }
 
@@ -144,6 +145,11 @@ export class Client {
     if (!this.events.has('acquire')) return;
     const event = { ...describe(attempt), code: 'granted', waited: this.#waited(attempt), lease, fence, local } as const;
     this.#tell('acquire', event);
+  }
+
+  /** Tells the listeners that calls wait for a key without a TTL. */
+  #tellBlocked(key: string, waited: number): void {
+    if (this.events.has('blocked')) this.#tell('blocked', { name: key.slice(this.prefix.length), waited });
   }
 
   /** Emits an event once the engine has handled its input, because a listener may call the manager. Keeps the order. */
@@ -232,8 +238,8 @@ export class Client {
     return this.#driver.labels?.named(this.prefix + name, inspection) ?? inspection;
   }
 
-  async forceRelease(name: string): Promise<number> {
-    const { holders } = await this.#run('revoked', name, (engine, op) => engine.forceRelease(op, name));
+  async forceRelease(name: string, foreign: boolean): Promise<number> {
+    const { holders } = await this.#run('revoked', name, (engine, op) => engine.forceRelease(op, name, foreign));
     return holders;
   }
 

@@ -82,6 +82,18 @@ export interface LostEvent extends LeaseEvent {
   readonly reason: LossReason;
 }
 
+/**
+ * Calls have found for a whole `claimWindow` that a lock's key has no TTL. So no manager holds it: it is another library's key, or
+ * other data, and does not end by itself. They go on waiting, because the key's owner may delete it. Emitted once, until the key was
+ * gone or no call wanted the lock.
+ */
+export interface BlockedEvent {
+  /** The lock's name, without the manager's prefix. A call for several names has an event for each. */
+  readonly name: string;
+  /** For how long calls have found the key, in milliseconds. */
+  readonly waited: number;
+}
+
 /** The connection that carries the commands works again after a break. */
 export interface ReconnectEvent {
   /** The server's address, such as `127.0.0.1:6379`, if the client library exposes it. */
@@ -100,6 +112,8 @@ export interface LockManagerEvents {
   release: ReleaseEvent;
   /** A lease was lost. */
   lost: LostEvent;
+  /** Calls wait for a key without a TTL, which is no manager's. Not in a quorum. */
+  blocked: BlockedEvent;
   /** A broken connection works again. Only ioredis and node-redis tell this, and not node-redis' cluster client. */
   reconnect: ReconnectEvent;
 }
@@ -111,7 +125,7 @@ interface Listener {
   readonly once: boolean;
 }
 
-const NAMES = ['acquiring', 'acquire', 'release', 'lost', 'reconnect'] as const satisfies readonly EventName[];
+const NAMES = ['acquiring', 'acquire', 'release', 'lost', 'blocked', 'reconnect'] as const satisfies readonly EventName[];
 /** All managers of the process share them. Node keeps a channel only as long as somebody refers to it. */
 const CHANNELS = new Map(NAMES.map((name) => [name, diagnosticsChannel(`leasehold:${name}`)]));
 

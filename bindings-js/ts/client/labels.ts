@@ -24,16 +24,33 @@ const REMEMBERED = 64;
 /** How many different clients an inspect asks for. */
 const MOST_ASKED = 256;
 
+/** What a script says for what is left of a key without a TTL. */
+const NO_TTL = -1;
+
 /** The length of a label in bytes is checked where it is an option; the server may have another client's. */
 const IS_LABEL = /^\P{Cc}{1,128}$/u;
 const TOKEN = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):\d+$/;
 const decoder = new TextDecoder();
 
 interface Held {
-  readonly clientId: string;
+  /** Undefined for a key without a TTL, which is another library's or other data. */
+  readonly clientId: string | undefined;
   readonly held: number | undefined;
   /** When the server said so. */
   readonly at: number;
+  readonly blocked: Blocked | undefined;
+}
+
+/** Since when callers have found a key without a TTL, and whether that was told. */
+interface Blocked {
+  readonly since: number;
+  readonly told: boolean;
+}
+
+/** What tells that callers have found a key without a TTL for so many milliseconds, once it was a `window`. */
+export interface Blocking {
+  readonly window: number;
+  tell(key: string, waited: number): void;
 }
 
 export class Labels {
@@ -42,6 +59,7 @@ export class Labels {
   readonly #clientId: string;
   readonly #label: () => string;
   readonly #timeout: number;
+  readonly #blocking: Blocking;
   /** What clients call their leases. */
   readonly leases: LeaseLabels;
   #told: number | undefined;
@@ -53,13 +71,14 @@ export class Labels {
   readonly #holders = new Map<string, Held>();
 
   /** `label` makes the client's own, empty for none. `timeout` is how long a command may take, in milliseconds. */
-  constructor(link: Link, clientId: string, label: () => string, timeout: number, leases: LeaseLabels) {
+  constructor(link: Link, clientId: string, label: () => string, timeout: number, leases: LeaseLabels, blocking: Blocking) {
     this.#link = link;
     this.#time = timeOf(link);
     this.#clientId = clientId;
     this.#label = label;
     this.#timeout = timeout;
     this.leases = leases;
+    this.#blocking = blocking;
   }
 
   /** Writes the client's label. The engine subscribes again after each break, and then the server may be another one. */
@@ -95,12 +114,23 @@ export class Labels {
     const [status, server, token, since] = [text(reply[0]), Number(reply[3]), text(reply[7]), Number(reply[8])];
     const key = command.words[3];
     if (key === undefined || (status !== 'waiting' && status !== 'busy')) return;
+    const [before, clientId, at] = [this.#holders.get(key), clientOf(token), this.#time.now()];
     this.#holders.delete(key);
-    const clientId = clientOf(token);
-    if (clientId === undefined) return;
+    if (clientId === undefined && Number(reply[4]) !== NO_TTL) return;
     forgetOldest(this.#holders);
-    this.#holders.set(key, { clientId, held: since > 0 ? Math.max(0, server - since) / 1_000 : undefined, at: this.#time.now() });
-    if (status === 'waiting') void this.#learn(clientId);
+    const held = since > 0 ? Math.max(0, server - since) / 1_000 : undefined;
+    this.#holders.set(key, { clientId, held, at, blocked: clientId === undefined ? this.#blocked(key, before, at) : undefined });
+    if (status === 'waiting' && clientId !== undefined) void this.#learn(clientId);
+  }
+
+  /** A caller has found a key without a TTL. */
+  #blocked(key: string, before: Held | undefined, now: number): Blocked {
+    const { window } = this.#blocking;
+    // A waiter asks more often than that.
+    const { since, told } = (before !== undefined && now - before.at <= window ? before.blocked : undefined) ?? { since: now, told: false };
+    const tells = !told && now - since >= window;
+    if (tells) this.#blocking.tell(key, now - since);
+    return { since, told: told || tells };
   }
 
   /** A caller has been granted a lock, so what was known about its holder is old. */
@@ -113,12 +143,14 @@ export class Labels {
     const holder = this.#holders.get(key);
     if (holder === undefined) return undefined;
     const { clientId, held, at } = holder;
-    return { clientId, label: this.#known.get(clientId)?.label, held: held && Math.round(held + this.#time.now() - at), isOwn: clientId === this.#clientId };
+    if (clientId === undefined) return { clientId: '', label: undefined, held: undefined, isOwn: false, foreign: true };
+    const label = this.#known.get(clientId)?.label;
+    return { clientId, label, held: held && Math.round(held + this.#time.now() - at), isOwn: clientId === this.#clientId, foreign: false };
   }
 
   /** The client itself as the holder of a lock. */
   own(): BusyHolder {
-    return { clientId: this.#clientId, label: this.#label() || undefined, held: undefined, isOwn: true };
+    return { clientId: this.#clientId, label: this.#label() || undefined, held: undefined, isOwn: true, foreign: false };
   }
 
   /** Adds the labels to an inspection, all in one round trip, and what the clients tell about their leases. */

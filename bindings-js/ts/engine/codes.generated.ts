@@ -17,7 +17,7 @@
  * - `stopRenewing`: lease.
  * - `verify`: op, lease.
  * - `inspect`: op; the name.
- * - `forceRelease`: op; the name.
+ * - `forceRelease`: op, foreign?; the name.
  * - `close`: op.
  * - `reply`: id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
  * - `failed`: id, failure; the failure's text.
@@ -77,6 +77,7 @@ export const InputKind = {
  * - `array`: A flag: the reply is an array.
  * - `failure`: The kind of a failure.
  * - `channelLength`: The length of the channel's name or of the token, which another text follows.
+ * - `foreign`: A flag: delete a key without a TTL, too.
  * - `localHandoffs`: From here on, the options of the client: see `Config`.
  * - `mixedFleet`: A flag.
  * - `batches`: A flag.
@@ -102,12 +103,13 @@ export const InputField = {
   array: 17,
   failure: 18,
   channelLength: 19,
-  localHandoffs: 20,
-  claimWindow: 21,
-  responseTimeout: 22,
-  nodeTimeout: 23,
-  mixedFleet: 24,
-  batches: 25,
+  foreign: 20,
+  localHandoffs: 21,
+  claimWindow: 22,
+  responseTimeout: 23,
+  nodeTimeout: 24,
+  mixedFleet: 25,
+  batches: 26,
 } as const;
 
 /**

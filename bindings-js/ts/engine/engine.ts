@@ -167,8 +167,9 @@ export class Engine {
     this.#inputWithText(InputKind.inspect, name);
   }
 
-  forceRelease(op: number, name: string): void {
+  forceRelease(op: number, name: string, foreign: boolean): void {
     this.#record.set(InputField.op, op);
+    this.#record.setFlag(InputField.foreign, foreign);
     this.#inputWithText(InputKind.forceRelease, name);
   }
 

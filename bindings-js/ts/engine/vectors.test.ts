@@ -135,7 +135,7 @@ function handle(engine: Engine, event: Event, token?: string): void {
     case 'inspect':
       return engine.inspect(op, fields['name'] as string);
     case 'force-release':
-      return engine.forceRelease(op, fields['name'] as string);
+      return engine.forceRelease(op, fields['name'] as string, fields['foreign'] === true);
     case 'close':
       return engine.close(op);
     case 'reply': {
@@ -234,7 +234,7 @@ async function learnScripts(): Promise<Map<string, string>> {
   const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
   const lock = (kind: LockKind): LockSpec => ({ name: 'a', mode: 'exclusive', kind });
   const forceAnother = (op: number, misses: number): void => {
-    engine.forceRelease(op, 'a');
+    engine.forceRelease(op, 'a', false);
     for (let miss = 0; miss < misses; miss += 1) engine.failed(sent.pop()?.id ?? 0, { kind: 'refused', text: 'WRONGTYPE' });
   };
   const inputs: Record<string, () => void> = {
@@ -250,7 +250,7 @@ async function learnScripts(): Promise<Map<string, string>> {
     'semaphore-renew': () => engine.extend(10, 3, 60_000),
     'semaphore-release': () => engine.release(11, 3),
     multi: () => engine.acquire(12, lock({ type: 'multi', names: ['{a}1', '{a}2'], oneScript: false }), settings),
-    force: () => engine.forceRelease(15, 'a'),
+    force: () => engine.forceRelease(15, 'a', false),
     'reentrant-force': () => forceAnother(13, 1),
     'semaphore-force': () => forceAnother(14, 2),
   };

@@ -30,7 +30,7 @@ export interface Vote {
 
 /** The manager that held a lock alone, as far as another one knew that wanted the lock. */
 export interface BusyHolder {
-  /** The manager's id. The tokens that `inspect` shows begin with it. */
+  /** The manager's id. The tokens that `inspect` shows begin with it. Empty if `foreign`. */
   readonly clientId: string;
   /** The manager's `label`; undefined if it has not told the server. */
   readonly label: string | undefined;
@@ -38,6 +38,8 @@ export interface BusyHolder {
   readonly held: number | undefined;
   /** Whether it is the manager that wanted the lock: another part of your program has it. See `nested` and `reentrant`. */
   readonly isOwn: boolean;
+  /** Whether no manager holds it, but another library's key or other data without a TTL is in its place. It does not end by itself. */
+  readonly foreign: boolean;
 }
 
 /** What an error carries besides its message. */
@@ -186,7 +188,8 @@ export class BusyError extends LeaseholdErrorBase {
   }
 }
 
-function heldBy({ clientId, label, held, isOwn }: BusyHolder): string {
+function heldBy({ clientId, label, held, isOwn, foreign }: BusyHolder): string {
+  if (foreign) return "held by another library's key or other data, without a TTL";
   const name = label ?? clientId;
   return `held by ${isOwn ? `this process (${name})` : name}${held === undefined ? '' : ` for ${formatTime(held)}`}`;
 }

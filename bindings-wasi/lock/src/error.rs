@@ -43,8 +43,8 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
 pub(crate) fn held_by(error: Error, holder: Option<BusyHolder>) -> Error {
     let Some(holder) = holder else { return error };
     let message = format!("{}; {holder}", error.message);
-    let BusyHolder { client, label, held, .. } = holder;
-    Error { holder: Some(locks::BusyHolder { client, label, held_ms: held.map(millis) }), message, ..error }
+    let BusyHolder { client, label, held, foreign, .. } = holder;
+    Error { holder: Some(locks::BusyHolder { client, label, held_ms: held.map(millis), foreign }), message, ..error }
 }
 
 fn votes(error: &EngineError) -> Vec<Vote> {

@@ -9,6 +9,9 @@ use crate::args::{ForceRelease, Servers};
 use crate::render::{holder_line, object, shown};
 use crate::report::{Failure, Outcome, Output, exit};
 
+/// What to do about a key without a TTL.
+const KEPT: &str = "look at it with `redis-cli GET`, with the prefix before the name; --foreign deletes it";
+
 pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Output) -> Outcome {
     let name = &arguments.name;
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -28,7 +31,13 @@ pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Out
         }
         ask(name, &before)?;
     }
-    let holders = locks.force_release(name).await?;
+    let taken =
+        if arguments.foreign { locks.force_release_foreign(name).await } else { locks.force_release(name).await };
+    let holders = taken.map_err(|error| match (error.code(), before.holders.is_empty()) {
+        // What has no TTL could be inspected.
+        ("wrong-kind", false) => Failure { remedy: KEPT.to_owned(), ..error.into() },
+        _ => error.into(),
+    })?;
     let json = || json!({ "name": name, "holders": holders, "before": object(name, &before) });
     output.print(json, || match holders {
         0 => format!("{}: nobody held it. Check the name and --prefix.", shown(name)),

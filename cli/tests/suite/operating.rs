@@ -145,3 +145,17 @@ fn a_terminal_that_goes_away_is_no_confirmation() -> Tested {
     assert_eq!(holders(&server, "job"), 1);
     Ok(())
 }
+
+#[test]
+fn force_release_deletes_a_key_without_a_ttl_only_with_foreign() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "job", "somebody's data"])?;
+    let (code, message) = exit(&run(&server, &["force-release", "--yes", "job"])?);
+    assert_eq!(code, Some(65));
+    assert!(message.contains("no TTL") && message.contains("--foreign"), "{message}");
+    assert_eq!(server.cli(&["GET", "job"])?.text(), Some("somebody's data"));
+    let output = run(&server, &["force-release", "--yes", "--foreign", "job"])?;
+    assert_eq!(text(&output.stdout), "job: taken from its holder\n");
+    assert_eq!(server.cli(&["EXISTS", "job"])?.integer(), Some(0));
+    Ok(())
+}

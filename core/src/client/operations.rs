@@ -279,7 +279,7 @@ impl Client {
                 let lock = self.cx.leases.get(lease).and_then(|lease| self.locks.get(lease.lock()?));
                 (lock.map(|lock| &lock.name.key), open.sent)
             }
-            OpKind::Inspect { name } | OpKind::Force { name } => (Some(&name.key), open.sent),
+            OpKind::Inspect { name } | OpKind::Force { name, .. } => (Some(&name.key), open.sent),
             OpKind::AcquireAll { .. } | OpKind::Release => (None, open.sent),
             OpKind::Close | OpKind::Gather(_) => return false,
         };

@@ -15,7 +15,10 @@ use crate::lock::waited;
 use crate::options::{Family, Mode};
 use crate::session::{OpKind, Purpose, within};
 use crate::text::{lossy, signed};
-use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, integer};
+use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, Status, integer};
+
+/// What the key of a lock is that a force release leaves alone.
+const NO_LEASE: &str = "it has no TTL, and only a force release with `foreign` deletes it";
 
 impl Client {
     pub(super) fn inspect(&mut self, op: Caller, name: &str) {
@@ -123,7 +126,7 @@ pub(crate) fn is_token(text: &str) -> bool {
 }
 
 impl Client {
-    pub(super) fn force(&mut self, op: Caller, name: &str) {
+    pub(super) fn force(&mut self, op: Caller, name: &str, foreign: bool) {
         if self.cx.closed {
             return self.cx.answer(op, Err(Error::Closed));
         }
@@ -131,13 +134,13 @@ impl Client {
             Ok(key) => Name::new(key, Family::Lock, &self.cx.counter),
             Err(error) => return self.cx.answer(op, Err(error)),
         };
-        self.cx.open(op, OpKind::Force { name }, Some(self.cx.patience()));
+        self.cx.open(op, OpKind::Force { name, foreign }, Some(self.cx.patience()));
         self.send_force(op, Form::Digest);
     }
 
     pub(super) fn send_force(&mut self, op: Caller, form: Form) {
-        let Some(OpKind::Force { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let command = self.cx.force_command(form, name);
+        let Some(OpKind::Force { name, foreign }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
+        let command = self.cx.force_command(form, name, *foreign);
         if self.cx.send(within::CALL, Purpose::Force { op }, command) {
             self.cx.op_sent(op);
         }
@@ -146,6 +149,9 @@ impl Client {
     pub(super) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
         let failed = match result {
             Ok(reply) => match Answer::read(&reply) {
+                Ok(answer) if answer.status == Status::Taken => {
+                    return self.cx.complete(op, Err(Error::WrongKind(NO_LEASE.into())));
+                }
                 Ok(answer) => {
                     let holders = u32::try_from(answer.value).unwrap_or(u32::MAX);
                     return self.cx.complete(op, Ok(Outcome::Revoked(holders)));
@@ -163,7 +169,7 @@ impl Client {
             }
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             FailureClass::Fatal(error @ Error::WrongKind(_)) => {
-                let Some(OpKind::Force { name }) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
+                let Some(OpKind::Force { name, .. }) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
                 name.family = match name.family {
                     Family::Lock => Family::Reentrant,
                     Family::Reentrant => Family::Semaphore,

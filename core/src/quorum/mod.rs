@@ -150,8 +150,8 @@ impl Quorum {
             Input::Inspect { op, name } => {
                 self.ask_all(Caller::User(op), CallKind::Inspect, |op| Input::Inspect { op, name });
             }
-            Input::ForceRelease { op, name } => {
-                self.ask_all(Caller::User(op), CallKind::Force, |op| Input::ForceRelease { op, name });
+            Input::ForceRelease { op, name, foreign } => {
+                self.ask_all(Caller::User(op), CallKind::Force, |op| Input::ForceRelease { op, name, foreign });
             }
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Reply { id, result } => {

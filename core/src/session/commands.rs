@@ -269,13 +269,14 @@ impl Context {
         command
     }
 
-    pub(crate) fn force_command(&self, form: Form, name: &Name) -> Command {
+    pub(crate) fn force_command(&self, form: Form, name: &Name, foreign: bool) -> Command {
         let script = match name.family {
             Family::Lock => &FORCE,
             Family::Reentrant => &REENTRANT_FORCE,
             Family::Semaphore => &SEMAPHORE_FORCE,
         };
         let mut command = all_keys(script, form, name);
+        command.push(if foreign { b"any" } else { b"leases" });
         self.push_fleet(&mut command, name, 0);
         command
     }

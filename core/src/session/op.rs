@@ -63,6 +63,7 @@ pub(crate) enum OpKind {
     /// The call tries the script of one family after the other.
     Force {
         name: Name,
+        foreign: bool,
     },
     Close,
     /// The call consists of one call to each part.

@@ -240,7 +240,7 @@ fn an_upgrade_that_needs_a_fence_waits_for_room_as_long_as_the_server_answers() 
 fn a_force_waits_for_room_again_with_the_script_of_another_kind() {
     let mut client = Client::new(Config { max_in_flight: 1, ..Config::default() });
     let op = client.next_op();
-    client.feed(Input::ForceRelease { op, name: "job" });
+    client.feed(Input::ForceRelease { op, name: "job", foreign: false });
     client.fill(30);
     client.pass(Duration::from_millis(100));
     let (id, _) = client.unanswered.remove(0);

@@ -66,6 +66,8 @@ pub(crate) enum Event {
     ForceRelease {
         op: u64,
         name: String,
+        #[serde(default)]
+        foreign: bool,
     },
     Close {
         op: u64,
@@ -241,7 +243,7 @@ impl Event {
             Self::Export { op, lease } => Input::Export { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
-            Self::ForceRelease { op, name } => Input::ForceRelease { op: OpId(*op), name },
+            Self::ForceRelease { op, name, foreign } => Input::ForceRelease { op: OpId(*op), name, foreign: *foreign },
             Self::Close { op } => Input::Close { op: OpId(*op) },
             Self::Reply { call, result } => Input::Reply { id: CommandId(*call), result: result.result() },
             Self::DedicatedReply { op, result } => Input::DedicatedReply { op: OpId(*op), result: result.result() },

@@ -1,6 +1,7 @@
 //! Takes the lock from all of its holders, notifies them, and grants the next waiter. For operators.
 //!
-//! Keys: those of the lock. Arguments: used (0), fleet. Answers `released`, with the number of holders as its value.
+//! Keys: those of the lock. Arguments: which (leases, any), used (0), fleet. Answers `released`, with the number of holders
+//! as its value, or `taken`.
 
 use super::arguments::Arguments;
 use super::call::Call;
@@ -12,9 +13,14 @@ const BURIAL_MS: i64 = 60_000;
 
 pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [used, fleet] = *arguments.words()?;
+    let [which, used, fleet] = *arguments.words()?;
     let (used, fleet) = (arguments.used(used)?, arguments.fleet(fleet)?);
-    let mut lock = Prelude::<K>::begin(call, keys, used, fleet)?;
+    let mut lock = Prelude::<K>::read(call, keys, used, fleet)?;
+    // Without a TTL it is no lease, but another library's key or other data.
+    if which != b"any" && lock.base.call.pttl(keys.name)? == -1 {
+        return Ok(Answer::List(lock.answer("taken", Said::default())?));
+    }
+    lock.purge()?;
     // A victim that is not notified yet may use the fences of its block.
     lock.base.pass(lock.base.call.us + 1023);
     lock.base.draw();

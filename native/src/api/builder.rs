@@ -363,7 +363,7 @@ impl Builder {
         let engine = check_label(&label).and_then(|()| make(id, config));
         let engine = engine.map_err(|error| Error::from_engine(error, None, None))?;
         tracing::debug!(client = %id, label, "lock manager made");
-        Ok((engine, Labels::new(id, &label).with_leases(&self.config.prefix)))
+        Ok((engine, Labels::new(id, &label).with_leases(&self.config.prefix).with_blocked(self.config.claim_window)))
     }
 
     fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {

@@ -383,11 +383,31 @@ impl LockManager {
     ///
     /// # Errors
     /// As [`inspect`](Self::inspect). After `unreachable` it is not known whether the lock was taken. The command is
-    /// never sent twice, because a second one would take the lock from the next holder.
+    /// never sent twice, because a second one would take the lock from the next holder. `wrong-kind` also for a key without
+    /// a TTL, which is another library's or other data: see [`force_release_foreign`](Self::force_release_foreign).
     pub fn force_release(&self, name: impl AsRef<str>) -> impl Future<Output = Result<u32, Error>> + Send + 'static {
-        let (client, name) = (Arc::clone(&self.client), name.as_ref().to_owned());
+        self.force(name.as_ref(), false)
+    }
+
+    /// As [`force_release`](Self::force_release), but deletes the key even if it has no TTL. Such a key is another
+    /// library's, or it is not a lock at all but somebody's data, which is lost then. Look at it first.
+    ///
+    /// # Cancel safety
+    /// As [`force_release`](Self::force_release).
+    ///
+    /// # Errors
+    /// As [`force_release`](Self::force_release). A list or a set is never deleted: `wrong-kind`.
+    pub fn force_release_foreign(
+        &self,
+        name: impl AsRef<str>,
+    ) -> impl Future<Output = Result<u32, Error>> + Send + 'static {
+        self.force(name.as_ref(), true)
+    }
+
+    fn force(&self, name: &str, foreign: bool) -> impl Future<Output = Result<u32, Error>> + Send + 'static {
+        let (client, name) = (Arc::clone(&self.client), name.to_owned());
         async move {
-            match client.execute(Operation::ForceRelease { name: &name }, Some(&name)).await? {
+            match client.execute(Operation::ForceRelease { name: &name, foreign }, Some(&name)).await? {
                 Outcome::Revoked(holders) => Ok(holders),
                 other => Err(unexpected_outcome(&other, &name)),
             }

@@ -88,6 +88,7 @@ pub(crate) enum Operation<'a> {
     },
     ForceRelease {
         name: &'a str,
+        foreign: bool,
     },
     Close,
 }
@@ -124,7 +125,7 @@ impl Operation<'_> {
             Self::Export { lease } => Input::Export { op, lease },
             Self::Verify { lease } => Input::Verify { op, lease },
             Self::Inspect { name, .. } => Input::Inspect { op, name },
-            Self::ForceRelease { name } => Input::ForceRelease { op, name },
+            Self::ForceRelease { name, foreign } => Input::ForceRelease { op, name, foreign },
             Self::Close => Input::Close { op },
         }
     }

@@ -231,6 +231,10 @@ impl Shared {
             self.driver_wakeup.notify_one();
         }
         deferred.wakers.for_each(Waker::wake);
+        for (name, waited) in deferred.blocked {
+            let problem = "another library's key or other data, without a TTL: it doesn't end by itself";
+            tracing::warn!(name, ?waited, problem, "lock blocked");
+        }
         for (name, loss_sender, reason) in deferred.losses {
             if reason == LossReason::Closed {
                 tracing::debug!(name = name.as_deref(), reason = reason.code(), "lease lost");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use leasehold_core::{
@@ -80,6 +81,8 @@ pub(super) struct Deferred {
     pub(super) notify_driver: bool,
     pub(super) wakers: Few<Waker>,
     pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
+    /// Locks whose key has no TTL, and for how long callers have found it.
+    pub(super) blocked: Vec<(String, Duration)>,
     released: Few<LeaseState>,
 }
 
@@ -151,6 +154,9 @@ impl State {
         }
         while let Some((id, command)) = labels.poll_command() {
             self.actions.commands.push((NodeId(0), id, command));
+        }
+        while let Some(blocked) = labels.poll_blocked() {
+            deferred.blocked.push(blocked);
         }
         while let Some((op, outcome)) = self.labels.as_mut().and_then(Labels::poll_completed) {
             self.complete(now, op, Ok(outcome), deferred);

@@ -21,7 +21,7 @@ pub(crate) enum Operation<'a> {
     Export { lease: LeaseId },
     Verify { lease: LeaseId },
     Inspect { name: &'a str },
-    ForceRelease { name: &'a str },
+    ForceRelease { name: &'a str, foreign: bool },
 }
 
 impl Operation<'_> {
@@ -64,7 +64,7 @@ impl Operation<'_> {
             Self::Export { lease } => Input::Export { op, lease },
             Self::Verify { lease } => Input::Verify { op, lease },
             Self::Inspect { name } => Input::Inspect { op, name },
-            Self::ForceRelease { name } => Input::ForceRelease { op, name },
+            Self::ForceRelease { name, foreign } => Input::ForceRelease { op, name, foreign },
         }
     }
 }

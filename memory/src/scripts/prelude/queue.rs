@@ -36,10 +36,20 @@ pub(crate) struct Said {
 impl<'a, K: Kind> Prelude<'a, K> {
     /// Reads every key, and then removes the holders whose time is over.
     pub(crate) fn begin(call: Call<'a>, keys: Keys<'a>, used: i64, fleet: Fleet) -> Done<Self> {
+        let mut lock = Self::read(call, keys, used, fleet)?;
+        lock.purge()?;
+        Ok(lock)
+    }
+
+    /// Reads every key.
+    pub(crate) fn read(call: Call<'a>, keys: Keys<'a>, used: i64, fleet: Fleet) -> Done<Self> {
         let mut base = Base::read(call, keys, used, fleet)?;
-        let mut kind = K::read(&mut base)?;
-        kind.purge(&mut base)?;
+        let kind = K::read(&mut base)?;
         Ok(Self { base, kind })
+    }
+
+    pub(crate) fn purge(&mut self) -> Done {
+        self.kind.purge(&mut self.base)
     }
 
     /// How many fences a grant may use, from the script's fence on. Never more than about a millisecond ahead of the

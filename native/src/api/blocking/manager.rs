@@ -143,6 +143,15 @@ impl LockManager {
         self.background.block_on(self.background.manager.force_release(name))?
     }
 
+    /// The same for a key without a TTL: see
+    /// [`LockManager::force_release_foreign`](crate::LockManager::force_release_foreign).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn force_release_foreign(&self, name: impl AsRef<str>) -> Result<u32, Error> {
+        self.background.block_on(self.background.manager.force_release_foreign(name))?
+    }
+
     /// Ends the client for all its clones: see [`LockManager::close`](crate::LockManager::close). Calls of other threads
     /// end with [`Error::Closed`]. You can call it twice.
     ///

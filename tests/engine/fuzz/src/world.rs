@@ -137,7 +137,8 @@ impl World {
                 self.about_a_lease(step.verb, words)
             }
             "inspect" => self.about_a_name(words, |op, name| Input::Inspect { op, name }),
-            "force" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name }),
+            "force" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name, foreign: false }),
+            "force-foreign" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name, foreign: true }),
             "close" => self.close(),
             "pass" => self.pass(number(&mut words).unwrap_or(1).min(100_000)),
             "wake" => self.until_something_is_due(),

@@ -288,7 +288,7 @@ impl ClusterRun<'_> {
         let fleet: &[u8] = if mixed { b"mixed" } else { b"native" };
         let mut words: Vec<&[u8]> = vec![b"EVAL", script.source.as_bytes(), b"6"];
         words.extend(keys.iter().map(String::as_bytes));
-        words.extend([b"0".as_slice(), fleet]);
+        words.extend([b"any".as_slice(), b"0", fleet]);
         self.observe_before(server, name);
         let executed = self.servers.execute(server, self.world.now, &words);
         self.lose(name, Part::Lock);

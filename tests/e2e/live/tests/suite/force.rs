@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{LossReason, Owner, ReleaseOutcome};
 use leasehold_live::{
-    Tested, begin, client, hasty, introduce, shared_server, soon, subscribed, unique, until, waiters,
+    Tested, begin, busy, client, hasty, introduce, shared_server, soon, subscribed, unique, until, waiters,
 };
 use leasehold_servers::Server;
 
@@ -79,5 +79,40 @@ async fn one_call_takes_it_from_one_holder_even_if_the_answer_is_late() -> Teste
     let next = soon("the lock", waiting).await??;
     assert!(next.fence() > lease.fence());
     assert!(next.verify().await?, "taken from the next one as well");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_without_a_ttl_is_deleted_only_if_foreign_is_said() -> Tested {
+    let server = shared_server();
+    let operator = client(server).await?;
+    let (text, hash, set) = (unique("data"), unique("data"), unique("data"));
+    server.cli(&["SET", &text, "somebody's data"])?;
+    server.cli(&["HSET", &hash, "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b:1", "1"])?;
+    server.cli(&["ZADD", &set, "1", "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b:1"])?;
+    for name in [&text, &hash, &set] {
+        let refused = operator.force_release(name).await;
+        let Err(error @ leasehold::Error::WrongKind { .. }) = refused else {
+            return Err(format!("{refused:?}").into());
+        };
+        assert!(error.to_string().contains("no TTL") && error.to_string().contains("`foreign`"), "{error}");
+        assert_eq!(server.cli(&["EXISTS", name])?.integer(), Some(1));
+    }
+    // The score says that the last permit has expired.
+    for (name, holders) in [(&text, 1), (&hash, 1), (&set, 0)] {
+        assert_eq!(operator.force_release_foreign(name).await?, holders);
+        assert_eq!(server.cli(&["EXISTS", name])?.integer(), Some(0));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_busy_error_names_a_key_without_a_ttl() -> Tested {
+    let (server, name) = (shared_server(), unique("data"));
+    server.cli(&["SET", &name, "somebody's data"])?;
+    let error = busy(client(server).await?.mutex(&name), Duration::from_millis(200)).await;
+    assert!(error.holder().is_some_and(|holder| holder.foreign), "{error:?}");
+    let text = error.to_string();
+    assert!(text.ends_with("; held by another library's key or other data, without a TTL"), "{text}");
     Ok(())
 }

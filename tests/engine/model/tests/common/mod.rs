@@ -139,7 +139,12 @@ impl<H: Host> Lock<H> {
     }
 
     pub(crate) fn force(&mut self) -> Answer {
-        answer(self.call(&FORCE, &ALL_KEYS, &["0", self.fleet]).unwrap())
+        self.force_which("leases")
+    }
+
+    /// With `any`, also a key without a TTL.
+    pub(crate) fn force_which(&mut self, which: &str) -> Answer {
+        answer(self.call(&FORCE, &ALL_KEYS, &[which, "0", self.fleet]).unwrap())
     }
 
     /// The answer's items as text.

@@ -50,7 +50,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         for bury in ["0", "60000"] {
             all.push(scenario(RELEASE, held, &[one, bury, "0", "native"], status));
         }
-        all.push(scenario(FORCE, held, &["0", "native"], "released"));
+        all.push(scenario(FORCE, held, &["leases", "0", "native"], "released"));
         for how in ["try", "wait", "refill"] {
             let busy = if how == "wait" { "waiting" } else { "busy" };
             let status = if how == "refill" { "taken" } else { busy };
@@ -78,7 +78,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         let over = held == Held::PermitOver;
         let status = if over { "gone" } else { "released" };
         all.push(scenario(release, held, &[one, "60000", "0", "native"], status));
-        all.push(scenario(force, held, &["0", "native"], "released"));
+        all.push(scenario(force, held, &["leases", "0", "native"], "released"));
         for how in ["try", "refill"] {
             let status = match (how, held) {
                 ("try", _) => "busy",

@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 4] = ["invoice:42", "a", "{a}", "x y"];
 const SIDES: [&str; 5] = ["queue", "waiters", "readers", "permits", "none"];
 
 /// What random calls must reach.
-pub(crate) const PATHS: [&str; 59] = [
+pub(crate) const PATHS: [&str; 60] = [
     "acquire entered",
     "acquire again",
     "acquire waiting",
@@ -50,6 +50,7 @@ pub(crate) const PATHS: [&str; 59] = [
     "multi busy",
     "multi BADFENCE",
     "force released",
+    "force taken",
     "inspect told",
     "inspect WRONGTYPE",
     "acquire-fast 0",
@@ -262,7 +263,10 @@ impl Calls {
                 (renew, if members { &[1, 5] } else { &[1] }, vec![token, ttl])
             }
             23 => (INSPECT, &all, vec![]),
-            24 => (force, &all, vec![used, fleet]),
+            24 => {
+                let which = (*self.rng.pick(&["leases", "any"])).to_owned();
+                (force, &all, vec![which, used, fleet])
+            }
             // Below and above the fence that was drawn.
             25 => {
                 let keys: &[usize] = if self.rng.once_in(2) { &[1, 2, 5] } else { &[1, 2] };

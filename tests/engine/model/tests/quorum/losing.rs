@@ -87,7 +87,7 @@ fn a_lease_that_an_operator_takes_is_lost_at_once() {
         quorum.release(1, before.lease).unwrap();
         let grant = quorum.granted(0, op);
         quorum.settle();
-        let op = quorum.call(1, |op| Input::ForceRelease { op, name: NAME });
+        let op = quorum.call(1, |op| Input::ForceRelease { op, name: NAME, foreign: false });
         assert_eq!(quorum.result(1, op), Ok(Outcome::Revoked(1)));
         quorum.pass(5 * MS);
         assert!(matches!(quorum.clients[0].lost[..], [(lease, _, LossReason::Revoked)] if lease == grant.lease));

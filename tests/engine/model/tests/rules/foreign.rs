@@ -28,6 +28,28 @@ fn a_key_without_ttl_is_foreign_and_never_ends() {
 }
 
 #[test]
+fn force_leaves_a_key_without_ttl_alone_unless_any_is_asked_for() {
+    for value in ["somebody", &token(7, 1), &format!("{} 5", token(7, 1)), "shared 5"] {
+        let mut lock = model_lock();
+        lock.command(&["SET", "invoice:42", value]);
+        let answer = lock.force();
+        assert_eq!((answer.status.as_str(), answer.value), ("taken", 0), "{value}");
+        assert_eq!(lock.pttl(0), -1, "{value}");
+        let answer = lock.force_which("any");
+        assert_eq!((answer.status.as_str(), answer.value), ("released", 1), "{value}");
+        assert_eq!(lock.holder(), None);
+    }
+}
+
+#[test]
+fn force_takes_the_lock_of_another_library_that_has_a_ttl() {
+    let mut lock = model_lock();
+    lock.command(&["SET", "invoice:42", "somebody", "PX", "5000"]);
+    assert_eq!(lock.force().status, "released");
+    assert_eq!(lock.holder(), None);
+}
+
+#[test]
 fn a_foreign_client_that_lets_go_frees_the_lock_for_the_head() {
     let mut lock = model_lock();
     lock.command(&["SET", "invoice:42", "somebody", "PX", "5000"]);
