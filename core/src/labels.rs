@@ -2,7 +2,8 @@
 //!
 //! Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and
 //! soon gives them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is
-//! renewed. Nothing depends on labels, so a command that fails means only that one is missing.
+//! renewed, or when it has held a lease for a second. Nothing depends on labels, so a command that fails means only that one
+//! is missing.
 //!
 //! A lease may have a label of its own. It stays with its client. An inspect asks for it.
 
@@ -29,6 +30,8 @@ const LASTS: &[u8] = b"86400000";
 const AGAIN: Duration = Duration::from_secs(8 * 3600);
 /// After which time it writes it again, if it doesn't know whether the server has it. A server that is down answers at once.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a client holds its first lease before it writes its label.
+const HELD: Duration = Duration::from_secs(1);
 /// When to ask again for a label that the server did not have.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How many holders, and how many labels of other clients, are remembered.
@@ -103,6 +106,8 @@ pub struct Labels {
     told: Option<Instant>,
     /// Whether the server may not have got it, because it was not there.
     unsure: bool,
+    /// When the client may have held a lease for long enough to write it for the first time.
+    due: Option<Instant>,
     /// What the server said about other clients, and when it was asked.
     known: Vec<Known>,
     /// The holders of locks that callers of this client want.
@@ -171,6 +176,7 @@ impl Labels {
             label: label.into(),
             told: None,
             unsure: false,
+            due: None,
             known: Vec::new(),
             holders: Vec::new(),
             claim_window: None,
@@ -283,9 +289,10 @@ impl Labels {
 
     /// When to call [`wake`](Self::wake), and [`keep`](Self::keep) if the client uses locks, at the latest.
     pub fn poll_timeout(&self, uses_locks: bool) -> Option<Instant> {
-        let retry = self.told.filter(|_| self.unsure && uses_locks).map(|told| told + RETRY);
+        let retry = self.told.filter(|_| self.unsure).map(|told| told + RETRY);
+        let own = retry.or(self.due).filter(|_| uses_locks);
         let asking = self.inspecting.iter().filter_map(|inspecting| told::until(inspecting.asking.as_ref()?));
-        asking.chain(retry).min()
+        asking.chain(own).min()
     }
 
     /// Time has passed.
@@ -337,8 +344,15 @@ impl Labels {
         }
     }
 
-    /// The client still uses locks. Writes its label again before the server forgets it.
-    pub fn keep(&mut self, now: Instant) {
+    /// The client still uses locks. Writes its label if it has held a lease for a second, and again before the server forgets
+    /// it. `since` is when the oldest of its leases was granted.
+    pub fn keep(&mut self, now: Instant, since: impl FnOnce() -> Option<Instant>) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = since().map(|since| since + HELD);
+            if self.due.is_some_and(|due| due <= now) {
+                self.tell(now);
+            }
+        }
         let after = if self.unsure { RETRY } else { AGAIN };
         if self.told.is_some_and(|told| now.since(told) >= after) {
             self.tell(now);
@@ -350,8 +364,16 @@ impl Labels {
         self.holders.retain(|held| held.name != name);
     }
 
+    /// The client has been granted a lease. The driver then wakes at [`poll_timeout`](Self::poll_timeout).
+    pub fn holds(&mut self, now: Instant) {
+        if self.told.is_none() && !self.label.is_empty() {
+            self.due.get_or_insert(now + HELD);
+        }
+    }
+
     /// The client closes, so nobody needs its label any more. A close ends when the label is deleted.
     pub fn close(&mut self) {
+        self.due = None;
         if self.told.take().is_some() {
             self.send(Asked::Deleted, command("DEL", KEY, &self.client, &[]));
         }
@@ -399,6 +421,7 @@ impl Labels {
     }
 
     fn tell(&mut self, now: Instant) {
+        self.due = None;
         if !self.label.is_empty() {
             (self.told, self.unsure) = (Some(now), false);
             let words = [self.label.as_bytes(), b"PX", LASTS];

@@ -64,11 +64,11 @@ fn a_label_is_written_when_the_client_subscribes_and_again_before_the_server_for
     let set = format!("SET leasehold:client:{id} web-3/4711 PX 86400000");
     let told = commands(&mut labels);
     assert_eq!(told.iter().map(|(_, command)| command.as_str()).collect::<Vec<_>>(), [&set]);
-    labels.keep(at(7 * HOUR));
+    labels.keep(at(7 * HOUR), || None);
     assert!(commands(&mut labels).is_empty());
-    labels.keep(at(9 * HOUR));
+    labels.keep(at(9 * HOUR), || None);
     assert_eq!(commands(&mut labels).len(), 1);
-    labels.keep(at(10 * HOUR));
+    labels.keep(at(10 * HOUR), || None);
     assert!(commands(&mut labels).is_empty());
     // After a break the server may be another one.
     labels.holds_back(|| at(10 * HOUR), &mut subscribe(&own_channel()));
@@ -86,7 +86,7 @@ fn while_the_server_is_down_a_label_is_written_once_a_second() {
             written += 1;
             assert!(labels.takes(after(ms), id, &Err(Failure::Unavailable("down".into())), &engine));
         }
-        labels.keep(after(ms));
+        labels.keep(after(ms), || None);
     }
     assert_eq!(written, 5);
     assert_eq!(labels.poll_timeout(true), Some(after(5_000)));
@@ -97,7 +97,7 @@ fn while_the_server_is_down_a_label_is_written_once_a_second() {
 fn a_client_without_a_label_tells_and_deletes_nothing() {
     let mut labels = labels("");
     labels.holds_back(|| at(Duration::ZERO), &mut subscribe(&own_channel()));
-    labels.keep(at(9 * HOUR));
+    labels.keep(at(9 * HOUR), || None);
     labels.close();
     assert!(commands(&mut labels).is_empty());
 }
@@ -551,4 +551,28 @@ fn a_key_without_a_ttl_is_named_and_told_once_after_a_claim_window() {
     }
     let blocked = |waited| ("door".to_owned(), Duration::from_millis(waited));
     assert_eq!(told, [(3_000, blocked(3_000)), (23_000, blocked(3_000))]);
+}
+
+#[test]
+fn a_label_is_written_once_a_lease_is_held_for_a_second_and_not_for_shorter_ones() {
+    let mut labels = labels("web-3");
+    let after = |ms| at(Duration::from_millis(ms));
+    assert_eq!(labels.poll_timeout(true), None);
+    // Locks that are soon given back. One wake-up a second looks whether one of them is old enough.
+    for ms in (0..3_000).step_by(10) {
+        labels.holds(after(ms));
+        assert!(labels.poll_timeout(true).is_some_and(|at| at >= after(ms)), "{ms}");
+        labels.keep(after(ms + 9), || Some(after(ms)));
+        assert_eq!(labels.poll_timeout(false), None, "nobody needs it while the client uses no locks");
+    }
+    assert!(commands(&mut labels).is_empty());
+    labels.holds(after(5_000));
+    labels.keep(after(5_000), || Some(after(5_000)));
+    assert_eq!(labels.poll_timeout(true), Some(after(6_000)));
+    labels.keep(after(6_000), || Some(after(5_000)));
+    assert_eq!(commands(&mut labels).len(), 1);
+    labels.holds(after(6_000));
+    labels.keep(after(8_000), || Some(after(5_000)));
+    assert!(commands(&mut labels).is_empty());
+    assert_eq!(labels.poll_timeout(true), None);
 }

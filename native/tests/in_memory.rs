@@ -341,3 +341,20 @@ fn a_lease_that_has_ended_with_its_runtime_is_reported_once() {
     assert_eq!(logged.reasons().len(), 2, "{:?}", logged.reasons());
     assert!(!other.is_held());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_label_of_a_holder_is_known_a_second_after_its_grant() {
+    let server = Server::new();
+    let labelled = |label| LockManager::builder().label(label).in_memory(&server).unwrap();
+    let (holder, other) = (labelled("web-3"), labelled("web-4"));
+    let label = async || other.inspect("report").await.unwrap().holders.first().unwrap().label.clone();
+    // A fixed lease never subscribes. The lock before it was too short.
+    holder.mutex("report").acquire().await.unwrap().release().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    let lease = holder.mutex("report").renew(false).acquire().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(label().await, None);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(label().await.as_deref(), Some("web-3"));
+    drop(lease);
+}

@@ -17,10 +17,31 @@ const fleet = await Fleet.start();
 /** The labels on the server. */
 const told = async (): Promise<(string | null)[]> => Promise.all((await fleet.redis.keys('leasehold:client:*')).map((key) => fleet.redis.get(key)));
 
-test('a_lock_that_is_free_and_soon_given_back_tells_no_label', async () => {
-  const locks = fleet.manager({ label: 'idle' });
-  for (let round = 0; round < 20; round++) await (await locks.mutex('door').acquire()).release();
+test('a_lock_that_is_free_and_soon_given_back_tells_no_label', async (t) => {
+  const [time, locks] = [new VirtualTime(t), fleet.manager({ label: 'idle' })];
+  for (let round = 0; round < 20; round++) {
+    const lease = await locks.mutex('door').acquire();
+    await time.pass(900, 100);
+    await lease.release();
+  }
+  await time.pass(2_000, 100);
   assert.deepEqual((await told()).filter((label) => label === 'idle'), []);
+});
+
+test('the_label_of_a_holder_is_known_a_second_after_its_grant', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const [locks, other] = [new LockManager(server, { label: 'web-3' }), new LockManager(server)];
+  const label = async (): Promise<unknown> => (await time.result(other.inspect('door'))).holders[0]?.label;
+  await (await locks.mutex('door').acquire()).release();
+  await time.pass(900);
+  // A fixed lease never subscribes. The lock before it was too short.
+  const lease = await locks.mutex('door').acquire({ renew: false });
+  await time.pass(900);
+  assert.equal(await label(), null);
+  await time.pass(200);
+  assert.equal(await label(), 'web-3');
+  await lease.release();
+  await Promise.all([locks.close(), other.close()]);
 });
 
 test('inspect_shows_who_holds_a_lock_and_who_waits', async (t) => {

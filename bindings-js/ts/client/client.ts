@@ -86,7 +86,7 @@ export class Client {
     }, (link) => {
       const leases = new LeaseLabels(link, this.#id, (key) => this.#own(key), () => this.#driver.listen(`leasehold:${this.#id}`));
       const tell = (key: string, waited: number): void => this.#tellBlocked(key, waited);
-      return new Labels(link, this.#id, label, config.responseTimeout, leases, { window: config.claimWindow, tell });
+      return new Labels(link, this.#id, label, config.responseTimeout, leases, { window: config.claimWindow, tell }, () => this.#longestHeld());
     });
   }
 
@@ -472,6 +472,14 @@ export class Client {
       if (names.some((one) => this.prefix + one === key)) wait = called(attempt.began ?? now, label);
     }
     return { leases, wait };
+  }
+
+  /** How long the oldest of the leases has been held, in milliseconds. */
+  #longestHeld(): number | undefined {
+    // The engine's clock stands still between its inputs.
+    this.#driver.expire();
+    const [oldest] = this.#leases.values();
+    return oldest && (this.#driver.now - oldest.since) / 1_000;
   }
 
   #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl, label }: PendingAcquire): LeaseState {

@@ -2,8 +2,9 @@
  * Labels: names for clients, for the people who look at locks.
  *
  * Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and soon gives
- * them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is renewed. Nothing
- * depends on labels, so a command that fails means only that one is missing. `core/src/labels.rs` is the same for Rust.
+ * them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is renewed, or when it
+ * has held a lease for a second. Nothing depends on labels, so a command that fails means only that one is missing.
+ * `core/src/labels.rs` is the same for Rust.
  */
 
 import { type CallResult, type Link, type Reply, type Scalar, type Time, timeOf } from '../connections/index.js';
@@ -17,6 +18,8 @@ import type { LeaseLabels } from './lease-labels.js';
 const LASTS = '86400000';
 /** After which time a client writes it again, if it still uses locks, in milliseconds. */
 const AGAIN = 8 * 3_600_000;
+/** How long a client holds its first lease before it writes its label, in milliseconds. */
+const HELD = 1_000;
 /** When to ask again for a label that the server did not have, in milliseconds. */
 const ASK_AGAIN = 5_000;
 /** How many holders, and how many labels of other clients, are remembered. */
@@ -60,9 +63,14 @@ export class Labels {
   readonly #label: () => string;
   readonly #timeout: number;
   readonly #blocking: Blocking;
+  readonly #longestHeld: () => number | undefined;
+  /** Fires when the client may have held a lease for long enough to write its label for the first time. */
+  #due: Timer | undefined;
   /** What clients call their leases. */
   readonly leases: LeaseLabels;
   #told: number | undefined;
+  /** Whether the client has no label, or is closed. */
+  #isSilent = false;
   /** Whether the server may not have got it, because it was not there. */
   #unsure = false;
   /** What the server said about other clients, and when it was asked. */
@@ -70,8 +78,13 @@ export class Labels {
   /** The holders of the locks that callers of this client want, by the lock's key. */
   readonly #holders = new Map<string, Held>();
 
-  /** `label` makes the client's own, empty for none. `timeout` is how long a command may take, in milliseconds. */
-  constructor(link: Link, clientId: string, label: () => string, timeout: number, leases: LeaseLabels, blocking: Blocking) {
+  /**
+   * `label` makes the client's own, empty for none. `timeout` is how long a command may take, and `longestHeld` how long the client has
+   * held the oldest of its leases, if it has any, both in milliseconds.
+   */
+  constructor(
+    link: Link, clientId: string, label: () => string, timeout: number, leases: LeaseLabels, blocking: Blocking, longestHeld: () => number | undefined,
+  ) {
     this.#link = link;
     this.#time = timeOf(link);
     this.#clientId = clientId;
@@ -79,12 +92,16 @@ export class Labels {
     this.#timeout = timeout;
     this.leases = leases;
     this.#blocking = blocking;
+    this.#longestHeld = longestHeld;
   }
 
   /** Writes the client's label. The engine subscribes again after each break, and then the server may be another one. */
   tell(): void {
+    this.#time.clearTimeout(this.#due);
+    this.#due = undefined;
     const label = this.#label();
-    if (label === '') return;
+    this.#isSilent ||= label === '';
+    if (this.#isSilent) return;
     this.#told = this.#time.now();
     this.#unsure = false;
     void this.#call('SET', this.#clientId, label, 'PX', LASTS).then((result) => {
@@ -100,6 +117,8 @@ export class Labels {
 
   /** The client closes, so nobody needs its label any more. */
   async close(): Promise<void> {
+    this.#time.clearTimeout(this.#due);
+    this.#isSilent = true;
     if (this.#told === undefined) return;
     this.#told = undefined;
     await this.#call('DEL', this.#clientId);
@@ -136,6 +155,19 @@ export class Labels {
   /** A caller has been granted a lock, so what was known about its holder is old. */
   granted(key: string): void {
     this.#holders.delete(key);
+    if (this.#told === undefined && this.#due === undefined && !this.#isSilent) this.#tellIn(HELD);
+  }
+
+  /** Looks later whether the client has held a lease for long enough, so that others want to know its label. */
+  #tellIn(milliseconds: number): void {
+    this.#due = this.#time.setTimeout(() => {
+      this.#due = undefined;
+      const held = this.#longestHeld();
+      if (held === undefined || this.#isSilent) return;
+      if (held >= HELD) this.tell();
+      else this.#tellIn(Math.ceil(HELD - held));
+    }, milliseconds);
+    setTimerRef(this.#due, 'unref');
   }
 
   /** What is known about the holder of a lock that a caller did not get. */

@@ -101,7 +101,7 @@ impl Builder {
     /// empty label tells them nothing.
     ///
     /// [`inspect`](LockManager::inspect) shows it, and so does the `busy` error of another client. The client writes it to
-    /// the server when it first waits, and when it renews its first lease. A quorum has no labels.
+    /// the server when it first waits, and when it has held a lease for a second. A quorum has no labels.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self

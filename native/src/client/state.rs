@@ -203,11 +203,11 @@ impl State {
         }
     }
 
-    /// Writes the client's label again before the server forgets it, if the client still uses locks.
+    /// Writes the client's label once it has held a lease for a while, and again before the server forgets it.
     pub(super) fn keep_label(&mut self, now: Instant) {
         let uses_locks = self.uses_locks();
         if let Some(labels) = self.labels.as_mut().filter(|_| uses_locks) {
-            labels.keep(now);
+            labels.keep(now, || self.leases.values().map(|lease| lease.since).min());
         }
     }
 
@@ -236,6 +236,7 @@ impl State {
             let lock = operation.lock.take();
             if let (Some(labels), Some(lock)) = (&mut self.labels, &lock) {
                 labels.granted(&lock.name);
+                labels.holds(now);
             }
             // The owner of a reentrant lock may get a lease that it already has.
             self.leases.entry(grant.lease).or_insert(LeaseState { lock, since: now, loss_sender: None });

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::Wait;
-use leasehold_live::{FENCE, LONG, Tested, busy, client, keys, soon, text};
+use leasehold::{Error, LockManager, Wait};
+use leasehold_live::{FENCE, LONG, Tested, busy, client, keys, options, soon, text};
 use leasehold_servers::Server;
 use tokio::task::JoinSet;
+
+/// A client without a label, which would be one more key as soon as a lease is held for a second.
+async fn unnamed(server: &Server) -> Result<LockManager, Error> {
+    options().label("").connect(&server.url()).await
+}
 
 #[tokio::test]
 async fn after_a_thousand_names_were_locked_and_released_the_counter_is_the_only_key() -> Tested {
     let server = Server::start()?;
-    // No lease is renewed meanwhile. With its first renewal, a client writes the key that tells who it is.
-    let locks = client(&server).await?;
+    let locks = unnamed(&server).await?;
     let mut leases = Vec::new();
     for name in 0..1_000 {
         leases.push(match name % 4 {
@@ -33,7 +37,7 @@ async fn after_a_thousand_names_were_locked_and_released_the_counter_is_the_only
 #[tokio::test]
 async fn a_counter_of_another_version_is_told_with_its_key_and_the_remedy_and_left_alone() -> Tested {
     let server = Server::start()?;
-    let locks = client(&server).await?;
+    let locks = unnamed(&server).await?;
     locks.mutex("door").acquire().await?.release().await?;
     for unknown in ["v3:1", "", "-1", "1e3", "9007199254740992"] {
         server.cli(&["SET", FENCE, unknown])?;
@@ -89,7 +93,7 @@ async fn a_counter_of_another_type_is_told_with_its_key_and_the_remedy_and_left_
 #[tokio::test]
 async fn a_lock_that_is_held_is_renewed_and_released_beside_a_counter_of_another_version() -> Tested {
     let server = Server::start()?;
-    let lease = client(&server).await?.mutex("door").acquire().await?;
+    let lease = unnamed(&server).await?.mutex("door").acquire().await?;
     server.cli(&["SET", FENCE, "v3:1"])?;
     assert!(lease.verify().await?);
     lease.extend(LONG * 2).await?;
