@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { LockManager } from '../index.js';
+import { MemoryServer } from '../memory/index.js';
 import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
 import { kindOf, refusal, text } from '../testing/results.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 import type { CustomConnection } from './custom.js';
 import type { Link } from './link.js';
 import { recognise } from './recognise.js';
@@ -124,4 +127,26 @@ test('a_custom_subscribe_that_answers_at_once_or_throws_will_do', async () => {
     throw new Error('no');
   }).subscribe?.('leasehold:channel', heard);
   await heard.next('broken');
+});
+
+test('a_release_that_waits_for_a_moving_slot_resolves_when_it_is_done', async (t) => {
+  const [time, redis] = [new VirtualTime(t), recognise(new MemoryServer())];
+  let moving = false;
+  const call = async (args: string[]): Promise<unknown> => {
+    if (moving) throw new Error('TRYAGAIN Multiple keys request during rehashing of slot');
+    const result = await redis.call(args);
+    if ('reply' in result) return result.reply;
+    throw new Error(refusal(result));
+  };
+  const locks = new LockManager({ call });
+  const released = async (seconds: number): Promise<unknown> => {
+    const lease = await time.result(locks.mutex('door').acquire({ ttl: '30s', renew: false }));
+    moving = true;
+    const release = lease.release().catch((error: { code: string }) => error.code);
+    await time.pass(seconds * 1_000, 100);
+    moving = false;
+    return time.result(release);
+  };
+  assert.equal(await released(20), 'released');
+  assert.equal(await released(60), 'unreachable', 'the lease was over');
 });

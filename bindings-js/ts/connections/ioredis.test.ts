@@ -7,7 +7,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { Cluster as Cluster5, Redis as IoRedis5, type RedisOptions } from 'ioredis-5';
 import { Cluster as Cluster6, Redis as IoRedis6 } from 'ioredis-6';
 
-import { startCluster } from '../testing/topologies.js';
+import { keyOfFirst, startCluster } from '../testing/topologies.js';
 import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
 import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
@@ -177,6 +177,19 @@ for (const { name, open, Cluster } of versions) {
       assert.equal(kindOf(await out), 'interrupted');
       await until(async () => kindOf(await link.call(['RPUSH', list, 'x'])) === 'reply');
       assert.equal(text(await link.call(['LLEN', list])), 1);
+    });
+
+    test('a_cluster_tells_that_a_slot_moves', async (t) => {
+      const nodes = await startCluster(t);
+      const [[first, second], key] = [nodes, await keyOfFirst(nodes)];
+      const [slot, from, to] = [await first.run('CLUSTER', 'KEYSLOT', key), await first.run('CLUSTER', 'MYID'), await second.run('CLUSTER', 'MYID')];
+      await second.run('CLUSTER', 'SETSLOT', `${slot}`, 'IMPORTING', `${from}`);
+      await first.run('CLUSTER', 'SETSLOT', `${slot}`, 'MIGRATING', `${to}`);
+      const cluster = new Cluster([{ host: '127.0.0.1', port: first.port }]);
+      t.after(() => cluster.disconnect());
+      const link = recognise(cluster);
+      t.after(() => link.close());
+      assert.match(refusal(await link.call(['DEL', `{${key}}1`, `{${key}}2`])), /^TRYAGAIN /);
     });
 
     async function opened(t: TestContext, options: RedisOptions): Promise<{ server: Server; client: IoRedis5; link: Link }> {

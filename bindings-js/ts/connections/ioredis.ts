@@ -8,7 +8,7 @@
 
 import { ignore } from '../support/ignore.js';
 import { afterThisCode } from '../support/timers.js';
-import { LONGEST_REPLY, messageOf, serverMessage, toFailed, toReply, unavailable } from './results.js';
+import { LONGEST_REPLY, messageOf, refused, serverMessage, toFailed, toReply, unavailable } from './results.js';
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import { closeOnAbort, pickNode } from './dedicated.js';
@@ -331,6 +331,8 @@ function preventResend(pending: PendingCommand<Command>): void {
 function failedBy(error: unknown): Failed {
   const text = messageOf(error);
   if (text.includes('enableOfflineQueue')) return unavailable(text, error);
+  // The cluster client has asked several times while a slot moves, and each time the server has refused the command.
+  if (/^Too many Cluster redirections.*: (?:TRYAGAIN|ASK|MOVED) /.test(text)) return refused(`TRYAGAIN ${text}`, error);
   if (text === 'Command timed out') return { failure: { kind: 'timed-out' }, cause: error };
   return toFailed(error);
 }

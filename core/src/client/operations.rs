@@ -227,7 +227,7 @@ impl Client {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
         let (since, waited) = (open.since, self.cx.now.since(open.since));
-        if self.was_queued(op) || self.cx.was_paused(op) {
+        if self.was_queued(op) || self.cx.was_paused(op) || self.cx.waits_for_slot(op) {
             return;
         }
         let cause = Some(self.cx.flows.failure_since(since).unwrap_or(Failure::TimedOut));
@@ -255,7 +255,7 @@ impl Client {
                     self.with(lock, |lock, cx| lock.settle(cx, None));
                 }
             }
-            OpKind::Release | OpKind::Inspect { .. } | OpKind::Force { .. } => {
+            OpKind::Release { .. } | OpKind::Inspect { .. } | OpKind::Force { .. } => {
                 self.cx.complete(op, Err(Error::unreachable(waited, cause)));
             }
             OpKind::Gather(_) => {}
@@ -280,7 +280,7 @@ impl Client {
                 (lock.map(|lock| &lock.name.key), open.sent)
             }
             OpKind::Inspect { name } | OpKind::Force { name, .. } => (Some(&name.key), open.sent),
-            OpKind::AcquireAll { .. } | OpKind::Release => (None, open.sent),
+            OpKind::AcquireAll { .. } | OpKind::Release { .. } => (None, open.sent),
             OpKind::Close | OpKind::Gather(_) => return false,
         };
         let flow = name.map(|key| self.cx.flows.place_of(key));
@@ -312,7 +312,7 @@ impl Client {
             OpKind::Acquire { .. }
             | OpKind::Semaphore { .. }
             | OpKind::Convert { .. }
-            | OpKind::Release
+            | OpKind::Release { .. }
             | OpKind::Close
             | OpKind::Gather(_) => {}
         }

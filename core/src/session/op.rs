@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::timers::Slot;
 use crate::error::Error;
 use crate::event::Outcome;
-use crate::ids::{LeaseId, LockId};
+use crate::ids::{LeaseId, LockId, Token};
 use crate::time::Instant;
 use crate::wire::Name;
 
@@ -56,7 +56,9 @@ pub(crate) enum OpKind {
     Convert {
         lease: LeaseId,
     },
-    Release,
+    Release {
+        token: Token,
+    },
     Inspect {
         name: Name,
     },

@@ -8,7 +8,7 @@ use super::flow::{CommonPath, within};
 use super::op::OpKind;
 use super::timers::{Slot, Timer};
 use super::unanswered::{InFlight, Purpose};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, Token};
 use crate::time::Instant;
@@ -38,6 +38,8 @@ pub(crate) struct Release {
     failures: u32,
     /// Whether it failed in a way that no retry can repair. The lease stays on the server until its end.
     pub(super) refused: bool,
+    /// Whether the slot of its keys moves, so that the server refuses it until then.
+    moving: bool,
     /// Whether other clients are known to wait for the lock.
     wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
@@ -113,6 +115,7 @@ impl Context {
             sends: 0,
             failures: 0,
             refused: false,
+            moving: false,
             wanted,
             used,
             timer: None,
@@ -121,7 +124,7 @@ impl Context {
         self.owed = self.owed.saturating_add(usize::from(moved));
         self.releases.insert(token, release);
         if let Some(op) = op {
-            self.open(op, OpKind::Release, Some(self.patience()));
+            self.open(op, OpKind::Release { token }, Some(self.patience()));
         }
         self.send_release(token, Form::Digest, common.filter(|_| held && !bury));
     }
@@ -189,6 +192,8 @@ impl Context {
         if release.in_flight.lost && !owed {
             self.owed = self.owed.saturating_add(1);
         }
+        release.moving =
+            matches!(&failed.class, FailureClass::Retry(Failure::Unavailable(text)) if text.starts_with("TRYAGAIN"));
         match failed.class {
             FailureClass::NoScript => self.send_release(token, Form::Source, None),
             FailureClass::Retry(_) => {
@@ -216,6 +221,18 @@ impl Context {
             }
             FailureClass::Fatal(error) => self.refuse_release(token, error),
         }
+    }
+
+    /// The time limit of a release's call is over. While a slot moves, the call goes on as long as the lease may be held.
+    pub(crate) fn waits_for_slot(&mut self, op: Caller) -> bool {
+        let Some(OpKind::Release { token }) = self.ops.get(&op).map(|op| &op.kind) else { return false };
+        let until = self.releases.get(token).filter(|release| release.moving).and_then(|release| release.valid_until);
+        let left = until.unwrap_or_default().since(self.now);
+        if left.is_zero() {
+            return false;
+        }
+        self.end_op_within(op, left.min(self.patience()));
+        true
     }
 
     /// No retry can repair the failure. The server keeps the lease until its end, so a close counts it.

@@ -79,6 +79,50 @@ fn a_close_with_nothing_held_ends_at_once_even_if_the_server_is_silent() {
     assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
 }
 
+/// The server refuses every command until the slot has moved, for this long or until the call ends.
+fn moves_slot(client: &mut Client, time: Duration, op: OpId) {
+    let until = client.now + time.as_micros() as u64;
+    while client.now < until && client.result_of(op).is_none() {
+        for (id, _) in std::mem::take(&mut client.unanswered) {
+            let text = "TRYAGAIN Multiple keys request during rehashing of slot".to_owned();
+            client.feed(Input::Reply { id, result: Err(Failure::Refused(text)) });
+        }
+        client.pass(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_release_that_waits_for_a_moving_slot_ends_with_its_outcome() {
+    let mut client = Client::new(Config::default());
+    let lease = client.hold(1, fixed())[0];
+    let op = client.next_op();
+    client.feed(Input::Release { op, lease });
+    moves_slot(&mut client, Duration::from_secs(60), op);
+    assert_eq!(client.result_of(op), None);
+    client.pass(Duration::from_secs(2));
+    client.serve(Duration::from_micros(100));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
+    assert!(client.engine.is_idle());
+}
+
+#[test]
+fn a_release_that_waits_for_a_moving_slot_ends_with_the_lease_or_with_the_servers_silence() {
+    let minute = Duration::from_secs(60);
+    for (moves, ends) in [(minute * 20, minute * 10), (minute, minute + Duration::from_secs(6))] {
+        let mut client = Client::new(Config::default());
+        let lease = client.hold(1, fixed())[0];
+        let (op, began) = (client.next_op(), client.now);
+        client.feed(Input::Release { op, lease });
+        moves_slot(&mut client, moves, op);
+        while client.result_of(op).is_none() {
+            client.pass(Duration::from_millis(10));
+        }
+        assert!(matches!(client.result_of(op), Some(Err(Error::Unreachable { .. }))));
+        let took = Duration::from_micros(client.now - began);
+        assert!(took <= ends && took > ends.min(moves) - Duration::from_secs(10), "{took:?}");
+    }
+}
+
 #[test]
 fn an_acquire_goes_before_releases_that_nobody_waits_for() {
     let mut client = Client::new(Config::default());

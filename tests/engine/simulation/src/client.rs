@@ -65,6 +65,8 @@ pub(crate) struct Client {
     pub(crate) full_at: Option<Instant>,
     /// When it last heard from its server, by its clock.
     pub(crate) heard_at: Instant,
+    /// When its server last refused a command because a slot moves, by its clock.
+    pub(crate) moved_at: Instant,
     /// When it was last later than the engine asked for.
     pub(crate) paused_at: Instant,
     /// When one of its releases was answered last, by its clock.
@@ -212,6 +214,7 @@ impl Client {
             trouble_until: now,
             full_at: None,
             heard_at: Instant::default(),
+            moved_at: Instant::default(),
             paused_at: Instant::default(),
             released_at: Instant::default(),
             lacked_script: Instant::default(),

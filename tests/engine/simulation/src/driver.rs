@@ -268,6 +268,9 @@ impl ClusterRun<'_> {
         if matches!(input, Input::Message { .. } | Input::Reply { result: Ok(_) | Err(Failure::Refused(_)), .. }) {
             client.heard_at = now;
         }
+        if matches!(&input, Input::Reply { result: Err(Failure::Refused(text)), .. } if text.starts_with("TRYAGAIN")) {
+            client.moved_at = now;
+        }
         client.notice_pause(now);
         let Some(engine) = client.engine.as_mut() else { return };
         let over = self.watch.leases.of(life).filter(|held| held.valid_until <= now);

@@ -46,7 +46,7 @@ pub(crate) fn deadline(
 pub(crate) fn overdue(client: &Client, now: Instant) -> Verdict {
     let late = |op: &&u32| {
         let op = &client.ops[**op as usize];
-        op.ends.is_some_and(|ends| ends.max(extended(client, op)).max(paused(client, op)) < now)
+        op.ends.is_some_and(|ends| ends.max(extended(client, op)).max(paused(client, op)).max(moves(client, op)) < now)
     };
     match client.open.iter().find(late) {
         Some(op) => {
@@ -66,6 +66,17 @@ fn paused(client: &Client, op: &Op) -> Instant {
             client.paused_at + READING + SLACK
         }
         _ => client.paused_at + 2 * client.config.response_timeout + SLACK,
+    }
+}
+
+/// When a release must have ended, if a slot moved during the call. It is sent again after a pause, may then be met with
+/// silence, and the call looks at that once in a response timeout.
+fn moves(client: &Client, op: &Op) -> Instant {
+    match op.call {
+        UserCall::Release if client.moved_at >= op.since => {
+            client.moved_at + client.config.claim_window / 3 + 3 * client.config.response_timeout + SLACK
+        }
+        _ => op.since,
     }
 }
 
