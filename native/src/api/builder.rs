@@ -18,7 +18,7 @@ use crate::errors::Error;
 use crate::metrics;
 use crate::net::{
     Endpoint, Link, Login, Member, Origin, PushConnection, QUORUM_FIELD, Requirements, Server, SharedConnection,
-    check_server, connect_quorum, no_address, parse_addresses,
+    check_again, check_server, connect_quorum, no_address, parse_addresses,
 };
 
 /// What [`Builder::from_connection`] gets.
@@ -421,7 +421,11 @@ impl Builder {
         // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
         let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
-        check_server(&connection, server.as_deref(), requirements, (since, response_timeout)).await?;
+        let time = (since, response_timeout);
+        let connection = match (check_server(&connection, server.as_deref(), requirements, time).await, &endpoint) {
+            (Err(error), Some(endpoint)) => check_again(endpoint, error, requirements, time).await?,
+            (checked, _) => checked.map(|()| connection)?,
+        };
         let link = Link::new(connection, endpoint, response_timeout);
         Ok(self.run(engine, Some(labels), link, server, origin))
     }

@@ -27,5 +27,5 @@ pub(crate) use origin::Origin;
 pub(crate) use pubsub::ChannelRequest;
 pub(crate) use pushes::PushConnection;
 pub(crate) use topology::{
-    Endpoint, Login, Member, QUORUM_FIELD, Requirements, Server, check_server, no_address, parse_addresses,
+    Endpoint, Login, Member, QUORUM_FIELD, Requirements, Server, check_again, check_server, no_address, parse_addresses,
 };

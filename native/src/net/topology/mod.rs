@@ -18,7 +18,7 @@ mod server;
 mod slots;
 
 pub(in crate::net) use checks::MemberCheck;
-pub(crate) use checks::{QUORUM_FIELD, Requirements, check_server};
+pub(crate) use checks::{QUORUM_FIELD, Requirements, check_again, check_server};
 pub(in crate::net) use cluster::Cluster;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use login::{Login, no_address, parse_addresses};

@@ -27,6 +27,9 @@ impl OldServer {
     }
 }
 
+/// The answer of a [`ToyServer`] that closes the connection.
+pub const CLOSE: &str = "close";
+
 /// A server that answers as a test wants.
 #[derive(Debug)]
 pub struct ToyServer {
@@ -67,7 +70,10 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&[String]) -> String) -> io::Result<
     let mut requests = BufReader::new(stream);
     loop {
         let words = receive(&mut requests)?;
-        answers.write_all(answer(&words).as_bytes())?;
+        match answer(&words) {
+            close if close == CLOSE => return Ok(()),
+            answer => answers.write_all(answer.as_bytes())?,
+        }
     }
 }
 

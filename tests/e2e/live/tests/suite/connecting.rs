@@ -1,13 +1,15 @@
 //! Every way to connect, and why it may fail.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::redis::{self, Client, IntoConnectionInfo, ProtocolVersion};
 use leasehold::{Error, LockManager};
 use leasehold_live::{
-    ASKING, OldServer, Tested, ToyServer, begin, client, hands_over_by_message, hasty, options, shared_server, soon,
-    unique, until, waiters,
+    ASKING, CLOSE, OldServer, Tested, ToyServer, begin, client, hands_over_by_message, hasty, options, shared_server,
+    soon, unique, until, waiters,
 };
 use leasehold_servers::Server;
 
@@ -172,6 +174,31 @@ async fn a_servers_endless_words_are_shortened() -> Tested {
     let error = options().connect(&refusing.url()).await.unwrap_err();
     let (text, shown) = (error.to_string(), format!("{error:?}"));
     assert!(text.len() < 500 && shown.len() < 600, "{} and {} bytes", text.len(), shown.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_proxy_that_closes_the_connection_at_info_is_asked_a_few_times_and_used() -> Tested {
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    let proxy = ToyServer::start(move |words| match words.first().map(String::as_str) {
+        Some("INFO") => {
+            count.fetch_add(1, Ordering::Relaxed);
+            CLOSE.to_owned()
+        }
+        // A free lock.
+        Some("EVALSHA") if words[2] == "3" => "$16\r\n1800000000000000\r\n".to_owned(),
+        Some("EVALSHA") => ":1\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    })?;
+    let locks = soon("a connection", options().connect(&proxy.url())).await?;
+    let lease = soon("the lock", locks.mutex("door").acquire()).await?;
+    assert_eq!(u64::from(lease.fence()), 1_800_000_000_000_000);
+    lease.release().await?;
+    assert!((1..=10).contains(&asked.load(Ordering::Relaxed)), "{asked:?} questions");
+    // A server that closes the connection whatever it gets is not reached.
+    let closing = ToyServer::start(|_| CLOSE.to_owned())?;
+    assert_eq!(refused(&closing.url()).await.code(), "unreachable");
     Ok(())
 }
 
