@@ -140,8 +140,8 @@ pub enum Input<'a> {
     /// Take a lock from its holders, for operators. The holders are notified with [`LossReason::Revoked`], and the next
     /// waiter is granted. Ends with [`Outcome::Revoked`].
     ///
-    /// A key without a TTL is no lease, but another library's key or other data. Without `foreign`, the call then changes
-    /// nothing and fails with [`Error::WrongKind`].
+    /// A key without a TTL is no lease, but another library's key or other data. Without `foreign`, the call then
+    /// changes nothing and fails with [`Error::WrongKind`].
     ForceRelease {
         /// The call.
         op: OpId,

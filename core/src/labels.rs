@@ -2,8 +2,8 @@
 //!
 //! Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and
 //! soon gives them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is
-//! renewed, or when it has held a lease for a second. Nothing depends on labels, so a command that fails means only that one
-//! is missing.
+//! renewed, or when it has held a lease for a second. Nothing depends on labels, so a command that fails means only
+//! that one is missing.
 //!
 //! A lease may have a label of its own. It stays with its client. An inspect asks for it.
 
@@ -72,8 +72,8 @@ pub struct BusyHolder {
     pub held: Option<Duration>,
     /// Whether it is the client that wanted the lock: another caller of it has the lock.
     pub own: bool,
-    /// Whether no client holds it, but another library's key or other data without a TTL is in its place. It doesn't end by
-    /// itself.
+    /// Whether no client holds it, but another library's key or other data without a TTL is in its place. It doesn't
+    /// end by itself.
     pub foreign: bool,
 }
 
@@ -207,9 +207,9 @@ impl Labels {
         self
     }
 
-    /// The next lock whose key callers have found without a TTL for a whole claim window, and for how long. So no client holds
-    /// it: the key is another library's, or other data, and doesn't end by itself. Reported once, until the key was gone or no
-    /// caller wanted the lock.
+    /// The next lock whose key callers have found without a TTL for a whole claim window, and for how long. So no
+    /// client holds it: the key is another library's, or other data, and doesn't end by itself. Reported once, until
+    /// the key was gone or no caller wanted the lock.
     pub fn poll_blocked(&mut self) -> Option<(String, Duration)> {
         first(&mut self.blocked)
     }
@@ -344,8 +344,8 @@ impl Labels {
         }
     }
 
-    /// The client still uses locks. Writes its label if it has held a lease for a second, and again before the server forgets
-    /// it. `since` is when the oldest of its leases was granted.
+    /// The client still uses locks. Writes its label if it has held a lease for a second, and again before the server
+    /// forgets it. `since` is when the oldest of its leases was granted.
     pub fn keep(&mut self, now: Instant, since: impl FnOnce() -> Option<Instant>) {
         if self.due.is_some_and(|due| due <= now) {
             self.due = since().map(|since| since + HELD);

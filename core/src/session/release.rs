@@ -223,7 +223,8 @@ impl Context {
         }
     }
 
-    /// The time limit of a release's call is over. While a slot moves, the call goes on as long as the lease may be held.
+    /// The time limit of a release's call is over. While a slot moves, the call goes on as long as the lease may be
+    /// held.
     pub(crate) fn waits_for_slot(&mut self, op: Caller) -> bool {
         let Some(OpKind::Release { token }) = self.ops.get(&op).map(|op| &op.kind) else { return false };
         let until = self.releases.get(token).filter(|release| release.moving).and_then(|release| release.valid_until);

@@ -1,7 +1,7 @@
 //! Takes the lock from all of its holders, notifies them, and grants the next waiter. For operators.
 //!
-//! Keys: those of the lock. Arguments: which (leases, any), used (0), fleet. Answers `released`, with the number of holders
-//! as its value, or `taken`.
+//! Keys: those of the lock. Arguments: which (leases, any), used (0), fleet. Answers `released`, with the number of
+//! holders as its value, or `taken`.
 
 use super::arguments::Arguments;
 use super::call::Call;

@@ -383,8 +383,9 @@ impl LockManager {
     ///
     /// # Errors
     /// As [`inspect`](Self::inspect). After `unreachable` it is not known whether the lock was taken. The command is
-    /// never sent twice, because a second one would take the lock from the next holder. `wrong-kind` also for a key without
-    /// a TTL, which is another library's or other data: see [`force_release_foreign`](Self::force_release_foreign).
+    /// never sent twice, because a second one would take the lock from the next holder. `wrong-kind` also for a key
+    /// without a TTL, which is another library's or other data: see
+    /// [`force_release_foreign`](Self::force_release_foreign).
     pub fn force_release(&self, name: impl AsRef<str>) -> impl Future<Output = Result<u32, Error>> + Send + 'static {
         self.force(name.as_ref(), false)
     }

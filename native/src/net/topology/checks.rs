@@ -40,10 +40,11 @@ pub(crate) async fn check_server(
 /// How many questions may break the connection before the server is used without an answer.
 const MOST_BROKEN: u32 = 3;
 
-/// As [`check_server`], after that has failed for the first connection to `endpoint`. Returns a connection that is checked.
+/// As [`check_server`], after that has failed for the first connection to `endpoint`. Returns a connection that is
+/// checked.
 ///
-/// A proxy may close the connection when it sees `INFO`. So if that happens a few times, the question is left out: a server that
-/// answers another one is accepted, as one that hides its version is.
+/// A proxy may close the connection when it sees `INFO`. So if that happens a few times, the question is left out: a
+/// server that answers another one is accepted, as one that hides its version is.
 pub(crate) async fn check_again(
     endpoint: &Endpoint,
     mut error: Error,
