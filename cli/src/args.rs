@@ -228,9 +228,9 @@ pub(crate) struct ForceRelease {
 
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// A name that this user may lock. The doctor writes to it and its side keys, for at most ten seconds
-    /// [default: a random name, after the prefix]
-    #[arg(long, value_name = "NAME")]
+    /// How names look that this user may lock: a beginning, or a pattern such as `invoice:*`. The doctor makes random
+    /// names of this form, after the prefix, and takes locks on them for at most a minute [default: any name]
+    #[arg(long, value_name = "PATTERN")]
     pub(crate) name: Option<String>,
 }
 

@@ -1,5 +1,7 @@
 //! What the command line knows about keys on the server. `lua/README.md` is the contract.
 
+use leasehold_core::{hash_slot, slot_tag};
+
 /// The key of a server's counter of fences.
 const FENCE: &str = "leasehold:fence";
 
@@ -24,11 +26,14 @@ pub(crate) enum Spread {
 }
 
 impl Spread {
-    /// A counter of fences. In a cluster, the one of some slot.
-    pub(crate) fn fence(self) -> String {
+    /// The counter that a lock's fences are drawn from.
+    pub(crate) fn fence(self, key: &str) -> String {
         match self {
             Self::Single => FENCE.to_owned(),
-            Self::Cluster => format!("{FENCE}:{{@@@@}}"),
+            Self::Cluster => {
+                let tag = slot_tag(hash_slot(key.as_bytes()));
+                format!("{FENCE}:{{{}}}", tag.map(char::from).iter().collect::<String>())
+            }
             Self::Quorum => format!("{FENCE}:quorum"),
         }
     }
@@ -40,7 +45,7 @@ fn side(key: &str, what: &str) -> String {
 }
 
 /// Whether a cluster would hash only a part of the key.
-fn has_hash_tag(key: &str) -> bool {
+pub(crate) fn has_hash_tag(key: &str) -> bool {
     let Some((_, rest)) = key.split_once('{') else { return false };
     rest.find('}').is_some_and(|length| length > 0)
 }

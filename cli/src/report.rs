@@ -9,6 +9,8 @@ use leasehold::Error;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
+use crate::servers::{RENAMED, UNKNOWN_COMMAND, named_command};
+
 /// The exit codes. `docs/cli.md` and `--help` list them.
 pub(crate) mod exit {
     /// `doctor` found a problem.
@@ -87,8 +89,23 @@ impl Failure {
     }
 }
 
+/// The crate's messages name its API. The command line has these options for the same.
+const OPTIONS: [(&str, &str); 4] = [
+    ("`LockManager::cluster`", "--cluster"),
+    ("`LockManager::sentinel`", "--sentinel"),
+    ("give the cluster, as `QuorumMember::cluster`", "give single servers"),
+    ("`servers` ", "--url "),
+];
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        let message = OPTIONS.iter().fold(error.to_string(), |text, (api, option)| text.replace(api, option));
+        if let Error::Auth { problem, .. } = &error
+            && let Some(command) = named_command(problem)
+        {
+            let remedy = format!("grant this user +{command}; `leasehold doctor` lists the missing rights");
+            return Self::new(exit::REFUSED, error.code(), message, remedy);
+        }
         let (exit, remedy) = match &error {
             Error::InvalidOption { field: "username", .. } => {
                 (exit::USAGE, "with --user or REDIS_USERNAME, set REDIS_PASSWORD or put the password into the URL")
@@ -112,10 +129,11 @@ impl From<Error> for Failure {
                  reentrant lock, string any other lock",
             ),
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),
+            Error::Server { problem, .. } if problem.contains(UNKNOWN_COMMAND) => (exit::SERVER, RENAMED),
             Error::Server { .. } => (exit::SERVER, "`leasehold doctor` checks the server's settings"),
             _ => (exit::SERVER, ""),
         };
-        Self::new(exit, error.code(), error.to_string(), remedy)
+        Self::new(exit, error.code(), message, remedy)
     }
 }
 

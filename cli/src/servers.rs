@@ -1,6 +1,8 @@
 //! The servers that the command line names: a lock manager over them, and plain connections to each of them.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,13 +21,22 @@ use crate::report::{Failure, Outcome, exit};
 /// The password for the servers that hold the locks. Other users of the machine can read a command line, but not this.
 const PASSWORD: &str = "REDIS_PASSWORD";
 
+/// What a server says about a command that an administrator has renamed or disabled.
+pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
+pub(crate) const RENAMED: &str = "an administrator has renamed or disabled this command; use a server that has it";
+
 /// A plain connection to one server.
 pub(crate) struct Node {
     /// Where it is, without credentials.
     pub(crate) address: String,
     pub(crate) info: ConnectionInfo,
+    /// The slots that this primary of a cluster has.
+    pub(crate) slots: Option<Slots>,
     connection: MultiplexedConnection,
 }
+
+/// Ranges of a cluster's slots.
+pub(crate) type Slots = Vec<RangeInclusive<u16>>;
 
 impl Node {
     /// Runs a command. The server's refusal is an `Err`.
@@ -78,8 +89,12 @@ impl Servers {
         } else {
             infos.into_iter().map(|info| self.with_login(info)).collect()
         };
-        let infos = if self.cluster { self.cluster_primaries(&infos).await? } else { infos };
-        Ok(join_all(infos.into_iter().map(|info| self.node(info))).await)
+        if !self.cluster {
+            return Ok(join_all(infos.into_iter().map(|info| self.node(info))).await);
+        }
+        let primaries = self.cluster_primaries(&infos).await?.into_iter();
+        let nodes = primaries.map(async |(info, slots)| Ok(Node { slots: Some(slots), ..self.node(info).await? }));
+        Ok(join_all(nodes).await)
     }
 
     /// How the locks are spread over the servers.
@@ -155,7 +170,7 @@ impl Servers {
             .set_response_timeout(Some(self.timeout.max(Duration::from_secs(10))));
         let client = Client::open(info.clone()).map_err(failed)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
-        let mut node = Node { address: address.clone(), info, connection };
+        let mut node = Node { address: address.clone(), info, slots: None, connection };
         // A server that wants a password refuses only the first command.
         match node.query::<Value>(&redis::cmd("TIME")).await {
             Err(error) if error.code() == Some("NOAUTH") => Err(failed(error)),
@@ -190,7 +205,7 @@ impl Servers {
     }
 
     /// Each primary of the cluster that has slots, by the first server that answers.
-    async fn cluster_primaries(&self, seeds: &[ConnectionInfo]) -> Outcome<Vec<ConnectionInfo>> {
+    async fn cluster_primaries(&self, seeds: &[ConnectionInfo]) -> Outcome<Vec<(ConnectionInfo, Slots)>> {
         let mut query = redis::cmd("CLUSTER");
         query.arg("SLOTS");
         let mut last = None;
@@ -202,27 +217,30 @@ impl Servers {
             };
             match asked.await {
                 Ok(ranges) => {
-                    // A range is: its first slot, its last slot, the primary, the replicas.
-                    let primaries = ranges.into_iter().filter_map(|range| range.into_iter().nth(2));
-                    let mut places: Vec<(String, u16)> = primaries
-                        .filter_map(|primary| match primary {
-                            Value::Array(of) => {
-                                let mut of = of.into_iter();
-                                let host = redis::from_redis_value(of.next()?).ok()?;
-                                Some((host, redis::from_redis_value(of.next()?).ok()?))
-                            }
-                            _ => None,
-                        })
-                        .collect();
-                    places.sort();
-                    places.dedup();
-                    return Ok(places.iter().map(|(host, port)| at(seed, host, *port)).collect());
+                    let mut primaries: BTreeMap<(String, u16), Slots> = BTreeMap::new();
+                    for (primary, slots) in ranges.into_iter().filter_map(range) {
+                        primaries.entry(primary).or_default().push(slots);
+                    }
+                    return Ok(primaries
+                        .into_iter()
+                        .map(|((host, port), slots)| (at(seed, &host, port), slots))
+                        .collect());
                 }
                 Err(failure) => last = Some(failure),
             }
         }
         Err(last.unwrap_or_else(|| Failure::usage("there is no server", "give one with --url")))
     }
+}
+
+/// Reads a range of `CLUSTER SLOTS`: its first slot, its last slot, the primary, the replicas.
+fn range(range: Vec<Value>) -> Option<((String, u16), RangeInclusive<u16>)> {
+    let mut parts = range.into_iter();
+    let (first, last) = (redis::from_redis_value(parts.next()?).ok()?, redis::from_redis_value(parts.next()?).ok()?);
+    let Value::Array(primary) = parts.next()? else { return None };
+    let mut primary = primary.into_iter();
+    let host = redis::from_redis_value(primary.next()?).ok()?;
+    Some(((host, redis::from_redis_value(primary.next()?).ok()?), first..=last))
 }
 
 /// Another server that is reached the same way. An empty host means the host of this one.
@@ -247,18 +265,16 @@ fn bad_address(error: &RedisError) -> Failure {
 
 /// What a plain command's error means.
 pub(crate) fn of_server(error: &RedisError, address: &str, what: &str) -> Failure {
-    let (code, message) = (error.code().unwrap_or_default(), format!("{what} at {address}: {error}"));
+    let (code, message) = (error.code().unwrap_or_default(), format!("{what} at {address}: {}", answer(error)));
     if code == "NOPERM" || code == "NOAUTH" || code == "WRONGPASS" || is_login(error) {
-        return Failure::new(exit::REFUSED, "auth", message, "give this user the right, or connect as another user");
+        let remedy = match named_command(&message) {
+            Some(command) => format!("grant this user +{command}, or connect as another user"),
+            None => "give this user the right, or connect as another user".to_owned(),
+        };
+        return Failure::new(exit::REFUSED, "auth", message, remedy);
     }
-    // A renamed or disabled command is unknown to the server.
-    if error.to_string().contains("unknown command") {
-        return Failure::new(
-            exit::REFUSED,
-            "auth",
-            message,
-            "an administrator has renamed or disabled this command; use a server that has it",
-        );
+    if message.contains(UNKNOWN_COMMAND) {
+        return Failure::new(exit::REFUSED, "auth", message, RENAMED);
     }
     if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
         return Failure::new(
@@ -279,23 +295,43 @@ pub(crate) enum Refused {
     Channel,
 }
 
-/// What the server refused, if it is a matter of rights. It says so in a sentence, and each version has its own.
+/// What the server refused, if it is a matter of rights.
 pub(crate) fn refused(error: &RedisError) -> Option<Refused> {
-    let text = error.to_string();
-    // A command that was renamed or disabled.
-    if text.contains("unknown command") {
+    refused_by(&answer(error))
+}
+
+/// The error as the server has written it, with its code first. Without an answer, what prevented one.
+pub(crate) fn answer(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => error.to_string(),
+    }
+}
+
+/// The same for a message. Each version of the server has its own sentences.
+pub(crate) fn refused_by(text: &str) -> Option<Refused> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&[UNKNOWN_COMMAND]) {
         return Some(Refused::Command);
     }
-    if error.code() != Some("NOPERM") {
+    if !has(&["NOPERM", "can't run this command", "can't access"]) {
         return None;
     }
-    Some(if text.contains(" channel") {
+    Some(if has(&[" channel"]) {
         Refused::Channel
-    } else if text.contains("a key") || text.contains("the keys") {
+    } else if has(&["a key", "the keys"]) {
         Refused::Key
     } else {
         Refused::Command
     })
+}
+
+/// The command that a server's refusal names: `... no permissions to run the 'cluster|slots' command`.
+pub(crate) fn named_command(text: &str) -> Option<&str> {
+    let (before, _) = text.split_once("' command")?;
+    let (_, command) = before.rsplit_once('\'')?;
+    Some(command).filter(|command| !command.is_empty() && !command.contains(char::is_whitespace))
 }
 
 fn is_login(error: &RedisError) -> bool {

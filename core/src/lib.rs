@@ -43,7 +43,7 @@ pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Replicas, Wait};
 pub use server::{check_eviction, check_server};
 pub use session::MOST_PAUSES;
 pub use time::Instant;
-pub use wire::{Command, Reply, Scalar, hash_slot};
+pub use wire::{Command, Reply, Scalar, hash_slot, slot_tag};
 
 #[cfg(test)]
 extern crate std;

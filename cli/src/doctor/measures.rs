@@ -9,7 +9,7 @@ use super::{Check, Verdict};
 use crate::args::Servers;
 use crate::keyspace::{EVERY_SIDE_KEY, Spread};
 use crate::render::{shown, time};
-use crate::servers::Node;
+use crate::servers::{Node, answer, refused};
 
 /// How many answers the latency is measured with.
 const ROUND_TRIPS: usize = 50;
@@ -31,7 +31,7 @@ pub(super) async fn check(node: &mut Node, servers: &Servers) -> Vec<Check> {
     let mut checks = vec![clock(node).await, latency(node, servers).await];
     // In a cluster each slot has its own.
     if servers.spread() != Spread::Cluster {
-        checks.push(fences(node, &servers.spread().fence()).await);
+        checks.push(fences(node, &servers.spread().fence("")).await);
     }
     checks.push(keyspace(node).await);
     checks
@@ -118,7 +118,10 @@ async fn fences(node: &mut Node, key: &str) -> Check {
             format!("{key} holds `{}`, which is no fence of this version, so no lock can be acquired", shown(&fence))
         }
         Err(error) if error.code() == Some("WRONGTYPE") => format!("{key} is no string, so no lock can be acquired"),
-        Err(error) => return Check::new(NAME, Verdict::Unknown, format!("GET: {error}"), "grant this user +get"),
+        Err(error) => {
+            let remedy = if refused(&error).is_some() { "grant this user +get" } else { "see the check of the locks" };
+            return Check::new(NAME, Verdict::Unknown, format!("GET: {}", answer(&error)), remedy);
+        }
     };
     let remedy = format!("if no newer version of leasehold uses this server: DEL {key}; the next fence is the time");
     Check::new(NAME, Verdict::Problem, problem, remedy)

@@ -1,10 +1,16 @@
 //! `leasehold doctor`: checks whether the servers are fit for locks. Each check has a verdict, a finding and a remedy.
 
 mod measures;
+mod names;
+mod remedies;
 mod rights;
 mod settings;
+mod trial;
 
 use serde_json::json;
+
+use names::Names;
+use trial::Trial;
 
 use crate::args::{Doctor, Servers};
 use crate::report::{Failure, Outcome, Output, exit};
@@ -42,13 +48,14 @@ impl Check {
 
 pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -> Outcome {
     let mut worst = 0;
+    let names = Names::new(servers, arguments);
     // As a service connects: checks the version and the role as well. It also comes first because it sets up TLS.
-    let connected = match servers.locks().await {
-        Ok(_) => Check::ok("connect", "a lock manager connects"),
+    let (connected, trial) = match Trial::open(servers).await {
+        Ok(trial) => (Check::ok("connect", "a lock manager connects"), Some(trial)),
         Err(failure) => {
             worst = failure.exit;
             let failure = without_doctor(failure);
-            Check::new("connect", Verdict::Problem, failure.message, failure.remedy)
+            (Check::new("connect", Verdict::Problem, failure.message, failure.remedy), None)
         }
     };
     let mut report = Report { output, problems: false };
@@ -62,7 +69,7 @@ pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -
         match node {
             Ok(mut node) => {
                 let address = node.address.clone();
-                let checks = checks(&mut node, servers, arguments).await;
+                let checks = checks(&mut node, servers, &names, trial.as_ref()).await;
                 report.show(&address, &checks)?;
                 worst = 0;
             }
@@ -71,6 +78,9 @@ pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -
                     .show("a server", &[Check::new("connection", Verdict::Problem, failure.message, failure.remedy)])?;
             }
         }
+    }
+    if let Some(trial) = trial {
+        trial.close().await;
     }
     Ok(match (worst, report.problems) {
         (0, true) => exit::PROBLEM,
@@ -84,10 +94,23 @@ fn without_doctor(failure: Failure) -> Failure {
     Failure { remedy: remedy.collect::<Vec<_>>().join(";").trim().to_owned(), ..failure }
 }
 
-async fn checks(node: &mut Node, servers: &Servers, arguments: &Doctor) -> Vec<Check> {
+async fn checks(node: &mut Node, servers: &Servers, names: &Names, trial: Option<&Trial>) -> Vec<Check> {
+    let user = rights::user(node).await;
     let mut checks = settings::check(node).await;
     checks.extend(measures::check(node, servers).await);
-    checks.extend(rights::check(node, servers, arguments).await);
+    let rights = rights::check(node, servers, names, &user).await;
+    // Without a right, a lock could be taken and not be released.
+    let missing = rights.iter().find(|check| check.verdict == Verdict::Problem && !check.name.starts_with(rights::ONE));
+    let locks = match (trial, missing) {
+        (None, _) => Check::new(trial::NAME, Verdict::Unknown, "not tried: no lock manager connects", ""),
+        (_, Some(Check { finding, remedy, .. })) => {
+            let finding = format!("not tried on `{}`: {finding}", names.key(&names.name(0)));
+            Check::new(trial::NAME, Verdict::Problem, finding, remedy.as_str())
+        }
+        (Some(trial), None) => trial.check(node, names, &user).await,
+    };
+    checks.extend(rights);
+    checks.push(locks);
     checks
 }
 

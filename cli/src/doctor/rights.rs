@@ -3,13 +3,12 @@
 //! Only one key is written, a string with a TTL. On it, the commands for other types do nothing but fail with WRONGTYPE,
 //! after the server has checked the rights. In a cluster, a server checks them before it answers MOVED.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use leasehold::redis::{self, Client, Cmd, RedisResult, Value};
 use tokio::time::timeout;
 
-use super::{Check, Verdict};
-use crate::args::{Doctor, Servers};
+use super::names::Names;
+use super::{Check, Verdict, remedies};
+use crate::args::Servers;
 use crate::keyspace::{all_keys, channel};
 use crate::servers::{Node, Refused, refused};
 
@@ -47,17 +46,15 @@ const COMMANDS: [&[&str]; 26] = [
     &["SUBSCRIBE", "CHANNEL"],
 ];
 
-pub(super) async fn check(node: &mut Node, servers: &Servers, arguments: &Doctor) -> Vec<Check> {
-    let id = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let name = arguments.name.as_deref().map_or_else(String::new, |name| format!("{name}:"));
-    let keys = all_keys(&format!("{}{name}leasehold-doctor:{id}", servers.prefix));
-    let user = user(node).await;
+pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, user: &str) -> Vec<Check> {
+    let key = names.key(&names.name(0));
+    let (keys, channel) = (all_keys(&key), channel(&format!("doctor-{}", names.id)));
     let (mut checks, mut missing, mut channel_refused) = (Vec::new(), Vec::new(), false);
     let mut key_refused = None;
     for words in COMMANDS {
         let Some((command, _)) = words.split_first() else { continue };
         let right = format!("+{}", command.to_lowercase());
-        let refused = match attempt(node, servers, words, &keys, &channel(&format!("doctor-{id}"))).await {
+        let refused = match attempt(node, servers, words, &keys, &channel).await {
             Ok(refused) => refused,
             Err(error) => {
                 let remedy = "see the check of the connection";
@@ -86,14 +83,14 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, arguments: &Doctor
         }
     }
     // It may exist, as a string. So this command checks the rights, and changes nothing.
-    let fence = servers.spread().fence();
+    let fence = servers.spread().fence(&key);
     for words in [&["GET", "KEY"][..], &["ZREM", "KEY", "doctor"]] {
         if let Ok(Some(Refused::Key)) = attempt(node, servers, words, std::slice::from_ref(&fence), "").await {
             key_refused = key_refused.or(Some(fence.clone()));
         }
     }
-    checks.push(keys_check(&user, key_refused));
-    checks.push(channels_check(&user, channel_refused));
+    checks.push(keys_check(user, key_refused));
+    checks.push(channels_check(user, channel_refused));
     checks.push(match missing.len() {
         0 => Check::ok("rights", format!("user `{user}` may run all {} commands that locks need", COMMANDS.len())),
         count => {
@@ -108,11 +105,8 @@ fn keys_check(user: &str, refused: Option<String>) -> Check {
     match refused {
         None => Check::ok("keys", "a lock's key, its side keys and the counter of the fences can be written"),
         Some(key) => {
-            let remedy = format!(
-                "if only other names are allowed, say which with --name or --prefix; else ACL SETUSER {user} '~leasehold:*' and \
-                 a pattern for your names"
-            );
-            Check::new("keys", Verdict::Problem, format!("user `{user}` may not write the key {key}"), remedy)
+            let finding = format!("user `{user}` may not write the key {key}");
+            Check::new("keys", Verdict::Problem, finding, remedies::keys(user))
         }
     }
 }
@@ -125,7 +119,8 @@ fn channels_check(user: &str, refused: bool) -> Check {
     Check::ok("channels", "messages wake waiters")
 }
 
-async fn user(node: &mut Node) -> String {
+/// The user that the node's connection has.
+pub(super) async fn user(node: &mut Node) -> String {
     let mut query = redis::cmd("ACL");
     query.arg("WHOAMI");
     let asked: RedisResult<String> = node.query(&query).await;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use leasehold::redis;
 
+use super::remedies::{MEMORY, REPLICAS};
 use super::{Check, Verdict};
 use crate::servers::Node;
 
@@ -127,13 +128,8 @@ impl Facts {
         let finding = format!("{used_mb} MB used, {percent} % of maxmemory");
         match percent {
             0..90 => Check::ok(NAME, finding),
-            90..100 => Check::new(NAME, Verdict::Warning, finding, "raise maxmemory, or free memory"),
-            _ => Check::new(
-                NAME,
-                Verdict::Problem,
-                format!("{finding}: no client gets a new lock"),
-                "raise maxmemory, or free memory",
-            ),
+            90..100 => Check::new(NAME, Verdict::Warning, finding, MEMORY),
+            _ => Check::new(NAME, Verdict::Problem, format!("{finding}: no client gets a new lock"), MEMORY),
         }
     }
 
@@ -194,7 +190,7 @@ impl Facts {
         if least > count {
             let finding =
                 format!("{count} connected, but min-replicas-to-write is {least}: the server refuses all writes");
-            return Check::new(NAME, Verdict::Problem, finding, "start the replicas, or lower min-replicas-to-write");
+            return Check::new(NAME, Verdict::Problem, finding, REPLICAS);
         }
         if lag > LAG {
             let finding = format!("{count} connected; one is {lag} s behind, and a failover to it loses as much");

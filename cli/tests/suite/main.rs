@@ -3,6 +3,7 @@
 mod command_line;
 mod common;
 mod doctor;
+mod doctor_locks;
 mod exec;
 mod exec_losses;
 mod exec_pauses;

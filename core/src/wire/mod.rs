@@ -10,8 +10,8 @@ mod reply;
 pub(crate) use answer::{Answer, Status, fence, integer, time_left};
 pub(crate) use failure::{Failed, FailureClass};
 pub(crate) use message::{Granted, Message};
-pub use name::hash_slot;
 pub(crate) use name::{FenceCounter, Name};
+pub use name::{hash_slot, slot_tag};
 
 pub use command::Command;
 pub(crate) use command::Form;

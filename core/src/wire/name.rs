@@ -93,9 +93,9 @@ impl FenceCounter {
     }
 }
 
-/// A hash tag of four characters from `@` to `O` that is in this slot. Their lower four bits can be chosen, and a CRC
-/// is linear: each of these bits changes the slot in its own way.
-fn slot_tag(slot: u16) -> [u8; 4] {
+/// A hash tag of four characters from `@` to `O` that is in this slot. The slot's counter of fences has it.
+// Their lower four bits can be chosen, and a CRC is linear: each of these bits changes the slot in its own way.
+pub fn slot_tag(slot: u16) -> [u8; 4] {
     let change = slot ^ slot_of(&letters(0));
     let bits = CHANGES.iter().enumerate().filter(|(bit, _)| change >> bit & 1 == 1).fold(0, |bits, (_, by)| bits ^ by);
     letters(bits)

@@ -1,0 +1,79 @@
+//! What to do about an error, in the words of the command line and of ACL rules.
+
+use leasehold::redis::{self, Value};
+
+use super::without_doctor;
+use crate::report::Failure;
+use crate::servers::{Node, Refused, answer, named_command, refused_by};
+
+/// Why a server refuses every write, by the code of its answer.
+const BY_CODE: [(&str, &str); 5] = [
+    ("OOM", MEMORY),
+    ("NOREPLICAS", REPLICAS),
+    ("MISCONF", "read the server's log; check the disk's space and rights"),
+    ("READONLY", "connect to its primary, or use --sentinel, which follows the primary"),
+    ("CLUSTERDOWN", "CLUSTER NODES says which servers have failed; each slot needs a primary"),
+];
+/// Why a server does not run a command for a key, or for several.
+const SLOTS: [&str; 3] = ["CROSSSLOT", "MOVED", "ASK"];
+
+pub(super) const MEMORY: &str = "raise maxmemory, or free memory";
+pub(super) const REPLICAS: &str = "start the replicas, or lower min-replicas-to-write";
+
+/// What to do about a lock that this server did not grant.
+pub(super) async fn remedy(failure: Failure, node: &mut Node, user: &str) -> String {
+    let text = failure.message.as_str();
+    if is_about_slots(text) {
+        return slots(node, user).await;
+    }
+    if let Some(remedy) = for_every_write(text) {
+        return remedy.to_owned();
+    }
+    match refused_by(text) {
+        Some(Refused::Key) => keys(user),
+        Some(Refused::Command) => match named_command(text) {
+            Some(command) => format!("ACL SETUSER {user} +{command}"),
+            None => "grant what the checks of the rights miss".to_owned(),
+        },
+        _ => without_doctor(failure).remedy,
+    }
+}
+
+/// What to do if this user may not write a key.
+pub(super) fn keys(user: &str) -> String {
+    format!(
+        "if only other names are allowed, say which with --prefix, or with --name and their pattern, such as \
+         --name 'invoice:*'; else ACL SETUSER {user} '~leasehold:*' and a pattern for your names"
+    )
+}
+
+/// What to do about a server that refuses every write, if this is its answer.
+pub(super) fn for_every_write(text: &str) -> Option<&'static str> {
+    BY_CODE.iter().find(|(code, _)| has(text, code)).map(|(_, remedy)| *remedy)
+}
+
+/// Whether a server answered that it does not have a key, or not all keys, of a command.
+pub(super) fn is_about_slots(text: &str) -> bool {
+    SLOTS.iter().any(|code| has(text, code))
+}
+
+fn has(text: &str, code: &str) -> bool {
+    text.split([' ', ':']).any(|word| word == code)
+}
+
+/// What to do about a server that belongs to a cluster, or behaves like one. A client of a cluster asks for its slots.
+pub(super) async fn slots(node: &mut Node, user: &str) -> String {
+    let mut query = redis::cmd("CLUSTER");
+    query.arg("SLOTS");
+    match node.query::<Value>(&query).await {
+        Ok(_) => "the server belongs to a cluster: give --cluster".to_owned(),
+        Err(error) if error.code() == Some("NOPERM") => {
+            format!("the server belongs to a cluster: ACL SETUSER {user} '+cluster|slots', then give --cluster")
+        }
+        Err(error) => format!(
+            "this address enforces the slots of a cluster and refuses CLUSTER SLOTS ({}), so no locks are possible; use \
+             one that answers it, with --cluster, or a server without slots",
+            answer(&error)
+        ),
+    }
+}
