@@ -5,7 +5,6 @@
 //! number; the others move up. Several lanes ask in parallel until the server says that one has to wait. From then
 //! on, one lane waits for all callers.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -15,7 +14,7 @@ use crate::error::Error;
 use crate::ids::{Caller, LockId};
 use crate::lock::{Admission, Claim, LocalQueue, LockState};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
-use crate::session::{NameHash, OpKind, Table};
+use crate::session::{NameHash, OpKind, Slab, Table};
 use crate::wire::Name;
 
 /// How many lanes may ask for permits in parallel.
@@ -35,20 +34,19 @@ struct Semaphore {
 #[derive(Clone)]
 pub(super) struct Semaphores {
     slots: Table<Arc<str>, LockId>,
-    list: Vec<Option<Box<Semaphore>>>,
-    free: Vec<LockId>,
+    list: Slab<Semaphore>,
 }
 
 /// The names lead to the list, which has them too.
 impl Hash for Semaphores {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.list, &self.free).hash(state);
+        self.list.hash(state);
     }
 }
 
 impl Semaphores {
     pub(super) fn new(hash: NameHash) -> Self {
-        Self { slots: Table::with_hasher(hash), list: Vec::new(), free: Vec::new() }
+        Self { slots: Table::with_hasher(hash), list: Slab::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -56,33 +54,26 @@ impl Semaphores {
     }
 
     fn get(&self, key: &str) -> Option<&Semaphore> {
-        self.list.get(self.slots.get(key)?.0 as usize)?.as_deref()
+        self.list.get(*self.slots.get(key)?)
     }
 
     fn get_mut(&mut self, key: &str) -> Option<&mut Semaphore> {
-        self.list.get_mut(self.slots.get(key)?.0 as usize)?.as_deref_mut()
+        self.list.get_mut(*self.slots.get(key)?)
     }
 
     fn open(&mut self, name: Name) {
         if self.slots.contains_key(&name.key) {
             return;
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.list.push(None);
-            LockId(u32::try_from(self.list.len().saturating_sub(1)).unwrap_or(u32::MAX))
-        });
-        self.slots.insert(name.key.clone(), slot);
-        if let Some(place) = self.list.get_mut(slot.0 as usize) {
-            *place = Some(Box::new(Semaphore { name, lanes: Vec::new(), queue: LocalQueue::default() }));
-        }
+        let key = name.key.clone();
+        let slot = self.list.add(|_| Semaphore { name, lanes: Vec::new(), queue: LocalQueue::default() });
+        self.slots.insert(key, slot);
     }
 
     fn remove(&mut self, key: &str) {
-        let Some(slot) = self.slots.remove(key) else { return };
-        if let Some(place) = self.list.get_mut(slot.0 as usize) {
-            *place = None;
+        if let Some(slot) = self.slots.remove(key) {
+            self.list.remove(slot);
         }
-        self.free.push(slot);
     }
 }
 
@@ -230,7 +221,7 @@ impl Client {
 
     /// Ends all calls that have no lane yet, because the client is closed.
     pub(super) fn close_semaphores(&mut self) {
-        for semaphore in self.semaphores.list.iter_mut().flatten() {
+        for semaphore in self.semaphores.list.iter_mut() {
             while let Some((op, _)) = semaphore.queue.pop(&self.cx.ops) {
                 self.cx.complete(op, Err(Error::Closed));
             }

@@ -1,6 +1,5 @@
 //! The names in use, each with its machine.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -9,14 +8,13 @@ use super::LockState;
 use crate::error::Error;
 use crate::ids::{LeaseToken, LockId};
 use crate::options::Family;
-use crate::session::{Context, NameHash, Table};
+use crate::session::{Context, NameHash, Slab, Table};
 use crate::wire::Name;
 
 /// The names in use, by number and by key.
 #[derive(Clone)]
 pub(crate) struct LockTable {
-    list: Vec<Option<Box<LockState>>>,
-    free: Vec<LockId>,
+    list: Slab<LockState>,
     locks: Table<Arc<str>, LockId>,
     reentrant: Table<Arc<str>, LockId>,
 }
@@ -24,7 +22,7 @@ pub(crate) struct LockTable {
 /// The names lead to the list, which has them too.
 impl Hash for LockTable {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.list, &self.free).hash(state);
+        self.list.hash(state);
     }
 }
 
@@ -32,17 +30,17 @@ impl Hash for LockTable {
 impl LockTable {
     pub(crate) fn new(hasher: NameHash) -> Self {
         let (locks, reentrant) = (Table::with_hasher(hasher), Table::with_hasher(hasher));
-        Self { list: Vec::new(), free: Vec::new(), locks, reentrant }
+        Self { list: Slab::new(), locks, reentrant }
     }
 
     #[cfg_attr(target_family = "wasm", inline(never))]
     pub(crate) fn get(&self, id: LockId) -> Option<&LockState> {
-        self.list.get(id.0 as usize)?.as_deref()
+        self.list.get(id)
     }
 
     #[cfg_attr(target_family = "wasm", inline(never))]
     pub(crate) fn get_mut(&mut self, id: LockId) -> Option<&mut LockState> {
-        self.list.get_mut(id.0 as usize)?.as_deref_mut()
+        self.list.get_mut(id)
     }
 
     pub(crate) fn find(&self, family: Family, key: &str) -> Option<LockId> {
@@ -54,7 +52,7 @@ impl LockTable {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LockState> {
-        self.list.iter().flatten().map(|lock| &**lock)
+        self.list.iter()
     }
 
     pub(crate) fn ids(&self) -> Vec<LockId> {
@@ -96,24 +94,16 @@ impl LockTable {
 
     /// Creates a machine that a search for the name doesn't find.
     fn add_beside(&mut self, name: Name) -> LockId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.list.push(None);
-            LockId(u32::try_from(self.list.len().saturating_sub(1)).unwrap_or(u32::MAX))
-        });
-        if let Some(place) = self.list.get_mut(id.0 as usize) {
-            *place = Some(Box::new(LockState::new(id, name)));
-        }
-        id
+        self.list.add(|id| LockState::new(id, name))
     }
 
     pub(crate) fn remove(&mut self, id: LockId) {
-        let Some(lock) = self.list.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        let Some(lock) = self.list.remove(id) else { return };
         match lock.name.family {
             Family::Lock if lock.adopts.is_some() => None,
             Family::Lock => self.locks.remove(&lock.name.key),
             Family::Reentrant => self.reentrant.remove(&lock.name.key),
             Family::Semaphore => None,
         };
-        self.free.push(id);
     }
 }

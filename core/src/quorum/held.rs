@@ -1,5 +1,6 @@
 //! A lease that a majority holds: renewing, losing and releasing it.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Quorum;
@@ -82,8 +83,9 @@ impl Quorum {
     /// Closes the client: ends the waits and releases the leases.
     pub(super) fn close(&mut self, op: Caller) {
         self.cx.closed = true;
-        for id in (0..self.locks.len()).filter_map(|id| u32::try_from(id).ok()) {
-            self.with(LockId(id), |lock, cx, members| {
+        let ids: Vec<LockId> = self.locks.iter().map(|lock| lock.id).collect();
+        for id in ids {
+            self.with(id, |lock, cx, members| {
                 while let Some((op, _)) = lock.queue.head() {
                     lock.end_caller(cx, op, Error::Closed);
                 }

@@ -19,7 +19,6 @@ mod place;
 mod roster;
 mod several;
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -31,7 +30,7 @@ use crate::error::{Error, Failure};
 use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
 use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::{Config, Mode};
-use crate::session::{Context, Leased, NameHash, Table, Timer};
+use crate::session::{Context, Leased, NameHash, Slab, Table, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
 use members::{CallKind, Member, Members, Task};
@@ -45,7 +44,7 @@ pub(crate) struct Quorum {
     /// What users see: their calls and leases, and the timers for both.
     pub(crate) cx: Context,
     members: Members,
-    locks: Vec<Option<Box<QuorumLock>>>,
+    locks: Slab<QuorumLock>,
     /// The locks of writers.
     by_name: Table<Arc<str>, LockId>,
     pub(crate) multi: Multi,
@@ -71,7 +70,7 @@ impl Quorum {
         let members = Members::new(client, &config, servers)?;
         let by_name = Table::with_hasher(NameHash::new(client.seed()));
         let cx = Context::new(client, config);
-        Ok(Self { cx, members, locks: Vec::new(), by_name, multi: Multi::default(), told: Vec::new() })
+        Ok(Self { cx, members, locks: Slab::new(), by_name, multi: Multi::default(), told: Vec::new() })
     }
 
     /// Tells that one of the members is a cluster.
@@ -123,7 +122,7 @@ impl Quorum {
 
     pub(crate) fn is_idle(&self) -> bool {
         let cx = &self.cx;
-        let locks = self.locks.iter().flatten().count();
+        let locks = self.locks.iter().count();
         let open = cx.ops.len() + cx.leases.len() + cx.outputs.len() + locks + self.members.tasks.len();
         let idle = |member: &Member| member.client.is_idle() && member.leases.is_empty();
         open == 0 && self.multi.is_empty() && cx.timers.next().is_none() && self.members.list.iter().all(idle)
@@ -232,7 +231,7 @@ impl Quorum {
     }
 
     fn lock(&self, id: LockId) -> Option<&QuorumLock> {
-        self.locks.get(id.0 as usize)?.as_deref()
+        self.locks.get(id)
     }
 
     /// The lock for a caller. Writers of a name share one. Each reader has its own, so that readers hold the name together.
@@ -241,14 +240,8 @@ impl Quorum {
             return Ok(*id);
         }
         let key = crate::wire::Name::check(&self.cx.config.prefix, name)?;
-        let free = self.locks.iter().position(Option::is_none).unwrap_or(self.locks.len());
-        let id = LockId(u32::try_from(free).unwrap_or(u32::MAX));
         let name: Arc<str> = name.into();
-        let lock = Some(Box::new(QuorumLock::new(id, name.clone(), key, self.members.list.len())));
-        match self.locks.get_mut(free) {
-            Some(place) => *place = lock,
-            None => self.locks.push(lock),
-        }
+        let id = self.locks.add(|id| QuorumLock::new(id, name.clone(), key, self.members.list.len()));
         if mode == Mode::Exclusive {
             self.by_name.insert(name, id);
         }
@@ -257,14 +250,13 @@ impl Quorum {
 
     /// Runs one name's lock, and removes the name if nothing is left of it.
     fn with(&mut self, id: LockId, run: impl FnOnce(&mut QuorumLock, &mut Context, &mut Members)) {
-        let Some(place) = self.locks.get_mut(id.0 as usize) else { return };
-        let Some(lock) = place else { return };
+        let Some(lock) = self.locks.get_mut(id) else { return };
         run(lock, &mut self.cx, &mut self.members);
         if lock.is_idle() {
             if self.by_name.get(&lock.name) == Some(&id) {
                 self.by_name.remove(&lock.name);
             }
-            *place = None;
+            self.locks.remove(id);
         }
     }
 }
@@ -302,4 +294,27 @@ fn no_such_kind() -> Error {
     Error::Unsupported(
         "a quorum has no semaphores and no reentrant locks; these need a single server or a cluster".into(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use super::Quorum;
+    use crate::ids::ClientId;
+    use crate::options::{Config, Mode};
+
+    #[test]
+    fn a_new_name_gets_the_place_that_became_free_last_without_a_look_at_the_other_names() {
+        let client = ClientId::from_random([1; 16]);
+        let mut quorum = Quorum::new(client, Config::default(), &["a", "b", "c"]).unwrap();
+        let mut open = |name: &str| quorum.lock_for(name, Mode::Exclusive).unwrap();
+        let ids: Vec<_> = (0..9).map(|number| open(&format!("name:{number}"))).collect();
+        for id in [ids[2], ids[7]] {
+            quorum.with(id, |_, _, _| {});
+        }
+        let mut open = |name: &str| quorum.lock_for(name, Mode::Exclusive).unwrap();
+        assert_eq!([open("x"), open("y")], [ids[7], ids[2]]);
+    }
 }
