@@ -445,7 +445,10 @@ export class Client {
     const { labels } = this.#driver;
     const other = labels?.holderOf(this.prefix + name);
     if (other !== undefined || labels === undefined) return other;
+    let seen = 0;
     for (const lease of this.#leases.values()) {
+      // A long search is not worth it.
+      if (++seen > MOST_SEEN) break;
       if (lease.name === name) return { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
     }
     return undefined;

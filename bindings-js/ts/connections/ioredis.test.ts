@@ -120,6 +120,26 @@ for (const { name, open, Cluster } of versions) {
       await Promise.all(answers);
     });
 
+    test('a_reply_costs_the_same_however_many_managers_share_the_client', async (t) => {
+      const { client } = await opened(t, {});
+      await client.ping();
+      const { commandQueue, stream } = client as unknown as { commandQueue: { peekFront: () => unknown }; stream: NodeJS.ReadStream };
+      const listeners = stream.listenerCount('data');
+      const links = Array.from({ length: 100 }, () => recognise(client));
+      await Promise.all(links.map((link) => link.call(['PING'])));
+      let [chunks, looks] = [0, 0];
+      const count = (): number => chunks++;
+      stream.on('data', count);
+      const { peekFront } = commandQueue;
+      commandQueue.peekFront = () => (looks++, peekFront.call(commandQueue));
+      await links[0]?.call(ECHO);
+      // One look is ours, and ioredis may take some of its own.
+      assert.ok(looks >= chunks && looks <= 4 * chunks, `${looks} looks at the oldest command for ${chunks} chunks`);
+      stream.off('data', count);
+      await Promise.all(links.map((link) => link.close()));
+      assert.equal(stream.listenerCount('data'), listeners, 'the last manager leaves no listener behind');
+    });
+
     test('a_client_in_subscriber_or_monitor_mode_is_refused', async (t) => {
       const server = await Server.start();
       t.after(() => server.kill());

@@ -15,7 +15,6 @@ import { closeOnAbort, pickNode } from './dedicated.js';
 import type { OwnConnection } from './leaving.js';
 import { addressOf, type PendingCommand, ReconnectingLink } from './reconnecting.js';
 import type { PubSubConnection, PubSubListener } from './subscriber.js';
-import { type Emitter, watch } from './watch.js';
 
 /** The part of a client that is used here, in any version of the library. */
 export interface IoRedis {
@@ -72,6 +71,8 @@ interface Stream {
   write(data: string | Uint8Array): unknown;
   ref(): void;
   unref(): void;
+  on(event: 'data', listener: (bytes: Uint8Array) => void): unknown;
+  off(event: 'data', listener: (bytes: Uint8Array) => void): unknown;
 }
 
 /** The most commands in one write. */
@@ -97,11 +98,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   readonly #client: IoRedis;
   readonly #batch: WriteBatch | undefined;
   #outgoing: PendingCommand<Command>[] = [];
-  /** The stream that is watched for long replies. `#replyBytes` counts the bytes received since its oldest pending command became the oldest. */
-  #stream: Stream | undefined;
-  #unwatchStream: () => void = ignore;
-  #oldest: unknown;
-  #replyBytes = 0;
+  #replies: ReplyWatch | undefined;
 
   constructor(client: IoRedis) {
     super(client, 'close', (listener) => openPubSub(client, listener));
@@ -158,7 +155,8 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   }
 
   override async close(): Promise<void> {
-    this.#watch(undefined);
+    this.#replies?.leave();
+    this.#replies = undefined;
     await super.close();
   }
 
@@ -202,31 +200,10 @@ export class IoRedisLink extends ReconnectingLink<Command> {
       for (const { settle } of batch) settle(this.notConnected());
       return;
     }
-    this.#watch(this.#client.stream ?? undefined);
+    this.#replies ??= ReplyWatch.join(this.#client);
+    this.#replies.follow(this.#client.stream ?? undefined);
     for (const pending of batch) this.#write(pending);
     this.#batch?.flush();
-  }
-
-  /** Watches the length of replies. Not on a cluster, which doesn't expose the connections to its nodes. */
-  #watch(stream: Stream | undefined): void {
-    if (stream === this.#stream) return;
-    this.#unwatchStream();
-    this.#stream = stream;
-    this.#oldest = undefined;
-    this.#unwatchStream = stream === undefined ? ignore : watch(stream as unknown as Emitter, { data: (bytes) => this.#received(bytes as Uint8Array) });
-  }
-
-  /** Counts bytes that ioredis has received. If they did not complete the oldest command, they are part of its reply. */
-  #received(bytes: Uint8Array): void {
-    const oldest = this.#client.commandQueue?.peekFront?.()?.command;
-    if (oldest !== this.#oldest) {
-      this.#oldest = oldest;
-      this.#replyBytes = 0;
-      return;
-    }
-    this.#replyBytes += bytes.length;
-    // Replies to the user's commands may have any length.
-    if (this.#replyBytes > LONGEST_REPLY && isOurCommand(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
   }
 
   #write(pending: PendingCommand<Command>): void {
@@ -245,6 +222,56 @@ export class IoRedisLink extends ReconnectingLink<Command> {
 }
 
 const TOO_LONG = `a reply of more than ${LONGEST_REPLY / 1024 / 1024} MiB was not read to its end`;
+
+/**
+ * Watches the length of a client's replies, once for all managers that share the client. Not on a cluster, which doesn't expose the
+ * connections to its nodes.
+ */
+class ReplyWatch {
+  static readonly #all = new WeakMap<IoRedis, ReplyWatch>();
+  readonly #client: IoRedis;
+  #managers = 0;
+  #stream: Stream | undefined;
+  #oldest: unknown;
+  /** The bytes received since the oldest pending command became the oldest. */
+  #bytes = 0;
+
+  private constructor(client: IoRedis) {
+    this.#client = client;
+  }
+
+  static join(client: IoRedis): ReplyWatch {
+    const joined = ReplyWatch.#all.get(client) ?? new ReplyWatch(client);
+    ReplyWatch.#all.set(client, joined);
+    joined.#managers++;
+    return joined;
+  }
+
+  leave(): void {
+    if (--this.#managers === 0) this.follow(undefined);
+  }
+
+  follow(stream: Stream | undefined): void {
+    if (stream === this.#stream) return;
+    this.#stream?.off('data', this.#received);
+    this.#stream = stream;
+    this.#oldest = undefined;
+    stream?.on('data', this.#received);
+  }
+
+  /** Counts bytes that ioredis has received. If they did not complete the oldest command, they are part of its reply. */
+  readonly #received = (bytes: Uint8Array): void => {
+    const oldest = this.#client.commandQueue?.peekFront?.()?.command;
+    if (oldest !== this.#oldest) {
+      this.#oldest = oldest;
+      this.#bytes = 0;
+      return;
+    }
+    this.#bytes += bytes.length;
+    // Replies to the user's commands may have any length.
+    if (this.#bytes > LONGEST_REPLY && isOurCommand(oldest)) this.#stream?.destroy(new Error(TOO_LONG));
+  };
+}
 
 /** Collects commands in place of the socket, so that they go out in one write. */
 class WriteBatch {

@@ -1,4 +1,4 @@
-/** Listens to the events of a user's client. */
+/** Listens to the events of a user's client. An event calls all managers that share the client, so it must be a rare one. */
 
 export interface Emitter {
   on(event: string | symbol, listener: (detail: unknown) => void): unknown;

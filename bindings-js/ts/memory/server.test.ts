@@ -4,7 +4,9 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 
 import { LockManager, type LockManagerOptions, Owner } from '../index.js';
+import { Clock } from './clock.js';
 import { MemoryServer } from './index.js';
+import { ServerState } from './state.js';
 
 const TTL = 30_000;
 
@@ -267,4 +269,20 @@ test('three_servers_with_one_clock_are_a_quorum_of_which_one_may_stop', async (t
 test('waiting_for_replicas_is_not_supported', async (t) => {
   const lock = managerOf(t, new MemoryServer()).mutex('a');
   await assert.rejects(lock.acquire({ waitForReplicas: { min: 1, timeout: '1s' } }), { code: 'unsupported' });
+});
+
+test('a_message_looks_only_at_the_managers_that_listen_to_its_channel', async () => {
+  const server = new ServerState(new Clock());
+  let looks = 0;
+  const heard: string[] = [];
+  const listener = { acknowledged() {}, broken() {}, message: (payload: string) => void heard.push(payload) };
+  const subscribe = (name: string): void => server.subscribe({ listener, get channel() { return looks++, name; } });
+  for (let number = 0; number < 100; number++) subscribe(`channel:${number}`);
+  subscribe('channel:0');
+  await new Promise(setImmediate);
+  looks = 0;
+  server.run(['PUBLISH', 'channel:0', 'hello']);
+  await new Promise(setImmediate);
+  assert.deepEqual(heard, ['hello', 'hello']);
+  assert.ok(looks <= 4, `${looks} looks at a subscription's channel`);
 });

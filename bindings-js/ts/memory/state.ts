@@ -27,7 +27,7 @@ export class ServerState {
   dropsNextReply = false;
   readonly #memory = new Memory();
   readonly #number = ++made;
-  readonly #subscriptions = new Set<Subscription>();
+  readonly #subscriptions = new Map<string, Set<Subscription>>();
   /** The commands that have run and whose reply is held back or lost. */
   readonly #unanswered = new Set<(result: CallResult) => void>();
 
@@ -43,7 +43,7 @@ export class ServerState {
     this.isStopped = true;
     for (const answer of this.#unanswered) answer(interrupted());
     this.#unanswered.clear();
-    for (const subscription of [...this.#subscriptions]) {
+    for (const subscription of [...this.#subscriptions.values()].flatMap((listening) => [...listening])) {
       this.unsubscribe(subscription);
       soon(() => subscription.listener.broken(interrupted().failure));
     }
@@ -72,8 +72,8 @@ export class ServerState {
     const lengths = Uint32Array.from(args, (word) => encoder.encode(word).length);
     const { result, messages } = readAnswer(this.#memory.call(now, encoder.encode(args.join('')), lengths));
     for (const { channel, payload } of messages) {
-      for (const subscription of this.#subscriptions) {
-        if (subscription.channel === channel) soon(() => this.#subscriptions.has(subscription) && subscription.listener.message(payload));
+      for (const subscription of this.#subscriptions.get(channel) ?? []) {
+        soon(() => this.#listens(subscription) && subscription.listener.message(payload));
       }
     }
     return result;
@@ -81,13 +81,24 @@ export class ServerState {
 
   subscribe(subscription: Subscription): void {
     if (this.isStopped) return soon(() => subscription.listener.broken({ kind: 'unavailable', text: STOPPED }));
-    this.#subscriptions.add(subscription);
-    this.#memory.subscribe(subscription.channel);
-    soon(() => this.#subscriptions.has(subscription) && subscription.listener.acknowledged());
+    const { channel, listener } = subscription;
+    const listening = this.#subscriptions.get(channel);
+    if (listening === undefined) this.#subscriptions.set(channel, new Set([subscription]));
+    else listening.add(subscription);
+    this.#memory.subscribe(channel);
+    soon(() => this.#listens(subscription) && listener.acknowledged());
   }
 
   unsubscribe(subscription: Subscription): void {
-    if (this.#subscriptions.delete(subscription)) this.#memory.unsubscribe(subscription.channel);
+    const { channel } = subscription;
+    const listening = this.#subscriptions.get(channel);
+    if (listening?.delete(subscription) !== true) return;
+    if (listening.size === 0) this.#subscriptions.delete(channel);
+    this.#memory.unsubscribe(channel);
+  }
+
+  #listens(subscription: Subscription): boolean {
+    return this.#subscriptions.get(subscription.channel)?.has(subscription) === true;
   }
 }
 
