@@ -405,7 +405,7 @@ impl LockManager {
         self.force(name.as_ref(), true)
     }
 
-    fn force(&self, name: &str, foreign: bool) -> impl Future<Output = Result<u32, Error>> + Send + 'static {
+    fn force(&self, name: &str, foreign: bool) -> impl Future<Output = Result<u32, Error>> + Send + 'static + use<> {
         let (client, name) = (Arc::clone(&self.client), name.to_owned());
         async move {
             match client.execute(Operation::ForceRelease { name: &name, foreign }, Some(&name)).await? {
