@@ -1,6 +1,6 @@
 //! Managers of a server in memory, as users' tests have them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -248,9 +248,15 @@ async fn a_close_reports_every_lease_as_lost_before_another_client_gets_the_lock
 #[derive(Default)]
 struct Losses(std::sync::Mutex<Vec<String>>);
 
+/// Listens to nothing, as long as the program runs. While there is only one dispatcher, `tracing` asks the thread that first
+/// comes to an event whether anybody wants it, and remembers the answer for all threads. That may be the thread of another
+/// test, where nobody listens. With two it asks all dispatchers.
+static OTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Losses::default()));
+
 impl Losses {
     /// Listens on this thread.
     fn listen() -> (Arc<Self>, DefaultGuard) {
+        LazyLock::force(&OTHER);
         let losses = Arc::new(Self::default());
         (Arc::clone(&losses), set_default(losses))
     }
