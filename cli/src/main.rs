@@ -8,6 +8,7 @@ mod doctor;
 mod exec;
 mod glob;
 mod keyspace;
+mod refusals;
 mod render;
 mod report;
 mod servers;

@@ -9,7 +9,7 @@ use leasehold::Error;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
-use crate::servers::{RENAMED, UNKNOWN_COMMAND, named_command};
+use crate::refusals::{RENAMED, UNKNOWN_COMMAND, named_command};
 
 /// The exit codes. `docs/cli.md` and `--help` list them.
 pub(crate) mod exit {

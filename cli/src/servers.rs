@@ -16,14 +16,11 @@ use leasehold::{Builder, LockManager};
 
 use crate::args::Servers;
 use crate::keyspace::Spread;
+use crate::refusals::{RENAMED, UNKNOWN_COMMAND, answer, named_command};
 use crate::report::{Failure, Outcome, exit};
 
 /// The password for the servers that hold the locks. Other users of the machine can read a command line, but not this.
 const PASSWORD: &str = "REDIS_PASSWORD";
-
-/// What a server says about a command that an administrator has renamed or disabled.
-pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
-pub(crate) const RENAMED: &str = "an administrator has renamed or disabled this command; use a server that has it";
 
 /// A plain connection to one server.
 pub(crate) struct Node {
@@ -285,53 +282,6 @@ pub(crate) fn of_server(error: &RedisError, address: &str, what: &str) -> Failur
         );
     }
     Failure::new(exit::SERVER, "server", message, "")
-}
-
-/// What a server doesn't let its user do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    Command,
-    Key,
-    Channel,
-}
-
-/// What the server refused, if it is a matter of rights.
-pub(crate) fn refused(error: &RedisError) -> Option<Refused> {
-    refused_by(&answer(error))
-}
-
-/// The error as the server has written it, with its code first. Without an answer, what prevented one.
-pub(crate) fn answer(error: &RedisError) -> String {
-    match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {detail}"),
-        (Some(code), None) => code.to_owned(),
-        (None, _) => error.to_string(),
-    }
-}
-
-/// The same for a message. Each version of the server has its own sentences.
-pub(crate) fn refused_by(text: &str) -> Option<Refused> {
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&[UNKNOWN_COMMAND]) {
-        return Some(Refused::Command);
-    }
-    if !has(&["NOPERM", "can't run this command", "can't access"]) {
-        return None;
-    }
-    Some(if has(&[" channel"]) {
-        Refused::Channel
-    } else if has(&["a key", "the keys"]) {
-        Refused::Key
-    } else {
-        Refused::Command
-    })
-}
-
-/// The command that a server's refusal names: `... no permissions to run the 'cluster|slots' command`.
-pub(crate) fn named_command(text: &str) -> Option<&str> {
-    let (before, _) = text.split_once("' command")?;
-    let (_, command) = before.rsplit_once('\'')?;
-    Some(command).filter(|command| !command.is_empty() && !command.contains(char::is_whitespace))
 }
 
 fn is_login(error: &RedisError) -> bool {

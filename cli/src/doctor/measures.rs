@@ -8,8 +8,9 @@ use tokio::time::sleep;
 use super::{Check, Verdict};
 use crate::args::Servers;
 use crate::keyspace::{EVERY_SIDE_KEY, Spread};
+use crate::refusals::{answer, refused};
 use crate::render::{shown, time};
-use crate::servers::{Node, answer, refused};
+use crate::servers::Node;
 
 /// How many answers the latency is measured with.
 const ROUND_TRIPS: usize = 50;

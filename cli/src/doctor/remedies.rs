@@ -3,8 +3,9 @@
 use leasehold::redis::{self, Value};
 
 use super::without_doctor;
+use crate::refusals::{Refused, answer, named_command, refused_by};
 use crate::report::Failure;
-use crate::servers::{Node, Refused, answer, named_command, refused_by};
+use crate::servers::Node;
 
 /// Why a server refuses every write, by the code of its answer.
 const BY_CODE: [(&str, &str); 5] = [

@@ -10,7 +10,8 @@ use super::names::Names;
 use super::{Check, Verdict, remedies};
 use crate::args::Servers;
 use crate::keyspace::{all_keys, channel};
-use crate::servers::{Node, Refused, refused};
+use crate::refusals::{Refused, refused};
+use crate::servers::Node;
 
 /// How the names of the checks of single rights begin.
 pub(super) const ONE: &str = "right ";

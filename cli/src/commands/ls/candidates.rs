@@ -3,8 +3,9 @@
 use leasehold::redis::{self, RedisError, Value};
 
 use crate::keyspace::{LONGEST_VALUE, is_lock, is_token};
+use crate::refusals::{Refused, refused};
 use crate::report::{Failure, Outcome};
-use crate::servers::{Node, Refused, of_server, refused};
+use crate::servers::{Node, of_server};
 
 /// Those of the keys that can be locks of ours. A string of another library can't be told from data.
 pub(super) async fn candidates(node: &mut Node, keys: Vec<String>) -> Outcome<Vec<String>> {
