@@ -6,7 +6,8 @@
 -- The short cut: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
 -- that it is alive, or hears that the lock is busy. It needs no functions, which cost more than the commands.
 local value = ARGV[4] ~= 'refill' and ARGV[8] == 'native' and redis.call('GET', KEYS[1])
-local holder, mark, since = string.match(value or '', '^(%x+%-%x+%-%x+%-%x+%-%x+:%d+)([ *])(%d+)$')
+local holder, mark, since = string.match(value or '',
+  '^(%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+)([ *])(%d+)$')
 if holder and holder ~= ARGV[1] then
   local clock = redis.call('TIME')
   local us, now = clock[1] * 1000000 + clock[2], clock[1] * 1000 + math.floor(clock[2] / 1000)

@@ -226,8 +226,7 @@ impl ShortCut for LockState {
             return Ok(None);
         }
         let stored = call.get(keys.name)?.unwrap_or_default();
-        let Some(value) = Value::read(&stored).filter(|value| is_tokenlike(value.holder) && value.holder != token)
-        else {
+        let Some(value) = Value::read(&stored).filter(|value| is_token(value.holder) && value.holder != token) else {
             return Ok(None);
         };
         let left = call.pttl(keys.name)?;
@@ -285,17 +284,4 @@ fn is_alive(call: &mut Call<'_>, keys: Keys<'_>, caller: &[u8], first: Option<&(
     }
     let record = call.hget(keys.waiters, first)?.unwrap_or_default();
     Ok(trailing_number(&record).is_some_and(|expiry| expiry > call.now))
-}
-
-/// Whether a holder has the form of a token, with groups of any length.
-fn is_tokenlike(holder: &[u8]) -> bool {
-    if is_token(holder) {
-        return true;
-    }
-    let mut parts = holder.split(|byte| *byte == b':');
-    let (Some(uuid), Some(digits), None) = (parts.next(), parts.next(), parts.next()) else { return false };
-    let mut groups = uuid.split(|byte| *byte == b'-');
-    groups.clone().count() == 5
-        && groups.all(|group| !group.is_empty() && group.iter().all(u8::is_ascii_hexdigit))
-        && number(digits).is_some()
 }

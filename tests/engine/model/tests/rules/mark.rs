@@ -128,6 +128,23 @@ fn a_value_of_another_library_is_never_rewritten() {
 }
 
 #[test]
+fn a_value_that_only_looks_like_a_token_is_another_librarys() {
+    let ours = format!("{} 5", token(7, 1));
+    let (upper, long) = (ours.replace("-4000-", "-400G-"), ours.replace("-4000-", "-40000-"));
+    for value in ["a-b-c-d-e:1 5", &upper, &long, &ours.replace(':', ":x")] {
+        let mut lock = model_lock();
+        lock.command(&["SET", "invoice:42", value, "PX", "5000"]);
+        let answers = [
+            lock.try_acquire(&token(1, 1), EXCLUSIVE),
+            lock.wait(&token(1, 1), EXCLUSIVE),
+            lock.wait(&token(2, 1), SHARED),
+        ];
+        assert_eq!(answers.map(|answer| (answer.foreign, answer.ms)), [(1, 5_000); 3], "{value}");
+        assert_eq!((lock.value().as_deref(), lock.messages()), (Some(value), vec![]), "{value}");
+    }
+}
+
+#[test]
 fn a_client_waits_behind_a_waiter_of_another_kind_when_the_last_reader_has_just_ended() {
     let mut lock = model_lock();
     lock.ttl = 30;
