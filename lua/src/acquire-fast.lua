@@ -10,7 +10,7 @@ end
 local clock = redis.call('TIME')
 local us = string.format('%s%06d', clock[1], clock[2])
 local fence = us
-local last = redis.pcall('SET', KEYS[3], us, 'GET')
+local last = redis.pcall('SET', KEYS[3], us, 'KEEPTTL', 'GET')
 -- The server has refused the write. The slow path reports why.
 if type(last) == 'table' then
   return 0
@@ -20,14 +20,14 @@ if not last or #last ~= 16 or last >= us or string.find(last, '%D') then
   if not last or not string.match(last, '^%d+$') or tonumber(last) > 2 ^ 53 - 4096 then
     -- Restores the counter for the slow path.
     if last then
-      redis.call('SET', KEYS[3], last)
+      redis.call('SET', KEYS[3], last, 'KEEPTTL')
     else
       redis.call('DEL', KEYS[3])
     end
     return 0
   end
   fence = string.format('%.0f', math.max(tonumber(last) + 1, tonumber(us)))
-  redis.call('SET', KEYS[3], fence)
+  redis.call('SET', KEYS[3], fence, 'KEEPTTL')
 end
 redis.call('SET', KEYS[1], ARGV[1] .. fence, 'PX', ARGV[2])
 return fence == us and us or { us, fence }

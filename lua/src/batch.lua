@@ -33,14 +33,14 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- Writes the counter before any grant: if the server refuses to write it, nothing is granted.
 if ARGV[1] ~= '0' then
   local us = string.format('%s%06d', clock[1], clock[2])
-  local last = pcall('SET', KEYS[#KEYS], us, 'GET')
+  local last = pcall('SET', KEYS[#KEYS], us, 'KEEPTTL', 'GET')
   if type(last) == 'string' and #last == 16 and last < us and not string.find(last, '%D') then
     fence = us
   elseif type(last) == 'string' and string.match(last, '^%d+$') and tonumber(last) <= 2 ^ 53 - 4096 then
     fence = string.format('%.0f', math.max(tonumber(last) + 1, tonumber(us)))
-    redis.call('SET', KEYS[#KEYS], fence)
+    redis.call('SET', KEYS[#KEYS], fence, 'KEEPTTL')
   elseif type(last) == 'string' then
-    redis.call('SET', KEYS[#KEYS], last)
+    redis.call('SET', KEYS[#KEYS], last, 'KEEPTTL')
   elseif not last then
     redis.call('DEL', KEYS[#KEYS])
   end

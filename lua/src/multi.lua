@@ -47,7 +47,7 @@ end
 
 local fence = math.max(last + 1, us)
 local text = string.format('%.0f', fence)
-redis.call('SET', KEYS[#KEYS], text)
+redis.call('SET', KEYS[#KEYS], text, 'KEEPTTL')
 local reply = { us, ttl }
 for name = 1, #ARGV - 1 do
   local at, token = 3 * name - 3, ARGV[name + 1]

@@ -21,7 +21,7 @@ if not of or of ~= ARGV[1] and not (expiry and expiry > now) then
   return { holder and 'taken' or 'gone', 0, 0, us, 0, -1, 0 }
 end
 if last < tonumber(ARGV[2]) then
-  redis.call('SET', KEYS[2], ARGV[2])
+  redis.call('SET', KEYS[2], ARGV[2], 'KEEPTTL')
 end
 local waiting = string.find(holder, '*', 1, true) and 1 or 0
 return { 'raised', 0, 0, us, expiry and expiry - now or redis.call('PTTL', KEYS[1]), waiting, 0 }

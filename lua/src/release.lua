@@ -14,7 +14,7 @@ if value and string.match(value, '^(.*)%*%d+$') == ARGV[1] then
   -- Not with dead waiters or tombstones before the first waiter.
   if expiry and tonumber(first[2]) > 0 and tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then
     local us, token, ms = string.format('%s%06d', clock[1], clock[2]), first[1], ttl + 0 < claim + 0 and ttl or claim
-    local last = redis.pcall('SET', KEYS[2], us, 'GET')
+    local last = redis.pcall('SET', KEYS[2], us, 'KEEPTTL', 'GET')
     if type(last) == 'string' and #last == 16 and last < us and not string.find(last, '%D') then
       redis.call('ZREM', KEYS[3], token)
       redis.call('HDEL', KEYS[4], token)
@@ -29,7 +29,7 @@ if value and string.match(value, '^(.*)%*%d+$') == ARGV[1] then
     end
     -- The server is at maxmemory, or its last fence is unusual. The slow path finds the counter as it was.
     if type(last) == 'string' then
-      redis.call('SET', KEYS[2], last)
+      redis.call('SET', KEYS[2], last, 'KEEPTTL')
     elseif not last then
       redis.call('DEL', KEYS[2])
     end

@@ -96,7 +96,7 @@ local function answer(status, value, size, ms)
       -- Perhaps nothing was written yet. A delete first, because a release must be allowed at maxmemory.
       redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')
     end
-    redis.call('SET', KEYS[2], text(fence or last))
+    redis.call('SET', KEYS[2], text(fence or last), 'KEEPTTL')
   end
   local reply = { status, value or 0, size or 0, us, ms or 0, waiting, foreign() }
   for _, to in ipairs(grants) do

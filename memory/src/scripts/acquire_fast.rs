@@ -44,11 +44,11 @@ pub(super) fn draw(call: &mut Call<'_>, counter: &[u8]) -> Done<Option<Vec<u8>>>
         return Ok(Some(us));
     }
     let Some(number) = number(&last).filter(|last| *last <= GREATEST - 4096) else {
-        call.set(counter, &last, Lifetime::Forever)?;
+        call.set(counter, &last, Lifetime::Kept)?;
         return Ok(None);
     };
     let fence = number_text((number + 1).max(call.us));
-    call.set(counter, &fence, Lifetime::Forever)?;
+    call.set(counter, &fence, Lifetime::Kept)?;
     Ok(Some(fence))
 }
 

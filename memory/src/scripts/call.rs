@@ -41,9 +41,9 @@ impl<'a> Call<'a> {
         self.on(Access::Write, key)?.set(key, value, options).map(drop)
     }
 
-    /// SET with GET: the value before.
+    /// SET with KEEPTTL and GET: the value before.
     pub(crate) fn replace(&mut self, key: &[u8], value: &[u8]) -> Done<Option<Vec<u8>>> {
-        let options = SetOptions { answer_old: true, ..SetOptions::default() };
+        let options = SetOptions { answer_old: true, lifetime: Lifetime::Kept, ..SetOptions::default() };
         Ok(self.on(Access::Write, key)?.set(key, value, options)?.old)
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn multi(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
 
     let fence = (last + 1).max(call.us);
     let text = number_text(fence);
-    call.set(counter, &text, Lifetime::Forever)?;
+    call.set(counter, &text, Lifetime::Kept)?;
     let mut reply = vec![Scalar::Int(call.us), Scalar::Int(ttl)];
     for (Part { name, token, .. }, is_mine) in parts.into_iter().zip(mine) {
         if is_mine {

@@ -28,7 +28,7 @@ pub(crate) fn raise(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         return Ok(call.answer("taken", 0, 0, -1, false));
     }
     if last < fence {
-        call.set(counter, &number_text(fence), Lifetime::Forever)?;
+        call.set(counter, &number_text(fence), Lifetime::Kept)?;
     }
     let ms = match expiry {
         Some(expiry) => expiry - call.now,

@@ -81,7 +81,7 @@ impl HandOver for LockState {
         match call.replace(keys.fence, &us) {
             Ok(Some(last)) if is_before(&last, &us) => {}
             // The last fence is unusual. The slow path finds the counter as it was.
-            Ok(Some(last)) => return call.set(keys.fence, &last, Lifetime::Forever).map(|()| None),
+            Ok(Some(last)) => return call.set(keys.fence, &last, Lifetime::Kept).map(|()| None),
             Ok(None) => return call.del(&[keys.fence]).map(|_| None),
             // The server is at maxmemory.
             Err(_) => return Ok(None),

@@ -133,7 +133,7 @@ impl<'a> Base<'a> {
             self.remove_old_graves()?;
         }
         let last = self.fence.unwrap_or(self.last);
-        self.call.set(self.keys.fence, &number_text(last), Lifetime::Forever)
+        self.call.set(self.keys.fence, &number_text(last), Lifetime::Kept)
     }
 
     pub(crate) fn is_mixed(&self) -> bool {

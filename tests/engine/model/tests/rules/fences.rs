@@ -1,4 +1,6 @@
-use leasehold_lua::{ACQUIRE, CONVERT, FORCE, MULTI, RAISE, RELEASE, Script, reentrant, semaphore};
+use leasehold_lua::{
+    ACQUIRE, ACQUIRE_FAST, BATCH, CONVERT, FORCE, MULTI, RAISE, RELEASE, Script, reentrant, semaphore,
+};
 
 use crate::common::model::{Model, model_lock};
 use crate::common::{ALL_KEYS, EXCLUSIVE, Lock, SHARED, list, scalar_text, token};
@@ -303,6 +305,36 @@ fn an_invalid_counter_prevents_every_grant_and_changes_nothing() {
             assert!(error.starts_with("BADFENCE"), "{absurd}: {error}");
         }
         assert_eq!(format!("{:?}", lock.state()), format!("{before:?}"), "{absurd}");
+    }
+}
+
+#[test]
+fn no_script_takes_the_ttl_away_that_an_operator_has_given_the_counter() {
+    let [mine, next] = [token(1, 1), token(1, 2)];
+    let (mine_and_space, next_and_space) = (format!("{mine} "), format!("{next} "));
+    let calls: [(Script, &[usize], &[&str]); 10] = [
+        (ACQUIRE_FAST, &[0, 2, 1], &[&next_and_space, "30000"]),
+        (BATCH, &[0, 2, 1], &["1", "acquire", &next_and_space, "30000"]),
+        (BATCH, &[0, 1], &["1", "release", &mine_and_space]),
+        (ACQUIRE, &ALL_KEYS, &[&next, EXCLUSIVE, "30000", "wait", "1000", "1", "0", "native"]),
+        (ACQUIRE, &ALL_KEYS, &[&mine, EXCLUSIVE, "30000", "refill", "1000", "1", "0", "native"]),
+        (RELEASE, &ALL_KEYS, &[&mine, "0", "0", "native"]),
+        (CONVERT, &ALL_KEYS, &[&mine, &next, SHARED, "30000", "1", "0", "0", "native"]),
+        (FORCE, &ALL_KEYS, &["0", "native"]),
+        (RAISE, &[0, 1], &[&mine, "1900000000000000"]),
+        (MULTI, &[0, 2, 3, 1], &["30000", &mine]),
+    ];
+    for (script, keys, arguments) in calls {
+        for counter in ABSURD.into_iter().chain(["5", "1800000000000000", "9007199254736896"]) {
+            for waiters in 0..3 {
+                let mut lock = model_lock();
+                (0..waiters).for_each(|client| _ = lock.wait(&token(1 + client, 1), EXCLUSIVE));
+                lock.command(&["SET", "leasehold:fence", counter, "PX", "60000"]);
+                // A counter that is refused fails the slow path.
+                _ = lock.call(&script, keys, arguments);
+                assert_eq!(lock.pttl(1), 60_000, "{} {arguments:?} {counter} {waiters}", script.name);
+            }
+        }
     }
 }
 
