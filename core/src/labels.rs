@@ -15,7 +15,7 @@ use core::time::Duration;
 use core::{fmt, mem};
 
 pub use self::told::Question;
-use self::told::{Answer, Asking, Told, is_channel_of, publish};
+use self::told::{Answer, Asking, ENABLED, Enabled, Told, is_channel_of, publish};
 use crate::engine::Engine;
 use crate::error::{Error, Failure, shown_time};
 use crate::event::{Inspection, Outcome, Output};
@@ -107,13 +107,13 @@ pub struct Labels {
     /// Whether the server may not have got it, because it was not there.
     unsure: bool,
     /// When the client may have held a lease for long enough to write it for the first time.
-    due: Option<Instant>,
+    due: Option<(Enabled, Instant)>,
     /// What the server said about other clients, and when it was asked.
     known: Vec<Known>,
     /// The holders of locks that callers of this client want.
     holders: Vec<Held>,
     /// After which time the driver tells that callers have found only a key without a TTL. None if it tells nothing.
-    claim_window: Option<Duration>,
+    claim_window: Option<(Enabled, Duration)>,
     /// The locks for which it does so now, and for how long callers have found the key.
     blocked: Vec<(String, Duration)>,
     /// Commands without a reply, and what they are for.
@@ -200,10 +200,11 @@ impl Labels {
         self
     }
 
-    /// The same for a driver that tells its user about [`poll_blocked`](Self::poll_blocked).
+    /// The same for a driver that tells its user about [`poll_blocked`](Self::poll_blocked), with the feature
+    /// `lease-labels`.
     #[must_use]
     pub fn with_blocked(mut self, claim_window: Duration) -> Self {
-        self.claim_window = Some(claim_window);
+        self.claim_window = ENABLED.map(|enabled| (enabled, claim_window));
         self
     }
 
@@ -290,7 +291,7 @@ impl Labels {
     /// When to call [`wake`](Self::wake), and [`keep`](Self::keep) if the client uses locks, at the latest.
     pub fn poll_timeout(&self, uses_locks: bool) -> Option<Instant> {
         let retry = self.told.filter(|_| self.unsure).map(|told| told + RETRY);
-        let own = retry.or(self.due).filter(|_| uses_locks);
+        let own = retry.or(self.due.map(|(_, due)| due)).filter(|_| uses_locks);
         let asking = self.inspecting.iter().filter_map(|inspecting| told::until(inspecting.asking.as_ref()?));
         asking.chain(own).min()
     }
@@ -347,9 +348,9 @@ impl Labels {
     /// The client still uses locks. Writes its label if it has held a lease for a second, and again before the server
     /// forgets it. `since` is when the oldest of its leases was granted.
     pub fn keep(&mut self, now: Instant, since: impl FnOnce() -> Option<Instant>) {
-        if self.due.is_some_and(|due| due <= now) {
-            self.due = since().map(|since| since + HELD);
-            if self.due.is_some_and(|due| due <= now) {
+        if let Some((enabled, _)) = self.due.filter(|(_, due)| *due <= now) {
+            self.due = since().map(|since| (enabled, since + HELD));
+            if self.due.is_some_and(|(_, due)| due <= now) {
                 self.tell(now);
             }
         }
@@ -364,10 +365,11 @@ impl Labels {
         self.holders.retain(|held| held.name != name);
     }
 
-    /// The client has been granted a lease. The driver then wakes at [`poll_timeout`](Self::poll_timeout).
+    /// The client has been granted a lease. With the feature `lease-labels`, the driver then wakes at
+    /// [`poll_timeout`](Self::poll_timeout).
     pub fn holds(&mut self, now: Instant) {
-        if self.told.is_none() && !self.label.is_empty() {
-            self.due.get_or_insert(now + HELD);
+        if self.told.is_none() && self.due.is_none() && !self.label.is_empty() {
+            self.due = ENABLED.map(|enabled| (enabled, now + HELD));
         }
     }
 
@@ -531,7 +533,7 @@ impl Labels {
         }
         let held = microseconds(since).zip(microseconds(server));
         let held = held.map(|(since, server)| Duration::from_micros(server.saturating_sub(since)));
-        let blocked = client.is_none().then(|| self.blocked(now, name, before));
+        let blocked = if client.is_none() { self.blocked(now, name, before) } else { None };
         forget_oldest(&mut self.holders);
         self.holders.push(Held { name: name.into(), client: client.map(Into::into), held, at: now, blocked });
         if let Some(client) = client.filter(|_| status.as_slice() == b"waiting") {
@@ -540,8 +542,8 @@ impl Labels {
     }
 
     /// A caller has found a key without a TTL. Returns since when callers have, and whether that was told.
-    fn blocked(&mut self, now: Instant, name: &str, before: Option<Held>) -> (Instant, bool) {
-        let Some(window) = self.claim_window else { return (now, true) };
+    fn blocked(&mut self, now: Instant, name: &str, before: Option<Held>) -> Option<(Instant, bool)> {
+        let (_, window) = self.claim_window?;
         // A waiter asks more often than that.
         let before = before.filter(|before| now.since(before.at) <= window);
         let (since, told) = before.and_then(|before| before.blocked).unwrap_or((now, false));
@@ -550,7 +552,7 @@ impl Labels {
         if tells {
             self.blocked.push((name.into(), waited));
         }
-        (since, told || tells)
+        Some((since, told || tells))
     }
 
     fn learn(&mut self, now: Instant, client: &str) {

@@ -18,7 +18,7 @@ use crate::text::{lossy, signed};
 use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, Status, integer};
 
 /// What the key of a lock is that a force release leaves alone.
-const NO_LEASE: &str = "it has no TTL, and only a force release with `foreign` deletes it";
+const NO_LEASE: &str = "it has no TTL; `foreign` deletes it";
 
 impl Client {
     pub(super) fn inspect(&mut self, op: Caller, name: &str) {

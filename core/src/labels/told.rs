@@ -43,14 +43,14 @@ impl Question {
 
 /// Without the feature, no value of this type exists, so the compiler leaves out everything that needs one.
 #[cfg(feature = "lease-labels")]
-type Enabled = ();
+pub(super) type Enabled = ();
 #[cfg(not(feature = "lease-labels"))]
-type Enabled = core::convert::Infallible;
+pub(super) type Enabled = core::convert::Infallible;
 
 #[cfg(feature = "lease-labels")]
-const ENABLED: Option<Enabled> = Some(());
+pub(super) const ENABLED: Option<Enabled> = Some(());
 #[cfg(not(feature = "lease-labels"))]
-const ENABLED: Option<Enabled> = None;
+pub(super) const ENABLED: Option<Enabled> = None;
 
 /// The subscription to the client's own channel.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -96,23 +96,15 @@ impl GuestLockManager for LockManager {
         }
     }
 
-    async fn force_release(&self, name: String) -> Result<u32, Error> {
-        self.force(&name, false).await
-    }
-
-    async fn force_release_foreign(&self, name: String) -> Result<u32, Error> {
-        self.force(&name, true).await
-    }
-}
-
-impl LockManager {
-    async fn force(&self, name: &str, foreign: bool) -> Result<u32, Error> {
-        match self.client.execute(Operation::ForceRelease { name, foreign }, name).await? {
+    async fn force_release(&self, name: String, foreign: bool) -> Result<u32, Error> {
+        match self.client.execute(Operation::ForceRelease { name: &name, foreign }, &name).await? {
             Outcome::Revoked(holders) => Ok(holders),
             _ => Err(error::unexpected_outcome()),
         }
     }
+}
 
+impl LockManager {
     fn not_taken(&self, error: &EngineError, name: &str) -> Error {
         let busy = matches!(error, EngineError::Busy { .. });
         let holder = if busy { self.client.shared.holder(name) } else { None };

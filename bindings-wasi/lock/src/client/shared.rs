@@ -171,7 +171,7 @@ impl Shared {
         });
         let mut state = self.state.borrow_mut();
         let now = time::now(&mut state.clock);
-        state.actions.wake_at = state.poll_timeout();
+        state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
         let Actions { wake_at, closed, .. } = state.actions;
         (now, mem::replace(&mut state.actions, Actions { wake_at, closed, ..Actions::default() }))
     }

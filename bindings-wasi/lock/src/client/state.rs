@@ -58,8 +58,6 @@ pub(super) struct LeaseOptions {
 pub(super) struct LeaseState {
     pub(super) loss: Option<LossReason>,
     ttl: Duration,
-    /// When it was granted.
-    since: Instant,
     /// When `max-hold-ms` ends the lease.
     max_end: Option<Instant>,
     /// The lease was granted with this validity, so it is renewed until then even without a `hold`.
@@ -132,10 +130,9 @@ impl State {
                 Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
         }
-        let uses_locks = self.uses_locks();
         let Some(labels) = &mut self.labels else { return };
-        if uses_locks {
-            labels.keep(now, || self.leases.values().map(|lease| lease.since).min());
+        if !self.leases.is_empty() || !self.operations.is_empty() {
+            labels.keep(now, || None);
         }
         while let Some((id, command)) = labels.poll_command() {
             self.actions.commands.push((NodeId(0), id, command));
@@ -185,13 +182,9 @@ impl State {
             lease.promised_until = lease.promised_until.max(promised_until);
             return self.keep(now, grant.lease);
         }
-        if let Some(labels) = &mut self.labels {
-            labels.holds(now);
-        }
         let lease = LeaseState {
             loss: None,
             ttl,
-            since: now,
             max_end: max_hold.map(|max_hold| now + max_hold),
             promised_until,
             keepers: Vec::new(),
@@ -261,17 +254,6 @@ impl State {
         }
     }
 
-    fn uses_locks(&self) -> bool {
-        !self.leases.is_empty() || !self.operations.is_empty()
-    }
-
-    /// When the driver wakes for the engine and the labels at the latest.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        let engine = self.engine.poll_timeout().map(|(at, _)| at);
-        let labels = self.labels.as_ref().and_then(|labels| labels.poll_timeout(self.uses_locks()));
-        engine.into_iter().chain(labels).min()
-    }
-
     pub(super) fn wake_driver_if_needed(&mut self) {
         if self.needs_driver() {
             self.wakers.extend(self.driver.take());
@@ -280,8 +262,8 @@ impl State {
 
     /// The driver wakes by itself at `actions.wake_at`. Returns whether there is something to do sooner.
     pub(super) fn needs_driver(&self) -> bool {
-        let sooner = match (self.poll_timeout(), self.actions.wake_at) {
-            (Some(at), Some(wake_at)) => at < wake_at,
+        let sooner = match (self.engine.poll_timeout(), self.actions.wake_at) {
+            (Some((at, _)), Some(wake_at)) => at < wake_at,
             (wanted, _) => wanted.is_some(),
         };
         let Actions { commands, channel_requests, closed, .. } = &self.actions;

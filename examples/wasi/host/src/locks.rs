@@ -89,7 +89,12 @@ impl<'a> Manager<'a> {
 
     pub async fn force_release(self, name: &str) -> Result<Answer<u32>> {
         let Locks { accessor, guest } = self.locks;
-        guest.lock_manager().call_force_release(accessor, self.handle, name.to_owned()).await
+        guest.lock_manager().call_force_release(accessor, self.handle, name.to_owned(), false).await
+    }
+
+    pub async fn force_release_foreign(self, name: &str) -> Result<Answer<u32>> {
+        let Locks { accessor, guest } = self.locks;
+        guest.lock_manager().call_force_release(accessor, self.handle, name.to_owned(), true).await
     }
 
     pub fn drop(self) -> Result<()> {

@@ -208,3 +208,48 @@ async fn an_operator_takes_any_kind_from_its_holders() {
     });
     work.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_without_a_ttl_is_named_and_deleted_only_if_foreign_is_said() {
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
+        server.cli(&["SET", "door", "somebody's data"]).unwrap();
+        let error = refused(manager.acquire(mutex("door"), wait(1_000)).await);
+        assert!(error.kind == ErrorKind::Busy && error.holder.is_some_and(|holder| holder.foreign));
+        assert!(
+            error.message.ends_with("; held by another library's key or other data, without a TTL"),
+            "{}",
+            error.message
+        );
+        let error = refused(manager.force_release("door").await);
+        assert!(error.kind == ErrorKind::WrongKind && error.message.contains("`foreign`"), "{error:?}");
+        assert!(is_there(&server, "door"));
+        assert_eq!(ok(manager.force_release_foreign("door").await), 1);
+        assert!(!is_there(&server, "door"));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_waits_for_a_moving_slot_ends_with_its_outcome() {
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
+        let lease = ok(one.acquire(mutex("door"), ttl(60_000)).await);
+        let waiting = async { ok(other.acquire(mutex("door"), wait(60_000)).await) };
+        let releasing = async {
+            until("the other one waits", || waiters(&server, "door") == 1).await;
+            server.moves_slots(true);
+            let moving = async {
+                tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+                server.moves_slots(false);
+            };
+            let (outcome, ()) = tokio::join!(async { ok(lease.release().await) }, moving);
+            assert_eq!(outcome, ReleaseOutcome::Released);
+        };
+        let (next, ()) = tokio::join!(waiting, releasing);
+        ok(next.release().await);
+    });
+    work.await.unwrap();
+}

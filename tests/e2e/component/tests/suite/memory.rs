@@ -101,6 +101,11 @@ impl Memory {
         self.state().behaves = Behaves::Paused;
     }
 
+    /// Its slots begin to move, or have moved: it refuses commands that touch a key which is not there.
+    pub(crate) fn moves_slots(&self, on: bool) {
+        self.state().server.set_migrating(on);
+    }
+
     pub(crate) fn resume(&self) {
         self.state().behaves = Behaves::Answers;
     }

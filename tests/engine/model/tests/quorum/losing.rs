@@ -96,3 +96,15 @@ fn a_lease_that_an_operator_takes_is_lost_at_once() {
         assert!(quorum.is_idle(0));
     }
 }
+
+#[test]
+fn a_key_without_a_ttl_on_a_majority_is_deleted_only_if_foreign_is_said() {
+    let mut quorum = ScriptedQuorum::new(3, 1);
+    quorum.write(0);
+    quorum.write(1);
+    let op = quorum.call(0, |op| Input::ForceRelease { op, name: NAME, foreign: false });
+    assert!(matches!(quorum.result(0, op), Err(Error::WrongKind(_))));
+    let op = quorum.call(0, |op| Input::ForceRelease { op, name: NAME, foreign: true });
+    assert_eq!(quorum.result(0, op), Ok(Outcome::Revoked(1)));
+    assert_eq!(quorum.held(), 0);
+}
