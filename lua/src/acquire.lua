@@ -11,29 +11,34 @@ local holder, mark, since = string.match(value or '',
 if holder and holder ~= ARGV[1] then
   local clock = redis.call('TIME')
   local us, now = clock[1] * 1000000 + clock[2], clock[1] * 1000 + math.floor(clock[2] / 1000)
-  local left, ends = redis.call('PTTL', KEYS[1]), redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
-  local first, waiting = ends[1], 0
-  local usual = left > 0 and (not first or tonumber(ends[2]) > 0)
-  if usual and first and first ~= ARGV[1] then
-    local expiry = string.match(redis.call('HGET', KEYS[4], first) or '', '%d+$')
-    usual = expiry and tonumber(expiry) > now
+  local left, last = redis.call('PTTL', KEYS[1]), redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
+  -- Tombstones have negative scores. So if the last one is a tombstone, nobody waits.
+  local tail, first, waiting = tonumber(last[2] or 0), false, 0
+  local usual = left > 0
+  if usual and tail > 0 then
+    first = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'LIMIT', '0', '1')[1]
+    waiting = redis.call('ZCOUNT', KEYS[3], '0', '+inf')
+    local expiry = first == ARGV[1] or string.match(redis.call('HGET', KEYS[4], first) or '', '%d+$')
+    usual = expiry == true or expiry and tonumber(expiry) > now
   end
-  -- A waiter without a subscription tries, and stays alive by that.
-  if usual and first and ARGV[4] == 'try' and redis.call('ZSCORE', KEYS[3], ARGV[1]) then
+  -- How many are behind the caller, if it is in the queue. All waiters are behind a tombstone. A waiter without a
+  -- subscription tries, and stays alive by that.
+  local behind = usual and last[1] and redis.call('ZREVRANK', KEYS[3], ARGV[1])
+  if behind and (behind >= waiting or ARGV[4] == 'try') then
     usual = false
   end
-  -- Not with dead waiters or tombstones before the first waiter, or if the holder's key never ends.
+  -- Not if the first waiter is dead, if the caller is buried, or if the holder's key never ends.
   if usual then
     local word, position = 'tried ', 1
     if ARGV[4] == 'wait' then
-      position = first and redis.call('ZRANK', KEYS[3], ARGV[1])
       redis.call('HSET', KEYS[4], ARGV[1],
         string.format('%s %s %s %s %.0f', ARGV[2], ARGV[3], ARGV[5], ARGV[6], now + ARGV[5]))
-      if not position then
-        local last = first and redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')[2] or 0
-        redis.call('ZADD', KEYS[3], string.format('%.0f', math.max(last + 1, us)), ARGV[1])
+      if not behind then
+        redis.call('ZADD', KEYS[3], string.format('%.0f', math.max(tail + 1, us)), ARGV[1])
+        waiting, behind = waiting + 1, 0
       end
-      if not first or redis.call('PTTL', KEYS[3]) < ARGV[5] + 0 then
+      -- The queue lives as long as each of its tombstones.
+      if not last[1] or -tail - now < ARGV[5] + 0 and redis.call('PTTL', KEYS[3]) < ARGV[5] + 0 then
         redis.call('PEXPIRE', KEYS[3], ARGV[5])
       end
       if not first or redis.call('PTTL', KEYS[4]) < ARGV[5] + 0 then
@@ -42,10 +47,7 @@ if holder and holder ~= ARGV[1] then
       if mark == ' ' then
         redis.call('SET', KEYS[1], holder .. '*' .. since, 'KEEPTTL')
       end
-      waiting = first and redis.call('ZCARD', KEYS[3]) or 1
-      word, position = 'wanted ', position and position + 1 or waiting
-    elseif first then
-      waiting = redis.call('ZCARD', KEYS[3])
+      word, position = 'wanted ', waiting - behind
     end
     if position == 1 then
       local payload = word .. KEYS[1]

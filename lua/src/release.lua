@@ -7,18 +7,18 @@
 -- functions, which cost more than the commands.
 local value = ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == 'native' and redis.call('GET', KEYS[1])
 if value and string.match(value, '^(.*)%*%d+$') == ARGV[1] then
-  local first = redis.call('ZRANGE', KEYS[3], '0', '0', 'WITHSCORES')
-  local record = first[1] and redis.call('HGET', KEYS[4], first[1]) or ''
+  local first = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'LIMIT', '0', '1')[1]
+  local record = first and redis.call('HGET', KEYS[4], first) or ''
   local ttl, claim, block, expiry = string.match(record, '^exclusive (%d+) (%d+) (%d+) (%d+)$')
   local clock = redis.call('TIME')
-  -- Not with dead waiters or tombstones before the first waiter.
-  if expiry and tonumber(first[2]) > 0 and tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then
-    local us, token, ms = string.format('%s%06d', clock[1], clock[2]), first[1], ttl + 0 < claim + 0 and ttl or claim
+  -- Not if the first waiter is dead.
+  if expiry and tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then
+    local us, token, ms = string.format('%s%06d', clock[1], clock[2]), first, ttl + 0 < claim + 0 and ttl or claim
     local last = redis.pcall('SET', KEYS[2], us, 'KEEPTTL', 'GET')
     if type(last) == 'string' and #last == 16 and last < us and not string.find(last, '%D') then
       redis.call('ZREM', KEYS[3], token)
       redis.call('HDEL', KEYS[4], token)
-      local waiting = redis.call('ZCARD', KEYS[3])
+      local waiting = redis.call('ZCOUNT', KEYS[3], '0', '+inf')
       local mark = waiting > 0 and '*' or ' '
       redis.call('SET', KEYS[1], token .. mark .. us, 'PX', ms)
       block = block + 0 > 1024 and 1024 or block + 0 < 1 and 1 or block

@@ -92,8 +92,9 @@ const COMMANDS: &[Command] = &[
     Command { name: b"HSET", run: hset, words: (4, MANY), ..WRITE },
     Command { name: b"ZADD", run: zadd, words: (4, MANY), ..WRITE },
     Command { name: b"ZRANK", run: zrank, words: (3, 3), ..READ },
+    Command { name: b"ZREVRANK", run: zrevrank, words: (3, 3), ..READ },
     Command { name: b"ZREMRANGEBYSCORE", run: zremrangebyscore, words: (4, 4), ..DELETE },
-    Command { name: b"ZRANGEBYSCORE", run: zrangebyscore, words: (4, 5), ..READ },
+    Command { name: b"ZRANGEBYSCORE", run: zrangebyscore, words: (4, 8), ..READ },
     Command { name: b"ZCOUNT", run: zcount, words: (4, 4), ..READ },
     Command { name: b"HGETALL", run: hgetall, ..READ },
     Command { name: b"TYPE", run: type_of, ..READ },
@@ -234,6 +235,11 @@ fn zrank(server: &mut Server, words: &[&[u8]]) -> Outcome {
     Ok(rank.map_or(Answer::Nil, Answer::Int))
 }
 
+fn zrevrank(server: &mut Server, words: &[&[u8]]) -> Outcome {
+    let rank = server.keyspace.zrevrank(word(words, 1), word(words, 2))?;
+    Ok(rank.map_or(Answer::Nil, Answer::Int))
+}
+
 fn zadd(server: &mut Server, words: &[&[u8]]) -> Outcome {
     if !words.len().is_multiple_of(2) {
         return Err(Refusal::SYNTAX);
@@ -261,26 +267,38 @@ fn zremrangebyscore(server: &mut Server, words: &[&[u8]]) -> Outcome {
 }
 
 fn zrange(server: &mut Server, words: &[&[u8]]) -> Outcome {
-    let with_scores = with_scores(words)?;
-    list(server, words, Range::Ranks(integer(word(words, 2))?, integer(word(words, 3))?), with_scores)
+    let with_scores = with_scores(rest(words, 4))?;
+    list(server, words, Range::Ranks(integer(word(words, 2))?, integer(word(words, 3))?), with_scores, usize::MAX)
 }
 
 fn zrangebyscore(server: &mut Server, words: &[&[u8]]) -> Outcome {
     let range = scores(words)?;
-    list(server, words, range, with_scores(words)?)
+    let (options, most) = limit(rest(words, 4))?;
+    list(server, words, range, with_scores(options)?, most)
 }
 
-fn with_scores(words: &[&[u8]]) -> Result<bool, Refusal> {
-    match words.get(4) {
-        None => Ok(false),
-        Some(option) if option.eq_ignore_ascii_case(b"WITHSCORES") => Ok(true),
-        Some(_) => Err(Refusal::SYNTAX),
+fn with_scores(options: &[&[u8]]) -> Result<bool, Refusal> {
+    match options {
+        [] => Ok(false),
+        [option] if option.eq_ignore_ascii_case(b"WITHSCORES") => Ok(true),
+        _ => Err(Refusal::SYNTAX),
     }
 }
 
-fn list(server: &mut Server, words: &[&[u8]], range: Range, with_scores: bool) -> Outcome {
+/// The options before `LIMIT 0 count`, and the count. Another offset than 0 is refused, because no script needs it.
+fn limit<'a, 'w>(options: &'a [&'w [u8]]) -> Result<(&'a [&'w [u8]], usize), Refusal> {
+    match options {
+        [before @ .., limit, offset, count] if limit.eq_ignore_ascii_case(b"LIMIT") => match integer(offset)? {
+            0 => Ok((before, usize::try_from(integer(count)?).unwrap_or(usize::MAX))),
+            _ => Err(Refusal::SYNTAX),
+        },
+        _ => Ok((options, usize::MAX)),
+    }
+}
+
+fn list(server: &mut Server, words: &[&[u8]], range: Range, with_scores: bool, most: usize) -> Outcome {
     let mut items = Vec::new();
-    for (score, member) in server.keyspace.zrange(word(words, 1), range)? {
+    for (score, member) in server.keyspace.zrange(word(words, 1), range, most)? {
         items.push(member);
         if with_scores {
             items.push(score_text(score));

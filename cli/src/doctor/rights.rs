@@ -17,7 +17,7 @@ use crate::servers::Node;
 pub(super) const ONE: &str = "right ";
 
 /// Each command with its arguments, and `KEY` in place of the key.
-const COMMANDS: [&[&str]; 26] = [
+const COMMANDS: [&[&str]; 27] = [
     &["SET", "KEY", "doctor", "PX", "10000"],
     &["GET", "KEY"],
     &["EXISTS", "KEY"],
@@ -34,6 +34,7 @@ const COMMANDS: [&[&str]; 26] = [
     &["ZCOUNT", "KEY", "0", "1"],
     &["ZSCORE", "KEY", "member"],
     &["ZRANK", "KEY", "member"],
+    &["ZREVRANK", "KEY", "member"],
     &["ZRANGE", "KEY", "0", "0"],
     &["ZRANGEBYSCORE", "KEY", "0", "1"],
     &["ZREMRANGEBYSCORE", "KEY", "0", "1"],

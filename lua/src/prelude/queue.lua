@@ -92,7 +92,7 @@ end
 -- Writes the last fence, publishes the grants, and returns the answer.
 local function answer(status, value, size, ms)
   if fence or stored and last > tonumber(stored) then
-    if not fence then
+    if not fence or graves > 0 then
       -- Perhaps nothing was written yet. A delete first, because a release must be allowed at maxmemory.
       redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')
     end

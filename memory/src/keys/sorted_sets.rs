@@ -19,6 +19,12 @@ impl Keyspace {
         Ok(self.sorted(key)?.and_then(|set| set.rank(member)).map(|rank| rank as i64))
     }
 
+    /// The rank from the end.
+    pub(crate) fn zrevrank(&mut self, key: &[u8], member: &[u8]) -> Result<Option<i64>, Refusal> {
+        let rank = |set: &mut SortedSet| Some(set.members().len() - 1 - set.rank(member)?);
+        Ok(self.sorted(key)?.and_then(rank).map(|rank| rank as i64))
+    }
+
     /// How many members are new. Without options such as NX and GT, because no script needs them.
     pub(crate) fn zadd(&mut self, key: &[u8], pairs: &[(f64, &[u8])]) -> Result<usize, Refusal> {
         if self.sorted(key)?.is_none() {
@@ -48,7 +54,8 @@ impl Keyspace {
         Ok(removed)
     }
 
-    pub(crate) fn zrange(&mut self, key: &[u8], range: Range) -> Result<Vec<Member>, Refusal> {
-        Ok(self.sorted(key)?.map_or_else(Vec::new, |set| set.within(range).to_vec()))
+    /// At most this many members of the range.
+    pub(crate) fn zrange(&mut self, key: &[u8], range: Range, most: usize) -> Result<Vec<Member>, Refusal> {
+        Ok(self.sorted(key)?.map_or_else(Vec::new, |set| set.within(range).iter().take(most).cloned().collect()))
     }
 }

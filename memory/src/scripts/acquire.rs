@@ -218,8 +218,8 @@ impl ShortCut for super::prelude::SemaphoreState {}
 
 impl ShortCut for LockState {
     /// Another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows that it is
-    /// alive, or hears that the lock is busy. Not with dead waiters or tombstones before the first waiter, or if the
-    /// holder's key never ends.
+    /// alive, or hears that the lock is busy. Not if the first waiter is dead, if the caller is buried, or if the holder's
+    /// key never ends.
     fn short_cut(call: &mut Call<'_>, keys: Keys<'_>, request: Request<'_>) -> Done<Option<Answer>> {
         let Request { token, how, claim, fleet, .. } = request;
         if how == How::Refill || fleet == Fleet::Mixed {
@@ -230,36 +230,46 @@ impl ShortCut for LockState {
             return Ok(None);
         };
         let left = call.pttl(keys.name)?;
-        let first = call.zrange_one(keys.queue, Range::FIRST)?;
-        if left <= 0 || !is_alive(call, keys, token, first.as_ref())? {
+        let last = call.zrange_one(keys.queue, Range::LAST)?;
+        // Tombstones have negative scores. So if the last one is a tombstone, nobody waits.
+        let tail = last.as_ref().map_or(0, |(score, _)| *score);
+        if left <= 0 {
             return Ok(None);
         }
-        // A waiter without a subscription tries, and stays alive by that.
-        if first.is_some() && how == How::Try && call.zscore(keys.queue, token)?.is_some() {
-            return Ok(None);
-        }
-        let (mut what, mut position, mut waiting): (&[u8], _, _) = (b"tried ", 1, 0);
-        if how == How::Wait {
-            let rank = if first.is_some() { call.zrank(keys.queue, token)? } else { None };
-            call.hset(keys.waiters, &[(token, &request.record(call.now))])?;
-            if rank.is_none() {
-                let last = if first.is_some() { call.zrange_one(keys.queue, Range::LAST)? } else { None };
-                let score = last.map_or(0, |(score, _)| score) + 1;
-                call.zadd(keys.queue, score.max(call.us), token)?;
+        let mut waiting = 0;
+        if tail > 0 {
+            let first = call.first_waiter(keys.queue)?.unwrap_or_default();
+            waiting = call.count_waiters(keys.queue)?;
+            if first != token && !is_alive(call, keys, &first)? {
+                return Ok(None);
             }
-            for key in [keys.queue, keys.waiters] {
-                if first.is_none() || call.pttl(key)? < claim {
-                    call.pexpire(key, claim)?;
-                }
+        }
+        let waited_for = waiting > 0;
+        // How many are behind the caller, if it is in the queue. All waiters are behind a tombstone. A waiter without a
+        // subscription tries, and stays alive by that.
+        let behind = if last.is_some() { call.zrevrank(keys.queue, token)? } else { None };
+        if behind.is_some_and(|behind| behind >= waiting || how == How::Try) {
+            return Ok(None);
+        }
+        let (mut what, mut position): (&[u8], _) = (b"tried ", 1);
+        if how == How::Wait {
+            call.hset(keys.waiters, &[(token, &request.record(call.now))])?;
+            if behind.is_none() {
+                call.zadd(keys.queue, call.us.max(tail + 1), token)?;
+                waiting += 1;
+            }
+            // The queue lives as long as each of its tombstones.
+            if last.is_none() || -tail - call.now < claim && call.pttl(keys.queue)? < claim {
+                call.pexpire(keys.queue, claim)?;
+            }
+            if !waited_for || call.pttl(keys.waiters)? < claim {
+                call.pexpire(keys.waiters, claim)?;
             }
             if !value.marked {
                 let marked = [value.holder, b"*", value.fence].concat();
                 call.set(keys.name, &marked, Lifetime::Kept)?;
             }
-            waiting = if first.is_some() { call.zcard(keys.queue)? } else { 1 };
-            (what, position) = (b"wanted ", rank.map_or(waiting, |rank| rank + 1));
-        } else if first.is_some() {
-            waiting = call.zcard(keys.queue)?;
+            (what, position) = (b"wanted ", waiting - behind.unwrap_or(0));
         }
         if position == 1 {
             call.publish_to(value.holder, &[what, keys.name].concat());
@@ -273,15 +283,8 @@ impl ShortCut for LockState {
     }
 }
 
-/// Whether there is no waiter, or the first one is alive or calls now.
-fn is_alive(call: &mut Call<'_>, keys: Keys<'_>, caller: &[u8], first: Option<&(i64, Vec<u8>)>) -> Done<bool> {
-    let Some((score, first)) = first else { return Ok(true) };
-    if *score <= 0 {
-        return Ok(false);
-    }
-    if first == caller {
-        return Ok(true);
-    }
+/// Whether a waiter's heartbeat is not over.
+fn is_alive(call: &mut Call<'_>, keys: Keys<'_>, first: &[u8]) -> Done<bool> {
     let record = call.hget(keys.waiters, first)?.unwrap_or_default();
     Ok(trailing_number(&record).is_some_and(|expiry| expiry > call.now))
 }

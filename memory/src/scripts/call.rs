@@ -114,14 +114,33 @@ impl<'a> Call<'a> {
         self.on(Access::Read, key)?.zrank(key, member)
     }
 
+    /// How many members have a greater score.
+    pub(crate) fn zrevrank(&mut self, key: &[u8], member: &[u8]) -> Done<Option<i64>> {
+        self.on(Access::Read, key)?.zrevrank(key, member)
+    }
+
     pub(crate) fn zrange(&mut self, key: &[u8], range: Range) -> Done<Vec<(i64, Vec<u8>)>> {
-        let members = self.on(Access::Read, key)?.zrange(key, range)?;
+        self.zrange_some(key, range, usize::MAX)
+    }
+
+    /// The first members of a range: ZRANGEBYSCORE with LIMIT.
+    pub(crate) fn zrange_some(&mut self, key: &[u8], range: Range, most: usize) -> Done<Vec<(i64, Vec<u8>)>> {
+        let members = self.on(Access::Read, key)?.zrange(key, range, most)?;
         Ok(members.into_iter().map(|(score, member)| (score as i64, member)).collect())
     }
 
-    /// The one member of a range of one rank.
+    /// The first member of a range.
     pub(crate) fn zrange_one(&mut self, key: &[u8], range: Range) -> Done<Option<(i64, Vec<u8>)>> {
-        Ok(self.zrange(key, range)?.into_iter().next())
+        Ok(self.zrange_some(key, range, 1)?.pop())
+    }
+
+    /// The first of a queue that waits. The scores of tombstones are negative.
+    pub(crate) fn first_waiter(&mut self, queue: &[u8]) -> Done<Option<Vec<u8>>> {
+        Ok(self.zrange_one(queue, Range::Scores(at(0), Bound::HIGHEST))?.map(|(_, token)| token))
+    }
+
+    pub(crate) fn count_waiters(&mut self, queue: &[u8]) -> Done<i64> {
+        self.zcount(queue, at(0), Bound::HIGHEST)
     }
 
     /// Whether the member is new.

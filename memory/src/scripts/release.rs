@@ -9,7 +9,7 @@ use super::call::{Call, Done};
 use super::prelude::{EXCLUSIVE, Kind, LockState, Prelude, ReentrantState, Said, SemaphoreState};
 use super::text::{Record, Value, number_text};
 use crate::answer::{Answer, Outcome};
-use crate::keys::{Lifetime, Range};
+use crate::keys::Lifetime;
 
 pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
@@ -59,22 +59,21 @@ impl HandOver for ReentrantState {}
 impl HandOver for SemaphoreState {}
 
 impl HandOver for LockState {
-    /// The exclusive holder hands the lock over to the first waiter, which wants it exclusively. Not with dead waiters or
-    /// tombstones before the first waiter.
+    /// The exclusive holder hands the lock over to the first waiter, which wants it exclusively. Not if that one is dead.
     fn hand_over(call: &mut Call<'_>, keys: Keys<'_>, token: &[u8]) -> Done<Option<Answer>> {
         let stored = call.get(keys.name)?.unwrap_or_default();
         if !Value::read(&stored).is_some_and(|value| value.marked && value.holder == token) {
             return Ok(None);
         }
-        let first = call.zrange_one(keys.queue, Range::FIRST)?;
+        let first = call.first_waiter(keys.queue)?;
         let record = match &first {
-            Some((_, first)) => call.hget(keys.waiters, first)?,
+            Some(first) => call.hget(keys.waiters, first)?,
             None => None,
         };
-        let (Some((score, next)), Some(record)) = (first, record.and_then(|record| Record::read(&record))) else {
+        let (Some(next), Some(record)) = (first, record.and_then(|record| Record::read(&record))) else {
             return Ok(None);
         };
-        if record.mode != EXCLUSIVE || score <= 0 || record.expiry <= call.now {
+        if record.mode != EXCLUSIVE || record.expiry <= call.now {
             return Ok(None);
         }
         let us = call.us_text();
@@ -88,7 +87,7 @@ impl HandOver for LockState {
         }
         call.zrem(keys.queue, &next)?;
         call.hdel(keys.waiters, &next)?;
-        let waiting = call.zcard(keys.queue)?;
+        let waiting = call.count_waiters(keys.queue)?;
         let mark: &[u8] = if waiting > 0 { b"*" } else { b" " };
         let ms = record.ttl.min(record.claim);
         call.set(keys.name, &[&next, mark, &us].concat(), Lifetime::Ms(ms))?;

@@ -128,7 +128,7 @@ impl<'a> Base<'a> {
         if self.fence.is_none() && !raised {
             return Ok(());
         }
-        if self.fence.is_none() {
+        if self.fence.is_none() || self.graves > 0 {
             // Perhaps nothing was written yet. A delete first, because a release must be allowed at maxmemory.
             self.remove_old_graves()?;
         }

@@ -11,7 +11,7 @@ use leasehold_servers::Server;
 
 /// Exactly the ACL rights that the README lists.
 const RIGHTS: &str = "on >secret ~invoice:* ~leasehold:* resetchannels &leasehold:* +eval +evalsha +time +type +get +set +del +exists \
-    +pttl +pexpire +zadd +zcard +zcount +zrange +zrangebyscore +zrank +zrem +zremrangebyscore +zscore \
+    +pttl +pexpire +zadd +zcard +zcount +zrange +zrangebyscore +zrank +zrem +zremrangebyscore +zrevrank +zscore \
     +hset +hget +hdel +hlen +hgetall +publish +subscribe +unsubscribe";
 
 #[test]

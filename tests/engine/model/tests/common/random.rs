@@ -377,7 +377,7 @@ impl Calls {
 }
 
 /// What another client may send. The words in angle brackets are replaced.
-const FOREIGN_COMMANDS: [&str; 61] = [
+const FOREIGN_COMMANDS: [&str; 64] = [
     "SET <name> <value> PX 30000",
     "SET <name> <value>",
     "SET <name> <value> KEEPTTL",
@@ -412,6 +412,7 @@ const FOREIGN_COMMANDS: [&str; 61] = [
     "ZREM <key> <token>",
     "ZSCORE <key> <token>",
     "ZRANK <key> <token>",
+    "ZREVRANK <key> <token>",
     "ZCARD <key>",
     "ZCOUNT <key> -inf (0",
     "ZCOUNT <key> low 0",
@@ -419,6 +420,8 @@ const FOREIGN_COMMANDS: [&str; 61] = [
     "ZRANGE <key> -2 -1",
     "ZRANGE <key> 0 last",
     "ZRANGEBYSCORE <key> 0 +inf",
+    "ZRANGEBYSCORE <key> -inf +inf LIMIT 0 2",
+    "ZRANGEBYSCORE <key> 0 +inf WITHSCORES LIMIT 0 -1",
     "ZREMRANGEBYSCORE <key> -inf (0",
     "GETRANGE <key> 0 5",
     "GETRANGE <key> -3 -1",

@@ -1,5 +1,5 @@
-use crate::common::model::model_lock;
-use crate::common::{EXCLUSIVE, SHARED, channel, token};
+use crate::common::model::{Model, model_lock};
+use crate::common::{EXCLUSIVE, Lock, SHARED, channel, token};
 
 #[test]
 fn waiters_are_served_in_the_order_they_came() {
@@ -166,6 +166,67 @@ fn the_head_tells_every_reader_that_it_is_wanted_but_at_most_64() {
     let messages = lock.messages();
     assert_eq!(messages.len(), 64);
     assert_eq!(messages[0], (channel(&token(1, 1)), "wanted invoice:42".to_owned()));
+}
+
+#[test]
+fn a_token_that_was_given_up_counts_for_no_position_and_no_length() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.bury(&token(9, 1), 60_000);
+    let told = |lock: &mut Lock<Model>, number| {
+        let answer = lock.wait(&token(number, 1), EXCLUSIVE);
+        (answer.value, answer.waiting)
+    };
+    assert_eq!(told(&mut lock, 2), (1, 1), "the first joins");
+    assert_eq!(told(&mut lock, 3), (2, 2), "the second joins");
+    assert_eq!((told(&mut lock, 2), told(&mut lock, 3)), ((1, 2), (2, 2)), "heartbeats");
+    assert_eq!(lock.try_acquire(&token(4, 1), EXCLUSIVE).waiting, 2);
+    assert_eq!(lock.release(&token(1, 1)).waiting, 1);
+    assert_eq!((lock.holder(), lock.is_marked()), (Some(token(2, 1)), true));
+    assert_eq!(lock.release(&token(2, 1)).waiting, 0);
+    assert_eq!((lock.holder(), lock.is_marked()), (Some(token(3, 1)), false), "a grave marks no holder");
+}
+
+#[test]
+fn a_token_that_was_given_up_stays_so_while_others_wait() {
+    let mut lock = model_lock();
+    for others in 0..3 {
+        (0..others).for_each(|other| drop(lock.wait(&token(other, 1), EXCLUSIVE)));
+        lock.wait(&token(5, 1), EXCLUSIVE);
+        lock.bury(&token(9, others.into()), 60_000);
+        for how in ["wait", "try"] {
+            assert_eq!(
+                lock.acquire(&token(9, others.into()), EXCLUSIVE, how).unwrap().status,
+                "gone",
+                "{how} {others}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_token_is_buried_until_the_end_whoever_waits_meanwhile() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.bury(&token(9, 1), 60_000);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    assert_eq!(lock.pttl(2), 60_000);
+    lock.pass_ms(58_000);
+    lock.wait(&token(2, 1), EXCLUSIVE);
+    assert_eq!(lock.pttl(2), 3_000, "a waiter still needs its place");
+}
+
+#[test]
+fn burials_that_are_over_are_removed_by_the_next_grant() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.bury(&token(8, 1), 60_000);
+    lock.bury(&token(9, 1), 500);
+    lock.wait(&token(2, 1), SHARED);
+    lock.pass_ms(1_000);
+    assert_eq!(lock.buried().len(), 2);
+    lock.release(&token(1, 1));
+    assert_eq!((lock.holder(), lock.buried()), (Some("shared".to_owned()), vec![token(8, 1)]));
 }
 
 #[test]

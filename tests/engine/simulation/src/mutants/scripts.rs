@@ -198,4 +198,4 @@ pub(super) const HAND_OVER_FORGETS_USED: &[ScriptChange] = &[("release", " and A
 pub(super) const HAND_OVER_LOSES_THE_MARK: &[ScriptChange] =
     &[("release", "local mark = waiting > 0 and '*' or ' '", "local mark = ' '")];
 pub(super) const SHORT_CUT_FOR_GIVEN_UP_TOKENS: &[ScriptChange] =
-    &[("acquire", "local usual = left > 0 and (not first or tonumber(ends[2]) > 0)", "local usual = left > 0")];
+    &[("acquire", "if behind and (behind >= waiting or ARGV[4] == 'try') then", "if behind and ARGV[4] == 'try' then")];

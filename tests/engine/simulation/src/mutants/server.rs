@@ -628,7 +628,7 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
     ),
     (
         "short-cut-for-given-up-tokens",
-        &[Change { file: "scripts/acquire.rs", find: "    if *score <= 0 {", put: "    if *score <= 0 && !MUTANT {" }],
+        &[Change { file: "scripts/acquire.rs", find: "behind >= waiting ||", put: "behind >= waiting && !MUTANT ||" }],
     ),
     (
         "batch-renews-expired-permits",
