@@ -212,7 +212,7 @@ codes! {
         Held,
         /// op, held.
         Verified,
-        /// op, lastFence?, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
+        /// op, lastFence?, waiting, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
         /// and token" of each waiter.
         Inspected,
         /// op, holders.

@@ -183,7 +183,7 @@ impl<'a> Reading<'a> {
                 }
             }
             OutputKind::Inspected => {
-                let [_, _, holders, waiters] = self.numbers();
+                let [_, _, _, holders, waiters] = self.numbers();
                 for _ in 0..holders as u32 {
                     self.numbers::<4>();
                     self.text();

@@ -33,7 +33,10 @@ pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
             })
         })
         .collect();
-    json!({ "name": name, "state": state(seen), "holders": holders, "waiters": waiters, "last_fence": seen.last_fence })
+    json!({
+        "name": name, "state": state(seen), "holders": holders, "waiters": waiters, "waiting": seen.waiting,
+        "last_fence": seen.last_fence,
+    })
 }
 
 /// The lock for people.
@@ -46,6 +49,10 @@ pub(crate) fn text(name: &str, seen: &Inspection) -> String {
         let waited = waiter.waited.map(|waited| format!(", waits for {}", time(waited))).unwrap_or_default();
         let who = who(&waiter.token, waiter.label.as_deref(), waiter.lease_label.as_deref());
         let _ = write!(text, "\n  waiter  {}. {who}, {}{waited}", place + 1, mode(waiter.mode));
+    }
+    let unlisted = seen.waiting.saturating_sub(seen.waiters.len() as u64);
+    if unlisted > 0 {
+        let _ = write!(text, "\n  and {unlisted} more waiters");
     }
     if let Some(fence) = seen.last_fence {
         let _ = write!(text, "\n  fence   {fence}, of the server's last grant");

@@ -365,8 +365,10 @@ pub struct Inspection {
     /// The holders: none, one exclusive holder, or any number of readers. Several readers of one client can appear as
     /// one. The holders of a semaphore's permits count as readers.
     pub holders: Vec<Holder>,
-    /// The waiters, in order.
+    /// The waiters, in order: at most the first 1,000.
     pub waiters: Vec<Waiter>,
+    /// How many wait in all. It counts waiters that have died, until it would be their turn.
+    pub waiting: u64,
     /// The fence of the server's last grant, while the lock is held. A holder can have a greater one, which its client
     /// took from its block. None for a free lock and for a reentrant one.
     pub last_fence: Option<u64>,

@@ -142,7 +142,7 @@ local function with_holder(reply)
 end
 
 if how == 'try' or mixed then
-  local reply = with_holder(answer('busy', 0, 0, left()))
+  local reply = with_holder(answer('busy', 0, crowded and 1 or 0, left()))
   -- The holder may only keep the lock for its own next caller.
   if lingers and not mixed and reply[7] == 0 then
     tell_holders('tried ')
@@ -154,7 +154,7 @@ if not queued then
 end
 mark_holder()
 local position = redis.call('ZRANK', KEYS[3], token) - graves + 1
-local reply = with_holder(answer('waiting', position, 0, left()))
+local reply = with_holder(answer('waiting', position, crowded and 1 or 0, left()))
 if position == 1 and reply[7] == 0 then
   tell_holders('wanted ')
 end

@@ -1,8 +1,9 @@
--- Tells who holds a lock of any kind and who waits for it, at one moment. Writes nothing.
+-- Tells who holds a lock of any kind and who waits for it, at one moment: the first 1,000 waiters, and how many there are.
+-- Writes nothing.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
 -- Answer  server us, the one holder, `shared`, or '', its PTTL, the fence of the last grant or 0,
 --         readers r, (token, expiry ms) x r, waiters w, (token, record or '', joined us) x w in queue order,
---         the fence of the one holder or 0
+--         the fence of the one holder or 0, how many wait in all
 
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
@@ -40,18 +41,19 @@ for index = 1, #readers, 2 do
   reply[#reply + 1] = math.floor(readers[index + 1])
 end
 
-local fields = redis.call('HGETALL', KEYS[4])
-local records = {}
-for index = 1, #fields, 2 do
-  records[fields[index]] = fields[index + 1]
-end
-local queue = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'WITHSCORES')
-reply[#reply + 1] = math.floor(#queue / 2)
+local queue = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
+local tokens = {}
 for index = 1, #queue, 2 do
-  reply[#reply + 1] = queue[index]
-  reply[#reply + 1] = records[queue[index]] or ''
-  reply[#reply + 1] = math.floor(queue[index + 1])
+  tokens[#tokens + 1] = queue[index]
+end
+local records = #tokens > 0 and redis.call('HMGET', KEYS[4], (table.unpack or unpack)(tokens))
+reply[#reply + 1] = #tokens
+for place, token in ipairs(tokens) do
+  reply[#reply + 1] = token
+  reply[#reply + 1] = records[place] or ''
+  reply[#reply + 1] = math.floor(queue[2 * place])
 end
 -- The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
 reply[#reply + 1] = kind == 'string' and holder ~= 'shared' and last or 0
+reply[#reply + 1] = redis.call('ZCOUNT', KEYS[3], '0', '+inf')
 return reply

@@ -1,5 +1,5 @@
--- Takes several names at once if each of them is free or already the caller's. Otherwise changes nothing. Idempotent
--- for each token.
+-- Takes several names at once if each of them is free or already the caller's. Otherwise changes nothing, except that it
+-- drops dead waiters. Idempotent for each token.
 -- KEYS    for each name: at + 1 N  2 queue  3 waiters; then fence
 -- ARGV    1 ttl  and for each name a token
 -- Answer  server us, ttl, then entered or again and the fence for each name;
@@ -10,7 +10,10 @@ local now = math.floor(us / 1000)
 local ttl = tonumber(ARGV[1])
 local mine = {}
 
--- Whether the token may not enter: a live waiter is ahead, or the token was given up.
+local unpack = table.unpack or unpack -- Lua 5.4 has the first, Lua 5.1 the second
+
+-- Whether the token may not enter: a live waiter is ahead, or the token was given up. Or perhaps a live waiter is ahead: if
+-- the first 500 are dead, it drops them and looks no further. A later call does.
 local function busy(at, token)
   if redis.call('EXISTS', KEYS[at + 2]) == 0 then
     return false
@@ -18,11 +21,18 @@ local function busy(at, token)
   if tonumber(redis.call('ZSCORE', KEYS[at + 2], token) or 0) < -now then
     return true
   end
-  for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[at + 2], '0', '+inf')) do
-    local expiry = string.match(redis.call('HGET', KEYS[at + 3], waiter) or '', '(%d+)$')
+  local waiters = redis.call('ZRANGEBYSCORE', KEYS[at + 2], '0', '+inf', 'LIMIT', '0', '500')
+  local records = #waiters > 0 and redis.call('HMGET', KEYS[at + 3], unpack(waiters))
+  for place = 1, #waiters do
+    local expiry = string.match(records[place] or '', '(%d+)$')
     if expiry and tonumber(expiry) > now then
       return true
     end
+  end
+  if #waiters == 500 then
+    redis.call('ZREM', KEYS[at + 2], unpack(waiters))
+    redis.call('HDEL', KEYS[at + 3], unpack(waiters))
+    return true
   end
 end
 

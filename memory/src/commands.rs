@@ -84,6 +84,7 @@ const COMMANDS: &[Command] = &[
     Command { name: b"HLEN", run: hlen, ..READ },
     Command { name: b"ZRANGE", run: zrange, words: (4, 5), ..READ },
     Command { name: b"HGET", run: hget, words: (3, 3), ..READ },
+    Command { name: b"HMGET", run: hmget, words: (3, MANY), ..READ },
     Command { name: b"ZREM", run: zrem, words: (3, MANY), ..DELETE },
     Command { name: b"HDEL", run: hdel, words: (3, MANY), ..DELETE },
     Command { name: b"ZSCORE", run: zscore, words: (3, 3), ..READ },
@@ -198,6 +199,11 @@ fn type_of(server: &mut Server, words: &[&[u8]]) -> Outcome {
 
 fn hget(server: &mut Server, words: &[&[u8]]) -> Outcome {
     server.keyspace.hget(word(words, 1), word(words, 2)).map(Answer::optional)
+}
+
+fn hmget(server: &mut Server, words: &[&[u8]]) -> Outcome {
+    let values = server.keyspace.hmget(word(words, 1), rest(words, 2))?;
+    Ok(Answer::List(values.into_iter().map(|value| value.map_or(Scalar::Nil, Scalar::Text)).collect()))
 }
 
 fn hlen(server: &mut Server, words: &[&[u8]]) -> Outcome {

@@ -143,7 +143,7 @@ export const ScalarKind = {
  * - `exported`: op, token".
  * - `held`: op, holds.
  * - `verified`: op, held.
- * - `inspected`: op, lastFence?, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
+ * - `inspected`: op, lastFence?, waiting, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
  *   and token" of each waiter.
  * - `revoked`: op, holders.
  * - `closed`: op, unreleased.

@@ -121,6 +121,7 @@ export class OutputReader {
 
   #inspection(): Inspection {
     const lastFence = this.#optionalNumber() ?? null;
+    const waiting = this.#number();
     const holders = new Array<Holder>(this.#number());
     const waiters = new Array<Waiter>(this.#number());
     for (let i = 0; i < holders.length; i++) {
@@ -135,7 +136,7 @@ export class OutputReader {
       const waited = this.#optionalNumber() ?? null;
       waiters[i] = { token: this.#string(), mode, label: null, leaseLabel: null, waited };
     }
-    return { holders, waiters, lastFence };
+    return { holders, waiters, waiting, lastFence };
   }
 
   #error(): EngineError {

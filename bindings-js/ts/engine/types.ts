@@ -95,8 +95,10 @@ export interface Inspection {
    * holders of a semaphore appear as `shared`.
    */
   readonly holders: readonly Holder[];
-  /** The waiters, in the order of the queue. */
+  /** The waiters, in the order of the queue: at most the first 1,000. */
   readonly waiters: readonly Waiter[];
+  /** How many wait in all. It counts waiters that have died, until it would be their turn. */
+  readonly waiting: number;
   /**
    * The fence of the server's last grant, while the lock is held. The holder can have a greater one, which its client took
    * from its block. `null` for a free lock and for a reentrant one.

@@ -326,10 +326,10 @@ function grantOf({ lease, mode, fence, validUntil, local }: Grant): unknown {
   return { lease, mode, fence, valid_until: validUntil, local };
 }
 
-function inspectionOf({ holders, waiters, lastFence }: Inspection): unknown {
+function inspectionOf({ holders, waiters, waiting, lastFence }: Inspection): unknown {
   // The engine leaves the labels to the driver.
   const withoutLabel = ({ label, leaseLabel, ...entry }: Holder | Waiter): unknown => (label === null ? entry : { ...entry, label });
-  return { holders: holders.map(withoutLabel), waiters: waiters.map(withoutLabel), last_fence: lastFence };
+  return { holders: holders.map(withoutLabel), waiters: waiters.map(withoutLabel), waiting, last_fence: lastFence };
 }
 
 function errorOf({ code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: all }: EngineError): unknown {

@@ -55,8 +55,7 @@ fn ask(name: &str, seen: &Inspection) -> Outcome<()> {
         writeln!(terminal, "holder  {}", holder_line(holder)).map_err(gone)?;
     }
     let warning = "A holder that is alive may go on writing until it is notified; only a fence stops it.";
-    let question =
-        format!("Take {} from {} and grant the next of {} waiting?", shown(name), count(seen), seen.waiters.len());
+    let question = format!("Take {} from {} and grant the next of {} waiting?", shown(name), count(seen), seen.waiting);
     write!(terminal, "{warning}\n{question} [y/N] ").and_then(|()| terminal.flush()).map_err(gone)?;
     let mut answer = String::new();
     if io::stdin().lock().read_line(&mut answer).map_err(gone)? == 0 {

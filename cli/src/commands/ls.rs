@@ -207,7 +207,7 @@ fn row(name: &str, seen: &Inspection) -> String {
         Some(_) => seen.holders.iter().map(|holder| holder.remaining).max().flatten().map_or("no TTL".to_owned(), time),
     };
     let fence = seen.last_fence.map_or_else(|| "-".to_owned(), |fence| fence.to_string());
-    let (holders, waiters) = (seen.holders.len(), seen.waiters.len());
+    let (holders, waiters) = (seen.holders.len(), seen.waiting);
     let or_none = |longest: Option<Duration>| longest.map_or_else(|| "-".to_owned(), time);
     let for_so_long = or_none(seen.holders.iter().filter_map(|holder| holder.held).max());
     let waited = or_none(seen.waiters.iter().filter_map(|waiter| waiter.waited).max());

@@ -87,7 +87,7 @@ fn line(seen: &Inspection) -> String {
     let fence = seen.last_fence.map_or_else(|| "none".to_owned(), |fence| fence.to_string());
     let waited = seen.waiters.iter().filter_map(|waiter| waiter.waited).max();
     let waited = waited.map(|waited| format!(" for up to {}", time(waited))).unwrap_or_default();
-    format!("{}{by}, {} waiting{waited}, fence {fence}", state(seen), seen.waiters.len())
+    format!("{}{by}, {} waiting{waited}, fence {fence}", state(seen), seen.waiting)
 }
 
 fn timed(mut value: Value, now: &humantime::Rfc3339Timestamp) -> Value {

@@ -17,7 +17,7 @@ use crate::servers::Node;
 pub(super) const ONE: &str = "right ";
 
 /// Each command with its arguments, and `KEY` in place of the key.
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 28] = [
     &["SET", "KEY", "doctor", "PX", "10000"],
     &["GET", "KEY"],
     &["EXISTS", "KEY"],
@@ -39,6 +39,7 @@ const COMMANDS: [&[&str]; 27] = [
     &["ZRANGEBYSCORE", "KEY", "0", "1"],
     &["ZREMRANGEBYSCORE", "KEY", "0", "1"],
     &["HGET", "KEY", "field"],
+    &["HMGET", "KEY", "field"],
     &["HDEL", "KEY", "field"],
     &["HLEN", "KEY"],
     &["HGETALL", "KEY"],

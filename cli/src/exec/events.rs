@@ -24,7 +24,7 @@ impl Events<'_> {
         let json = || json!({ "event": "busy", "name": self.name, "lock": lock });
         self.output.note(json, || {
             let holders = seen.map(|seen| seen.holders.iter().map(holder_line).collect::<Vec<_>>().join("; "));
-            let waiters = seen.map_or(0, |seen| seen.waiters.len());
+            let waiters = seen.map_or(0, |seen| seen.waiting);
             let by = holders.filter(|line| !line.is_empty()).map(|line| format!(" by {line}")).unwrap_or_default();
             format!("lock `{}`: held{by}; {waiters} wait before this one", self.name)
         });

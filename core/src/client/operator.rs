@@ -104,6 +104,8 @@ fn read(reply: &Reply) -> Option<Inspection> {
     {
         only.held = granted.map(since);
     }
+    let listed = inspection.waiters.len() as u64;
+    inspection.waiting = rest.next().and_then(integer).map_or(listed, i64::unsigned_abs);
     Some(inspection)
 }
 

@@ -281,7 +281,9 @@ impl LockState {
             }
             Status::Waiting | Status::Busy => {
                 self.still_busy(cx, sent, answer);
-                self.settle(cx, None);
+                if answer.block == 0 {
+                    self.settle(cx, None);
+                }
             }
             _ if self.adopts.is_some() => self.refuse_all(cx, &Error::NotHeld),
             // The token is buried although this client did not give it up: an operator took the lock before
@@ -301,6 +303,10 @@ impl LockState {
         if claim.base.is_none_or(|base| base.server < answer.server) {
             claim.base = Some(Base { sent, server: answer.server });
             claim.holder_ends = answer.left.map(|left| cx.now + left);
+        }
+        if answer.block > 0 {
+            // Perhaps only dead waiters are ahead. Each command drops some of them.
+            return self.send_acquire(cx, Form::Digest);
         }
         if self.name.family == Family::Reentrant {
             return self.listen(cx, answer.left);

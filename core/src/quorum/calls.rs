@@ -114,14 +114,11 @@ fn majority_view(gather: &Gather, majority: usize) -> Inspection {
             holders.push(holder.clone());
         }
     }
-    Inspection {
-        holders,
-        waiters: match gather.0.first() {
-            Some(Some(Ok(Outcome::Inspected(first)))) => first.waiters.clone(),
-            _ => Vec::new(),
-        },
-        last_fence: seen().filter_map(|seen| seen.last_fence).max(),
-    }
+    let (waiters, waiting) = match gather.0.first() {
+        Some(Some(Ok(Outcome::Inspected(first)))) => (first.waiters.clone(), first.waiting),
+        _ => (Vec::new(), 0),
+    };
+    Inspection { holders, waiters, waiting, last_fence: seen().filter_map(|seen| seen.last_fence).max() }
 }
 
 /// The part of a token that is the same on all servers: the client's id without its last 16 bits, and without the counter.

@@ -31,6 +31,28 @@ fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
 }
 
 #[test]
+fn a_caller_behind_dead_waiters_asks_again_at_once_whether_it_waits_or_tries() {
+    for (status, wait) in [("waiting", Wait::Forever), ("busy", Wait::No)] {
+        let mut client = Client::new(Config::default());
+        let op = client.acquire("job", AcquireOptions { wait, ..tries() });
+        let answer = |client: &mut Client, block| {
+            let [(id, _)] = client.unanswered[..] else { panic!("{:?}", client.unanswered) };
+            client.unanswered.clear();
+            let numbers = [0, block, 1_700_000_000_000_000, -2, 5, 0].map(Scalar::Int);
+            let list = [Scalar::Text(status.into())].into_iter().chain(numbers).collect();
+            client.feed(Input::Reply { id, result: Ok(Reply::List(list)) });
+        };
+        for _ in 0..100 {
+            answer(&mut client, 1);
+            assert_eq!(client.result_of(op), None, "no time has passed");
+        }
+        assert_eq!(client.unanswered.len(), 1);
+        client.answer();
+        assert!(matches!(client.result_of(op), Some(Ok(Outcome::Acquired(_)))), "{wait:?}");
+    }
+}
+
+#[test]
 fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back() {
     let mut client = Client::new(Config::default());
     client.hold(3_000, fixed());

@@ -120,6 +120,7 @@ fn inspection(inspection: &Inspection) -> Value {
     json!({
         "holders": holders.collect::<Vec<_>>(),
         "waiters": waiters.collect::<Vec<_>>(),
+        "waiting": inspection.waiting,
         "last_fence": inspection.last_fence,
     })
 }

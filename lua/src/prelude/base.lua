@@ -7,6 +7,7 @@ local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
 
 local waiting, graves = 0, 0 -- how many wait, how many tokens are buried
+local crowded = false -- whether more waiters are dead, or more holders are over, than one script removes
 local granted_here = false -- whether N was written by this script
 local grants = {} -- what is published at the end
 local mine -- the caller's own grant, if the queue reached it
@@ -24,6 +25,8 @@ if last > 2 ^ 53 - 4096 then
   return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fence of this version' }
 end
 local fence -- the fence for all grants of this script, if it grants anything
+
+local unpack = table.unpack or unpack -- Lua 5.4 has the first, Lua 5.1 the second
 
 -- Lua 5.1's tostring loses digits, and some servers write 1e+8 for a bare number.
 local function text(number)

@@ -45,16 +45,36 @@ local function bury(token, ms)
   end
 end
 
--- The first live waiter. Dead waiters before it are dropped.
+-- Drops the first waiters, which are dead.
+local swept = 0
+local function sweep(tokens, count)
+  if count > 0 then
+    redis.call('ZREM', KEYS[3], unpack(tokens, 1, count))
+    redis.call('HDEL', KEYS[4], unpack(tokens, 1, count))
+    waiting, swept = waiting - count, swept + count
+  end
+end
+
+-- The first live waiter. Dead waiters before it are dropped, in blocks, because most often there are none. After 1,000,
+-- which take about 2 ms, it is `true` in place of a token: nobody knows yet who the first live waiter is.
 local function head()
+  local size = 1
   while waiting > 0 do
-    local token = redis.call('ZRANGE', KEYS[3], text(graves), text(graves))[1]
-    local record = redis.call('HGET', KEYS[4], token) or ''
-    local mode, ttl, claim, wanted, expiry = string.match(record, '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
-    if expiry and tonumber(expiry) > now then
-      return token, mode, ttl, claim, wanted
+    if swept >= 1000 then
+      crowded = true
+      return true
     end
-    drop(token)
+    local tokens = redis.call('ZRANGE', KEYS[3], text(graves), text(graves + size - 1))
+    local records = redis.call('HMGET', KEYS[4], unpack(tokens))
+    for at, token in ipairs(tokens) do
+      local mode, ttl, claim, wanted, expiry = string.match(records[at] or '', '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
+      if expiry and tonumber(expiry) > now then
+        sweep(tokens, at - 1)
+        return token, mode, ttl, claim, wanted
+      end
+    end
+    sweep(tokens, #tokens)
+    size = math.min(10 * size, 500)
   end
 end
 
@@ -63,7 +83,7 @@ end
 local function grant(caller)
   for _ = 1, mixed and 0 or 64 do
     local token, mode, ttl, claim, wanted = head()
-    if not token or not compatible(mode) then
+    if not mode or not compatible(mode) then
       return
     end
     local ms = tonumber(ttl)

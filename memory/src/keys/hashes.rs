@@ -11,6 +11,10 @@ impl Keyspace {
         Ok(value.map(|(_, value)| value.clone()))
     }
 
+    pub(crate) fn hmget(&mut self, key: &[u8], names: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Refusal> {
+        names.iter().map(|name| self.hget(key, name)).collect()
+    }
+
     pub(crate) fn hlen(&mut self, key: &[u8]) -> Result<i64, Refusal> {
         Ok(self.fields(key)?.map_or(0, |fields| fields.len() as i64))
     }

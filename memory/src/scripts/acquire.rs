@@ -122,7 +122,8 @@ impl<K: Kind> Acquire<'_, K> {
 
     fn be_busy(&mut self) -> Done<Vec<Scalar>> {
         let ms = self.prelude.kind.left(&mut self.prelude.base)?;
-        let reply = self.prelude.answer("busy", Said { ms, ..Said::default() })?;
+        let block = self.prelude.base.crowded.into();
+        let reply = self.prelude.answer("busy", Said { value: 0, block, ms })?;
         let (reply, foreign) = self.with_holder(reply)?;
         // The holder may only keep the lock for its own next caller.
         if K::LINGERS && !self.prelude.base.is_mixed() && !foreign {
@@ -140,7 +141,8 @@ impl<K: Kind> Acquire<'_, K> {
         let rank = base.call.zrank(base.keys.queue, self.request.token)?.ok_or(NO_PLACE)?;
         let position = rank - base.graves + 1;
         let ms = self.prelude.kind.left(&mut self.prelude.base)?;
-        let reply = self.prelude.answer("waiting", Said { value: position, block: 0, ms })?;
+        let block = self.prelude.base.crowded.into();
+        let reply = self.prelude.answer("waiting", Said { value: position, block, ms })?;
         let (reply, foreign) = self.with_holder(reply)?;
         if position == 1 && !foreign {
             self.tell_holders(b"wanted ")?;
@@ -244,7 +246,6 @@ impl ShortCut for LockState {
                 return Ok(None);
             }
         }
-        let waited_for = waiting > 0;
         // How many are behind the caller, if it is in the queue. All waiters are behind a tombstone. A waiter without a
         // subscription tries, and stays alive by that.
         let behind = if last.is_some() { call.zrevrank(keys.queue, token)? } else { None };
@@ -262,7 +263,7 @@ impl ShortCut for LockState {
             if last.is_none() || -tail - call.now < claim && call.pttl(keys.queue)? < claim {
                 call.pexpire(keys.queue, claim)?;
             }
-            if !waited_for || call.pttl(keys.waiters)? < claim {
+            if tail <= 0 || call.pttl(keys.waiters)? < claim {
                 call.pexpire(keys.waiters, claim)?;
             }
             if !value.marked {

@@ -81,6 +81,10 @@ impl<'a> Call<'a> {
         self.on(Access::Read, key)?.hget(key, field)
     }
 
+    pub(crate) fn hmget(&mut self, key: &[u8], fields: &[&[u8]]) -> Done<Vec<Option<Vec<u8>>>> {
+        self.on(Access::Read, key)?.hmget(key, fields)
+    }
+
     pub(crate) fn hlen(&mut self, key: &[u8]) -> Done<i64> {
         self.on(Access::Read, key)?.hlen(key)
     }
@@ -94,7 +98,11 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn hdel(&mut self, key: &[u8], field: &[u8]) -> Done {
-        self.on(Access::Delete, key)?.hdel(key, &[field]).map(drop)
+        self.hdel_all(key, &[field])
+    }
+
+    pub(crate) fn hdel_all(&mut self, key: &[u8], fields: &[&[u8]]) -> Done {
+        self.on(Access::Delete, key)?.hdel(key, fields).map(drop)
     }
 
     pub(crate) fn zcard(&mut self, key: &[u8]) -> Done<i64> {
@@ -151,6 +159,10 @@ impl<'a> Call<'a> {
     /// Whether the member was there.
     pub(crate) fn zrem(&mut self, key: &[u8], member: &[u8]) -> Done<bool> {
         Ok(self.on(Access::Delete, key)?.zrem(key, &[member])? == 1)
+    }
+
+    pub(crate) fn zrem_all(&mut self, key: &[u8], members: &[&[u8]]) -> Done {
+        self.on(Access::Delete, key)?.zrem(key, members).map(drop)
     }
 
     pub(crate) fn zremrangebyscore(&mut self, key: &[u8], low: Bound, high: Bound) -> Done<usize> {

@@ -1,9 +1,10 @@
-//! Tells who holds a lock of any kind and who waits for it, at one moment. Writes nothing.
+//! Tells who holds a lock of any kind and who waits for it, at one moment: the first 1,000 waiters, and how many there are.
+//! Writes nothing.
 //!
 //! Keys: those of the lock. No arguments.
 //! Answers the server's µs; the one holder, `shared`, or an empty text; its PTTL; the fence of the last grant or 0; the
 //! number of readers, and the token and expiry (ms) of each; the number of waiters, and the token, the record or an empty
-//! text, and when it joined (µs) of each in queue order; the fence of the one holder or 0.
+//! text, and when it joined (µs) of each in queue order; the fence of the one holder or 0; how many wait in all.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,6 +17,9 @@ use super::prelude::{NOT_A_SEMAPHORE, SHARED, one_holder};
 use super::text::{Value, is_token, number};
 use crate::answer::{Answer, Outcome};
 use crate::keys::{Bound, Range};
+
+/// As many waiters are listed.
+const MOST_WAITERS: usize = 1000;
 
 pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
@@ -50,14 +54,15 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     for (expiry, token) in readers {
         reply.extend([Scalar::Text(token), Scalar::Int(expiry)]);
     }
-    let records = call.hgetall(keys.waiters)?;
-    let queue = call.zrange(keys.queue, Range::Scores(at(0), Bound::HIGHEST))?;
+    let queue = call.zrange_some(keys.queue, Range::Scores(at(0), Bound::HIGHEST), MOST_WAITERS)?;
+    let tokens: Vec<&[u8]> = queue.iter().map(|(_, token)| token.as_slice()).collect();
+    let records = if tokens.is_empty() { Vec::new() } else { call.hmget(keys.waiters, &tokens)? };
     reply.push(Scalar::Int(queue.len() as i64));
-    for (joined, token) in queue {
-        let record = records.iter().find(|(known, _)| *known == token).map(|(_, record)| record.clone());
+    for ((joined, token), record) in queue.into_iter().zip(records) {
         reply.extend([Scalar::Text(token), Scalar::Text(record.unwrap_or_default()), Scalar::Int(joined)]);
     }
     // The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
     reply.push(Scalar::Int(if has_one { last } else { 0 }));
+    reply.push(Scalar::Int(call.count_waiters(keys.queue)?));
     Ok(Answer::List(reply))
 }

@@ -1,5 +1,5 @@
-//! Takes several names at once if each of them is free or already the caller's. Otherwise changes nothing. Idempotent for
-//! each token.
+//! Takes several names at once if each of them is free or already the caller's. Otherwise changes nothing, except that it
+//! drops dead waiters. Idempotent for each token.
 //!
 //! Keys: N, queue and waiters of each name; then fence. Arguments: ttl, and a token for each name.
 //! Answers the server's µs, the ttl, then `entered` or `again` and the fence for each name; or the server's µs, what is
@@ -74,7 +74,11 @@ fn read<'a>(arguments: Arguments<'a>) -> Done<(i64, &'a [u8], Vec<Part<'a>>)> {
     Ok((arguments.number("ttl", ttl)?, counter, parts))
 }
 
-/// Whether the token may not enter: a live waiter is ahead, or the token was given up.
+/// As many waiters are looked at.
+const MOST_ASKED: usize = 500;
+
+/// Whether the token may not enter: a live waiter is ahead, or the token was given up. Or perhaps a live waiter is ahead:
+/// if too many are dead, it drops these and looks no further. A later call does.
 fn is_wanted(call: &mut Call<'_>, Part { queue, waiters, token, .. }: Part<'_>) -> Done<bool> {
     if !call.exists(&[queue])? {
         return Ok(false);
@@ -82,11 +86,18 @@ fn is_wanted(call: &mut Call<'_>, Part { queue, waiters, token, .. }: Part<'_>) 
     if call.zscore(queue, token)?.unwrap_or(0) < -call.now {
         return Ok(true);
     }
-    for (_, waiter) in call.zrange(queue, Range::Scores(at(0), Bound::HIGHEST))? {
-        let record = call.hget(waiters, &waiter)?.unwrap_or_default();
-        if trailing_number(&record).is_some_and(|expiry| expiry > call.now) {
+    let members = call.zrange_some(queue, Range::Scores(at(0), Bound::HIGHEST), MOST_ASKED)?;
+    let tokens: Vec<&[u8]> = members.iter().map(|(_, token)| token.as_slice()).collect();
+    let records = if tokens.is_empty() { Vec::new() } else { call.hmget(waiters, &tokens)? };
+    for record in records {
+        if record.as_deref().and_then(trailing_number).is_some_and(|expiry| expiry > call.now) {
             return Ok(true);
         }
     }
-    Ok(false)
+    if tokens.len() < MOST_ASKED {
+        return Ok(false);
+    }
+    call.zrem_all(queue, &tokens)?;
+    call.hdel_all(waiters, &tokens)?;
+    Ok(true)
 }

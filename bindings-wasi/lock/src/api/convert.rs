@@ -137,6 +137,7 @@ pub(super) fn inspection(inspection: engine::Inspection) -> Inspection {
     Inspection {
         holders: inspection.holders.into_iter().map(holder).collect(),
         waiters: inspection.waiters.into_iter().map(waiter).collect(),
+        waiting: inspection.waiting,
         last_fence: inspection.last_fence,
     }
 }

@@ -18,6 +18,10 @@ pub(crate) struct Base<'a> {
     pub(crate) waiting: i64,
     /// How many tokens are buried.
     pub(crate) graves: i64,
+    /// Whether more waiters are dead, or more holders are over, than one script removes.
+    pub(crate) crowded: bool,
+    /// How many dead waiters were dropped.
+    pub(crate) swept: usize,
     /// Whether N was written by this script.
     pub(crate) granted_here: bool,
     /// What is published at the end.
@@ -79,6 +83,8 @@ impl<'a> Base<'a> {
             fleet,
             waiting: 0,
             graves: 0,
+            crowded: false,
+            swept: 0,
             granted_here: false,
             grants: Vec::new(),
             mine: None,

@@ -377,7 +377,7 @@ impl Calls {
 }
 
 /// What another client may send. The words in angle brackets are replaced.
-const FOREIGN_COMMANDS: [&str; 64] = [
+const FOREIGN_COMMANDS: [&str; 65] = [
     "SET <name> <value> PX 30000",
     "SET <name> <value>",
     "SET <name> <value> KEEPTTL",
@@ -402,6 +402,7 @@ const FOREIGN_COMMANDS: [&str; 64] = [
     "HSET <key> <token> <mode>",
     "HSET <key> field",
     "HGET <key> <token>",
+    "HMGET <key> <token> used",
     "HLEN <key>",
     "HDEL <key> <token> used",
     "ZADD <key> 5 <token>",

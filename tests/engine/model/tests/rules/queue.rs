@@ -261,3 +261,55 @@ fn a_waiter_may_try_and_enter_when_it_is_the_head() {
     lock.command(&["DEL", "invoice:42"]);
     assert_eq!(lock.try_acquire(&token(2, 1), EXCLUSIVE).status, "entered", "the try refreshed its place");
 }
+
+/// Writes waiters into the queue that died long ago.
+fn crowd(lock: &mut Lock<Model>, dead: u32) {
+    let [_, _, queue, waiters, ..] = lock.keys.clone();
+    let dead = (0..dead).map(|place| ((1_000 + place).to_string(), token(1_000_000 + place, 1))).collect::<Vec<_>>();
+    let joins = dead.iter().flat_map(|(score, token)| [score.as_str(), token]);
+    lock.command(&["ZADD", &queue].into_iter().chain(joins).collect::<Vec<_>>());
+    let records = dead.iter().flat_map(|(_, token)| [token.as_str(), "exclusive 30000 3000 1 5"]);
+    lock.command(&["HSET", &waiters].into_iter().chain(records).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_script_drops_about_a_thousand_dead_waiters_and_grants_nobody_past_the_others() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    crowd(&mut lock, 2_200);
+    assert_eq!(lock.release(&token(1, 1)).waiting, 2_200 - 1_111);
+    assert_eq!(lock.holder(), None);
+    let busy = lock.try_acquire(&token(2, 1), EXCLUSIVE);
+    assert_eq!((busy.status.as_str(), busy.block, busy.waiting), ("entered", 1, 0), "the next call drops the others");
+}
+
+#[test]
+fn whoever_comes_behind_a_crowd_of_dead_waiters_is_told_to_ask_again_at_once() {
+    let mut lock = model_lock();
+    crowd(&mut lock, 3_300);
+    let waiting = lock.wait(&token(2, 1), EXCLUSIVE);
+    assert_eq!((waiting.status.as_str(), waiting.block, waiting.ms), ("waiting", 1, -2));
+    assert_eq!(waiting.value, 3_300 - 1_111 + 1);
+    let busy = lock.try_acquire(&token(3, 1), EXCLUSIVE);
+    assert_eq!((busy.status.as_str(), busy.block, busy.ms), ("busy", 1, -2));
+    assert_eq!(lock.wait(&token(2, 1), EXCLUSIVE).status, "entered");
+}
+
+#[test]
+fn only_the_dead_before_the_first_live_waiter_are_dropped() {
+    let mut lock = model_lock();
+    lock.wait(&token(1, 1), EXCLUSIVE);
+    lock.bury(&token(9, 1), 60_000);
+    crowd(&mut lock, 30);
+    lock.wait(&token(2, 1), SHARED);
+    lock.wait(&token(3, 1), SHARED);
+    let late = token(2_000_000, 1);
+    lock.command(&["ZADD", "leasehold:{invoice:42}:queue", "9007199254740000", &late]);
+    lock.release(&token(1, 1));
+    assert_eq!((lock.readers(), lock.queue()), (vec![token(2, 1), token(3, 1)], vec![]));
+    crowd(&mut lock, 30);
+    lock.wait(&token(4, 1), EXCLUSIVE);
+    lock.command(&["ZADD", "leasehold:{invoice:42}:queue", "9007199254740000", &late]);
+    lock.wait(&token(4, 1), EXCLUSIVE);
+    assert_eq!(lock.queue(), [token(4, 1), late]);
+}

@@ -73,7 +73,7 @@ fn a_batch_gives_each_entry_its_own_keys() {
 #[test]
 fn no_number_reaches_the_server_unformatted() {
     // Lua 5.1 loses digits of an unformatted number, and some servers write it as 1e+8.
-    let strings = ["'", "KEYS[", "ARGV[", "text(", "string.format(", "string.match("];
+    let strings = ["'", "KEYS[", "ARGV[", "text(", "string.format(", "string.match(", "unpack(", "(table.unpack"];
     let string_variables =
         ["token", "waiter", "record", "payload", "live", "mode", "channel", "holder", "mark", "held_fence"];
     for script in ALL {
@@ -120,6 +120,7 @@ fn a_script_uses_no_command_or_option_that_redis_6_2_lacks() {
         "HGET",
         "HGETALL",
         "HLEN",
+        "HMGET",
         "HSET",
         "PEXPIRE",
         "PTTL",

@@ -23,7 +23,7 @@ pub(super) const REENTRANT_COUNTS_ITS_NODE: &[ScriptChange] =
 pub(super) const LIMIT_IGNORED: &[ScriptChange] =
     permitting!("return used + wanted <= math.max(limit, wanted)", "return true");
 pub(super) const EXPIRED_PERMITS_KEPT: &[ScriptChange] =
-    permitting!("redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now))", "{}");
+    permitting!("redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'LIMIT', '0', '100')", "{}");
 pub(super) const ONE_PERMIT_RELEASED: &[ScriptChange] =
     permitting!("used = used - permits(redis.call('HGET', KEYS[5], token))", "used = used - 1");
 pub(super) const SMALL_PASS_BIG: &[ScriptChange] =

@@ -85,7 +85,7 @@ pub(super) const RELEASE_DIGS_UP: &[ScriptChange] =
 pub(super) const GRAVES_COUNTED: &[ScriptChange] =
     &[("acquire", "redis.call('ZRANK', KEYS[3], token) - graves + 1", "redis.call('ZRANK', KEYS[3], token) + 1")];
 pub(super) const GRAVE_AT_THE_HEAD: &[ScriptChange] =
-    granting!("redis.call('ZRANGE', KEYS[3], text(graves), text(graves))", "redis.call('ZRANGE', KEYS[3], '0', '0')");
+    granting!("KEYS[3], text(graves), text(graves + size - 1)", "KEYS[3], '0', text(size - 1)");
 pub(super) const GRAVES_WAIT: &[ScriptChange] = granting!("    waiting = waiting - graves\n", "");
 pub(super) const JOINED_UNMARKED: &[ScriptChange] = &[("acquire", "mark_holder()\nlocal position", "local position")];
 pub(super) const HANDED_ON_UNMARKED: &[ScriptChange] = granting!("waiting > 0 and '*' or ' '", "' '");
@@ -114,7 +114,7 @@ pub(super) const MULTI_TAKES_HELD: &[ScriptChange] =
     &[("multi", "if not mine[name] and (holder", "if not mine[name] and name == 1 and (holder")];
 
 pub(super) const MULTI_PASSES_WAITERS: &[ScriptChange] =
-    &[("multi", "      return true\n    end\n  end\nend", "      return true\n    end\n    return false\n  end\nend")];
+    &[("multi", "      return true\n    end\n  end\n", "      return true\n    end\n    return false\n  end\n")];
 
 pub(super) const MULTI_DIGS_UP: &[ScriptChange] = &[("multi", "or 0) < -now then", "or 0) < -1e15 then")];
 

@@ -1,5 +1,4 @@
-//! The deliberate bugs of the scripts once more, in the functions of `leasehold-memory`. Each has the name of the bug in
-//! the script's text.
+//! The deliberate bugs of the scripts once more, in the functions of `leasehold-memory`, under the same names.
 
 use super::copy::Change;
 
@@ -278,8 +277,8 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
         "grave-at-the-head",
         &[Change {
             file: "scripts/prelude/queue.rs",
-            find: "let first = Range::Ranks(self.base.graves, self.base.graves);",
-            put: "let first = if MUTANT { Range::FIRST } else { Range::Ranks(self.base.graves, self.base.graves) };",
+            find: "let first = Range::Ranks(self.base.graves, self.base.graves + size - 1);",
+            put: "let graves = if MUTANT { 0 } else { self.base.graves };\n            let first = Range::Ranks(graves, graves + size - 1);",
         }],
     ),
     (
@@ -334,8 +333,8 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
         "multi-passes-waiters",
         &[Change {
             file: "scripts/multi.rs",
-            find: "            return Ok(true);\n        }\n    }\n    Ok(false)",
-            put: "            return Ok(true);\n        }\n        if MUTANT {\n            return Ok(false);\n        }\n    }\n    Ok(false)",
+            find: "            return Ok(true);\n        }\n    }\n    if tokens",
+            put: "            return Ok(true);\n        }\n        if MUTANT {\n            return Ok(false);\n        }\n    }\n    if tokens",
         }],
     ),
     (
@@ -624,6 +623,14 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
             file: "scripts/release.rs",
             find: "let mark: &[u8] = if waiting > 0 {",
             put: "let mark: &[u8] = if waiting > 0 && !MUTANT {",
+        }],
+    ),
+    (
+        "sweep-drops-the-living",
+        &[Change {
+            file: "scripts/prelude/queue.rs",
+            find: "(..at)",
+            put: "(..if MUTANT { tokens.len() } else { at })",
         }],
     ),
     (

@@ -31,6 +31,7 @@ pub(super) const TABLE: &[Mutant] = &[
         Theme::Adopting,
         "adoptions leave the counter within a millisecond of the clock",
     ),
+    script("sweep-drops-the-living", SWEEP_DROPS_THE_LIVING, Theme::Crowded, "only dead waiters lose their places"),
     script("adoption-takes-a-place", ADOPTION_TAKES_A_PLACE, Theme::Adopting, "a waiter keeps its place"),
     engine("adoption-unburied", ADOPTION_UNBURIED, Theme::Adopting, "the former holder's token never comes back"),
     engine(
@@ -60,6 +61,7 @@ macro_rules! granting {
     };
 }
 
+const SWEEP_DROPS_THE_LIVING: &[ScriptChange] = granting!("sweep(tokens, at - 1)", "sweep(tokens, #tokens)");
 const BATCH_BLOCK_UNCUT: &[Change] =
     &[Change { file: "client/batch.rs", find: ".min(ahead)", put: ".min(if MUTANT { AHEAD } else { ahead })" }];
 const USED_CAPPED_BY_THE_CLOCK: &[ScriptChange] =
