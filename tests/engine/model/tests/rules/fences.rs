@@ -320,7 +320,7 @@ fn no_script_takes_the_ttl_away_that_an_operator_has_given_the_counter() {
         (ACQUIRE, &ALL_KEYS, &[&mine, EXCLUSIVE, "30000", "refill", "1000", "1", "0", "native"]),
         (RELEASE, &ALL_KEYS, &[&mine, "0", "0", "native"]),
         (CONVERT, &ALL_KEYS, &[&mine, &next, SHARED, "30000", "1", "0", "0", "native"]),
-        (FORCE, &ALL_KEYS, &["0", "native"]),
+        (FORCE, &ALL_KEYS, &["leases", "0", "native"]),
         (RAISE, &[0, 1], &[&mine, "1900000000000000"]),
         (MULTI, &[0, 2, 3, 1], &["30000", &mine]),
     ];
@@ -345,7 +345,7 @@ fn a_counter_of_another_type_is_named_by_every_script_that_needs_it_and_left_as_
         (ACQUIRE, &ALL_KEYS, &[&next, EXCLUSIVE, "30000", "try", "1000", "1", "0", "native"]),
         (RELEASE, &ALL_KEYS, &[&mine, "0", "0", "native"]),
         (CONVERT, &ALL_KEYS, &[&mine, &next, SHARED, "30000", "1", "0", "0", "native"]),
-        (FORCE, &ALL_KEYS, &["0", "native"]),
+        (FORCE, &ALL_KEYS, &["leases", "0", "native"]),
         (RAISE, &[0, 1], &[&mine, "5"]),
         (MULTI, &[0, 2, 3, 1], &["30000", &mine]),
         (reentrant::ACQUIRE, &ALL_KEYS, &[&next, EXCLUSIVE, "30000", "try", "1000", "1", "0", "native"]),
