@@ -1,7 +1,6 @@
 //! A connection provider as a component: Redis's protocol over `wasi:sockets`.
 //!
-//! Composed with the lock component, it is `leasehold-tcp.wasm`, which needs only standard WASI. With the feature `tls`, it
-//! is `leasehold-tcp-tls.wasm`.
+//! Composed with the lock component, it is `leasehold-tcp.wasm`, which needs only standard WASI.
 //!
 //! ```text
 //!   a call ...   a call ...         one task for each call of the lock component

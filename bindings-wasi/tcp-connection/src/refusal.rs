@@ -17,13 +17,11 @@ pub(crate) fn sentinel_topology() -> Failure {
 }
 
 /// The address begins with a scheme that asks for TLS.
-#[cfg(not(feature = "tls"))]
 pub(crate) fn tls(scheme: &str) -> Failure {
     let problem = format!("the server's address begins with `{scheme}://`, and this component has no TLS");
     unsupported(
         &problem,
-        "run a TLS proxy such as stunnel beside the component and give its `redis://` address, or use \
-         `leasehold-tcp-tls.wasm`, whose cryptography is not ready for production",
+        "run a TLS proxy such as stunnel beside the component and give its `redis://` address",
         "with TLS",
     )
 }

@@ -6,7 +6,7 @@ use crate::tools::component;
 use crate::tools::error::Result;
 use crate::tools::log::say;
 
-/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with its own connection, also with TLS
+/// Build the WASI components: `lock.wasm`, and `leasehold-tcp.wasm` with its own connection
 #[derive(Args)]
 pub(crate) struct Options {
     /// Build only `lock.wasm`
@@ -20,7 +20,7 @@ pub(crate) fn make(options: &Options) -> Result {
         return component::lock().map(drop);
     }
     let lock = component::all()?;
-    for component in [lock, component::place(component::TCP), component::place(component::TCP_TLS)] {
+    for component in [lock, component::place(component::TCP)] {
         say!("{}: {} bytes", component.display(), fs::metadata(&component)?.len());
     }
     Ok(())

@@ -19,8 +19,6 @@ const LARGEST: u64 = 357_500;
 
 /// The component that connects by itself.
 pub(crate) const TCP: &str = "leasehold-tcp.wasm";
-/// The same with TLS. It is two and a half times as large, and its cryptography is not ready for production.
-pub(crate) const TCP_TLS: &str = "leasehold-tcp-tls.wasm";
 
 /// Binaryen's passes. `--merge-similar-functions` merges functions that the compiler generated for several types, and
 /// saves 2,100 bytes of `lock.wasm`. `--reorder-functions` gives the shortest numbers to the functions with the most
@@ -51,15 +49,11 @@ const FEATURES: [&str; 7] = [
 pub(crate) fn all() -> Result<PathBuf> {
     component("leasehold-component-vectors", "vectors.wasm", FOR_TESTS)?;
     let lock = lock()?;
-    // These two need only standard WASI.
+    // This one needs only standard WASI.
     let provider = component("leasehold-tcp-connection", "tcp-connection.wasm", FOR_USERS)?;
     let tcp = plug(&lock, &provider, TCP)?;
-    // The passes for users would take 8 s more, and save nothing once it is gzipped.
-    let with_tls = component("leasehold-tcp-tls-connection", "tcp-tls-connection.wasm", FOR_TESTS)?;
-    let tcp_tls = plug(&lock, &with_tls, TCP_TLS)?;
     let app = component("leasehold-wasi-app", "nightly-job.alone.wasm", FOR_TESTS)?;
     plug(&app, &tcp, "nightly-job.wasm")?;
-    plug(&app, &tcp_tls, "nightly-job-tls.wasm")?;
     let caller = component("leasehold-component-caller", "caller.alone.wasm", FOR_TESTS)?;
     plug(&caller, &tcp, "caller.wasm")?;
     Ok(lock)

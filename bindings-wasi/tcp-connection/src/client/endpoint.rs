@@ -36,6 +36,7 @@ impl GuestEndpoint for Endpoint {
             Servers::Sentinel(_) => return Err(refusal::sentinel_topology()),
         };
         let address = Address::parse(&address).map_err(|error| match error {
+            AddressError::Tls(scheme) => refusal::tls(scheme),
             AddressError::Unsupported(why) => Failure::Unsupported(why.to_owned()),
             AddressError::Malformed(why) => Failure::Unsupported(format!("the server's address can't be read: {why}")),
         })?;

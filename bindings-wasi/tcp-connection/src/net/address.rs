@@ -4,8 +4,6 @@ const DEFAULT_PORT: u16 = 6379;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// The scheme if it asks for TLS.
-    pub(super) tls: Option<&'static str>,
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) database: u32,
@@ -22,6 +20,8 @@ pub(super) struct Credentials {
 /// Why an address can't be used. Never contains the password.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AddressError {
+    /// The address asks for TLS, with this scheme.
+    Tls(&'static str),
     /// This provider lacks something that the address asks for.
     Unsupported(&'static str),
     /// It can't be parsed.
@@ -33,17 +33,11 @@ impl Address {
         let (scheme, rest) = text
             .split_once("://")
             .ok_or(AddressError::Malformed("write it as redis://user:password@host:port/database"))?;
-        let tls = match scheme {
-            "redis" | "valkey" => None,
-            "rediss" => Some("rediss"),
-            "valkeys" => Some("valkeys"),
-            _ => return Err(AddressError::Malformed("it must begin with redis:// or rediss://")),
-        };
-        if cfg!(feature = "tls") && tls.is_some() && rest.ends_with("#insecure") {
-            return Err(AddressError::Unsupported(
-                "this connection provider always checks the server's certificate: leave out `#insecure`, and give the \
-                 server's certificate authority in `LEASEHOLD_TLS_CA`",
-            ));
+        match scheme {
+            "redis" | "valkey" => {}
+            "rediss" => return Err(AddressError::Tls("rediss")),
+            "valkeys" => return Err(AddressError::Tls("valkeys")),
+            _ => return Err(AddressError::Malformed("it must begin with redis:// or valkey://")),
         }
         if rest.contains(['?', '#']) {
             return Err(AddressError::Unsupported("this connection provider takes no parameters in an address"));
@@ -59,7 +53,7 @@ impl Address {
             "" => 0,
             number => number.parse().map_err(|_| AddressError::Malformed("the database is not a number"))?,
         };
-        Ok(Self { tls, host: host.to_owned(), port, database, credentials })
+        Ok(Self { host: host.to_owned(), port, database, credentials })
     }
 }
 
@@ -121,7 +115,7 @@ mod tests {
     fn address(host: &str, port: u16, database: u32, credentials: Option<(Option<&str>, &str)>) -> Address {
         let credentials = credentials
             .map(|(user, password)| Credentials { user: user.map(str::to_owned), password: password.to_owned() });
-        Address { tls: None, host: host.to_owned(), port, database, credentials }
+        Address { host: host.to_owned(), port, database, credentials }
     }
 
     #[test]
@@ -142,15 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_asked_for_by_the_scheme() {
-        let tls = |scheme| Address { tls: Some(scheme), ..address("h", 6379, 0, Some((None, "secret"))) };
-        assert_eq!(Address::parse("rediss://:secret@h"), Ok(tls("rediss")));
-        assert_eq!(Address::parse("valkeys://:secret@h"), Ok(tls("valkeys")));
+    fn a_scheme_that_asks_for_tls_is_refused_whatever_follows_it() {
+        for scheme in ["rediss", "valkeys"] {
+            for rest in ["h", ":secret@h", "h/0#insecure", "h?protocol=resp3", "", ":0"] {
+                assert_eq!(Address::parse(&format!("{scheme}://{rest}")), Err(AddressError::Tls(scheme)), "{rest}");
+            }
+        }
     }
 
     #[test]
     fn parameters_are_unsupported() {
-        for text in ["redis://h?protocol=resp3", "rediss://h/0#insecure", "rediss://h/?#insecure", "rediss://h/#x"] {
+        for text in ["redis://h?protocol=resp3", "redis://h/0#insecure", "redis://h/?#insecure", "valkey://h/#x"] {
             assert!(matches!(Address::parse(text), Err(AddressError::Unsupported(_))), "{text}");
         }
     }

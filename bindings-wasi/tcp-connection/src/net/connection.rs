@@ -7,7 +7,6 @@ use wit_bindgen::{FutureReader, StreamReader, StreamResult, StreamWriter};
 use super::address::Address;
 use super::dial::{describe, dial};
 use super::resp::{Malformed, Parsed, Parser, encode};
-use super::tls::Tls;
 use crate::bindings::exports::leasehold::lock::connection::{Failure, Value};
 use crate::bindings::wasi::sockets::types::{ErrorCode, TcpSocket};
 use crate::bindings::wit_stream;
@@ -24,7 +23,6 @@ pub(crate) struct Connection {
 
 /// The direction to the server.
 pub(crate) struct Output {
-    tls: Option<Tls>,
     bytes: StreamWriter<u8>,
     /// Dropping this ends the sending.
     _end: FutureReader<Result<(), ErrorCode>>,
@@ -33,7 +31,6 @@ pub(crate) struct Output {
 
 /// The direction from the server.
 pub(crate) struct Input {
-    tls: Option<Tls>,
     bytes: StreamReader<u8>,
     parser: Parser,
     end: Option<FutureReader<Result<(), ErrorCode>>>,
@@ -49,15 +46,9 @@ pub(crate) enum Broken {
 impl Connection {
     /// Connects and logs in, within `limit`.
     pub(crate) async fn open(address: &Address, limit: Duration) -> Result<Self, Failure> {
-        let tls = Tls::for_address(address)?;
         let opened = timeout(limit, async {
             let socket = dial(&address.host, address.port).await.map_err(Failure::Unavailable)?;
-            let mut connection = Self::new(socket, tls.clone());
-            if let Some(tls) = &tls {
-                // The caller has the same limit. This one ends earlier, so that the caller gets the reason.
-                let agreed = timeout(limit * 9 / 10, connection.tls_handshake(tls)).await;
-                agreed.unwrap_or_else(|| Err(SILENT.to_owned())).map_err(|problem| tls_failure(address, &problem))?;
-            }
+            let mut connection = Self::new(socket);
             connection.log_in(address).await?;
             Ok(connection)
         });
@@ -65,32 +56,13 @@ impl Connection {
         opened.await.unwrap_or_else(|| Err(late()))
     }
 
-    fn new(socket: TcpSocket, tls: Option<Tls>) -> Self {
+    fn new(socket: TcpSocket) -> Self {
         let (bytes, outgoing) = wit_stream::new();
         let output_end = socket.send(outgoing);
         let (incoming, input_end) = socket.receive();
         Self {
-            output: Output { tls: tls.clone(), bytes, _end: output_end, _socket: socket },
-            input: Input { tls, bytes: incoming, parser: Parser::default(), end: Some(input_end) },
-        }
-    }
-
-    /// Agrees on keys with the server, and checks its certificate. Returns what went wrong.
-    async fn tls_handshake(&mut self, tls: &Tls) -> Result<(), String> {
-        loop {
-            self.output.send(tls.outgoing()).await.map_err(Broken::text)?;
-            if !tls.is_handshaking() {
-                return Ok(());
-            }
-            let bytes = self.input.receive().await.map_err(Broken::text)?;
-            match tls.decrypt(&bytes) {
-                Ok(plain) => self.input.parser.feed(&plain),
-                Err(problem) => {
-                    // The server's log gets the reason as well.
-                    let _ = self.output.send(tls.outgoing()).await;
-                    return Err(problem);
-                }
-            }
+            output: Output { bytes, _end: output_end, _socket: socket },
+            input: Input { bytes: incoming, parser: Parser::default(), end: Some(input_end) },
         }
     }
 
@@ -128,27 +100,13 @@ impl Connection {
 impl Broken {
     /// The failure if no command was sent before the break.
     pub(crate) fn unavailable(self) -> Failure {
-        Failure::Unavailable(self.text())
-    }
-
-    fn text(self) -> String {
         let (Self::Closed(text) | Self::Malformed(text)) = self;
-        text
+        Failure::Unavailable(text)
     }
 }
 
 impl Output {
     pub(crate) async fn write(&mut self, bytes: Vec<u8>) -> Result<(), Broken> {
-        match &self.tls {
-            Some(tls) => {
-                let encrypted = tls.encrypt(&bytes).map_err(Broken::Closed)?;
-                self.send(encrypted).await
-            }
-            None => self.send(bytes).await,
-        }
-    }
-
-    async fn send(&mut self, bytes: Vec<u8>) -> Result<(), Broken> {
         let left = self.bytes.write_all(bytes).await;
         if left.is_empty() { Ok(()) } else { Err(Broken::Closed("the connection broke during a write".into())) }
     }
@@ -162,10 +120,7 @@ impl Input {
                 return Ok(reply);
             }
             let bytes = self.receive().await?;
-            match &self.tls {
-                Some(tls) => self.parser.feed(&tls.decrypt(&bytes).map_err(Broken::Closed)?),
-                None => self.parser.feed(&bytes),
-            }
+            self.parser.feed(&bytes);
         }
     }
 
@@ -186,13 +141,6 @@ impl Input {
             None => "the connection has ended".to_owned(),
         }
     }
-}
-
-/// A server without TLS may wait for the end of a command.
-const SILENT: &str = "the server did not answer the handshake in time; if it has no TLS, write `redis://`";
-
-fn tls_failure(address: &Address, problem: &str) -> Failure {
-    Failure::Unavailable(format!("can't connect to {}, port {} with TLS: {problem}", address.host, address.port))
 }
 
 /// Asks for the server's mode: `standalone`, `cluster` or `sentinel`.

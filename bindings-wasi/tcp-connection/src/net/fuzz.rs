@@ -34,13 +34,13 @@ fn addresses() {
     bolero::check!(name = "addresses").with_iterations(RANDOM).for_each(|input| {
         let text = String::from_utf8_lossy(input);
         let Ok(address) = Address::parse(&text) else { return };
-        let Address { tls, host, port, database, credentials } = &address;
+        let Address { host, port, database, credentials } = &address;
         assert!(!host.is_empty() && *port != 0, "{text}: {address:?}");
         let login = credentials.as_ref().map_or(String::new(), |Credentials { user, password }| {
             assert!(user.is_some() || !password.is_empty(), "{text}: no credentials are none");
             format!("{}:{}@", escaped(user.as_deref().unwrap_or_default()), escaped(password))
         });
-        let again = format!("{}://{login}[{host}]:{port}/{database}", tls.unwrap_or("redis"));
+        let again = format!("redis://{login}[{host}]:{port}/{database}");
         // A host in brackets ends at the first one, and one without them at a colon.
         if !host.contains(']') {
             assert_eq!(Address::parse(&again).as_ref(), Ok(&address), "{text} and {again}");

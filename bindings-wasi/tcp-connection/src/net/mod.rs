@@ -8,11 +8,6 @@ mod dial;
 #[cfg(test)]
 mod fuzz;
 mod resp;
-#[cfg(not(feature = "tls"))]
-#[path = "no_tls.rs"]
-mod tls;
-#[cfg(feature = "tls")]
-mod tls;
 
 pub(crate) use address::{Address, AddressError};
 pub(crate) use connection::{Broken, Connection, Input, Output};

@@ -62,18 +62,13 @@ pub async fn with_context<R>(
     run(lock, &linker, state, work).await
 }
 
-/// Makes an instance of `leasehold-tcp.wasm` or `leasehold-tcp-tls.wasm`, which connect by themselves and need only
-/// standard WASI, the network included. The one with TLS takes its certificates from the variables of `environment`.
+/// Makes an instance of `leasehold-tcp.wasm`, which connects by itself and needs only standard WASI, the network included.
 ///
 /// # Errors
 /// If the instance trapped.
-pub async fn with_network<R>(
-    tcp: &Component,
-    environment: &[(&str, &str)],
-    work: impl AsyncFnOnce(Locks<'_>) -> R,
-) -> Result<R> {
+pub async fn with_network<R>(tcp: &Component, work: impl AsyncFnOnce(Locks<'_>) -> R) -> Result<R> {
     let mut wasi = WasiCtx::builder();
-    wasi.inherit_network().allow_tcp(true).allow_ip_name_lookup(true).envs(environment);
+    wasi.inherit_network().allow_tcp(true).allow_ip_name_lookup(true);
     let state = State { provider: Arc::new(NoProvider), table: ResourceTable::new(), wasi: wasi.build() };
     run(tcp, &linker(tcp)?, state, work).await
 }

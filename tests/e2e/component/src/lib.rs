@@ -38,15 +38,6 @@ pub fn tcp_component() -> &'static Component {
     &COMPONENT
 }
 
-/// `leasehold-tcp-tls.wasm`, compiled once.
-///
-/// # Panics
-/// If it is missing or is not a component.
-pub fn tls_component() -> &'static Component {
-    static COMPONENT: LazyLock<Component> = LazyLock::new(|| component_beside_lock("leasehold-tcp-tls.wasm"));
-    &COMPONENT
-}
-
 /// Another component that was built together with `lock.wasm`, compiled once.
 ///
 /// # Panics
@@ -78,15 +69,7 @@ pub async fn with_component<R>(provider: impl Provider + 'static, work: impl Asy
 /// # Errors
 /// If it trapped.
 pub async fn with_tcp_component<R>(work: impl AsyncFnOnce(Locks<'_>) -> R) -> Result<R> {
-    with_network(tcp_component(), &[], work).await
-}
-
-/// Runs `work` in an instance of `leasehold-tcp-tls.wasm` with these variables in its environment.
-///
-/// # Errors
-/// If it trapped.
-pub async fn with_tls_component<R>(environment: &[(&str, &str)], work: impl AsyncFnOnce(Locks<'_>) -> R) -> Result<R> {
-    with_network(tls_component(), environment, work).await
+    with_network(tcp_component(), work).await
 }
 
 fn load(path: &Path) -> Component {

@@ -17,23 +17,11 @@ impl Certificate {
     /// # Errors
     /// If there is no `openssl`, or if it fails.
     pub fn make() -> Result<Self, Error> {
-        Self::with_key(&["-newkey", "rsa:2048"])
-    }
-
-    /// Makes a certificate with an ECDSA key, by `openssl`.
-    ///
-    /// # Errors
-    /// As [`Certificate::make`].
-    pub fn make_ecdsa() -> Result<Self, Error> {
-        Self::with_key(&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
-    }
-
-    fn with_key(kind: &[&str]) -> Result<Self, Error> {
         let directory = tempfile::tempdir().map_err(Error::io("making a directory"))?;
         let made = Self { directory };
         let output = Command::new("openssl")
             .args(["req", "-x509", "-config", "/dev/null", "-nodes", "-days", "1"])
-            .args(kind)
+            .args(["-newkey", "rsa:2048"])
             .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"])
             .args(["-addext", "basicConstraints=CA:FALSE"])
             .arg("-keyout")

@@ -1,6 +1,5 @@
 //! Servers that break the protocol. The component that connects by itself returns errors, and stays usable.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::common::*;
 
 /// What the server answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Manners {
+enum Manners {
     /// Passes on the answer of a real server.
     Good,
     /// Sends these bytes, and keeps the connection open.
@@ -48,18 +47,14 @@ const ALL: [(&str, Manners); 14] = [
 
 /// A proxy in front of a real server.
 #[derive(Clone)]
-pub(crate) struct Hostile {
+struct Hostile {
     manners: Arc<Mutex<Manners>>,
-    pub(crate) port: u16,
+    port: u16,
 }
 
 impl Hostile {
     async fn before(server: &Server) -> Self {
-        Self::at(server.address()).await
-    }
-
-    /// In front of the server at this address.
-    pub(crate) async fn at(address: SocketAddr) -> Self {
+        let address = server.address();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let hostile = Self { manners: Arc::new(Mutex::new(Good)), port: listener.local_addr().unwrap().port() };
         let accepting = hostile.clone();
@@ -72,7 +67,7 @@ impl Hostile {
         hostile
     }
 
-    pub(crate) fn set(&self, manners: Manners) {
+    fn set(&self, manners: Manners) {
         *self.manners.lock().unwrap() = manners;
     }
 

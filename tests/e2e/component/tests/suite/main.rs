@@ -19,6 +19,5 @@ mod readers;
 mod several;
 mod silent;
 mod tcp;
-mod tls;
 mod vectors;
 mod world;

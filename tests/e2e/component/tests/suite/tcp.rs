@@ -118,10 +118,7 @@ async fn an_address_that_asks_for_tls_is_refused_before_anything_is_sent() {
         for scheme in ["rediss", "valkeys"] {
             let url = format!("{scheme}://:secret@127.0.0.1:{}", server.port());
             let error = refused(locks.open(&url, patient()).await);
-            unsupported(
-                &error,
-                &["the server's address", &format!("`{scheme}://`"), "no TLS", "stunnel", "`leasehold-tcp-tls.wasm`"],
-            );
+            unsupported(&error, &["the server's address", &format!("`{scheme}://`"), "no TLS", "TLS proxy", "stunnel"]);
             assert!(!error.message.contains("secret"), "{error:?}");
 
             let urls = vec![alone[0].url(), url, alone[1].url()];
