@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::testing::{Clock, Server, Stopped};
 use leasehold::{Error, Lease, LockManager, LossReason, Owner, ReleaseOutcome};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
@@ -109,6 +109,50 @@ async fn a_server_that_loses_its_data_loses_the_lease() {
     let lease = server.manager().unwrap().mutex("a").acquire().await.unwrap();
     server.flush().unwrap();
     assert_eq!(lease.lost().await, LossReason::Gone);
+}
+
+/// Takes a lock that the same client holds, after the server has lost it. The first lease ends before the second is granted.
+async fn taken_again_after_a_loss(locks: LockManager, server: &Server, tries: bool) {
+    for held in [0, 1, 400, 900, 4_000] {
+        let mutex = locks.mutex("report");
+        let lease = mutex.acquire().await.unwrap();
+        sleep(Duration::from_millis(held)).await;
+        assert!(timeout(Duration::from_millis(50), mutex.acquire()).await.is_err(), "the lock is held");
+        assert!(mutex.try_acquire().await.unwrap().is_none(), "the lock is held");
+        sleep(Duration::from_millis(1)).await;
+        server.flush().unwrap();
+        let before = Instant::now();
+        let next = match tries {
+            true => mutex.try_acquire().await.unwrap().expect("the lock is free"),
+            false => mutex.acquire().await.unwrap(),
+        };
+        assert_eq!(before.elapsed(), Duration::ZERO, "after {held} ms");
+        assert!(!lease.is_held());
+        assert_eq!(lease.lost().await, LossReason::Gone);
+        assert!(next.is_held() && next.fence() > lease.fence());
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_mixed_fleet_a_client_whose_key_is_gone_takes_the_lock_again_at_once() {
+    for tries in [false, true] {
+        let server = Server::new();
+        let locks = LockManager::builder().mixed_fleet(true).in_memory(&server).unwrap();
+        taken_again_after_a_loss(locks, &server, tries).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_mixed_fleet_a_lease_that_is_not_renewed_ends_with_its_ttl_whoever_asks_for_it() {
+    let server = Server::new();
+    let [locks, others] = [(); 2].map(|()| LockManager::builder().mixed_fleet(true).in_memory(&server).unwrap());
+    let mutex = locks.mutex("report").ttl(TTL).renew(false);
+    let _lease = mutex.acquire().await.unwrap();
+    sleep(TTL / 2).await;
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let seen = others.inspect("report").await.unwrap();
+    assert!(seen.holders[0].remaining.unwrap() <= TTL / 2, "the question leaves the TTL as it is");
 }
 
 #[tokio::test(start_paused = true)]

@@ -128,6 +128,24 @@ test('a_refresh_interval_of_0_lets_the_lock_end', async (t) => {
   assert.ok(!(await isHeldOn(server)));
 });
 
+test('a_process_whose_key_is_gone_takes_the_lock_again_at_once', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  for (const held of [10, 400, 2_000]) {
+    const order: string[] = [];
+    const mutexOf = (name: string): Mutex => new Mutex(clientOf(server), 'a', { acquireAttemptsLimit: 1, onLockLost: () => void order.push(`${name} lost`) });
+    const [first, second] = [mutexOf('first'), mutexOf('second')];
+    await time.result(first.acquire());
+    await time.pass(held);
+    assert.equal(await time.result(second.tryAcquire()), false);
+    await time.pass(10);
+    server.flush();
+    const again = second.acquire().then(() => order.push('second granted'));
+    assert.equal(await time.until(again), 0, `after ${held} ms`);
+    assert.deepEqual(order, ['first lost', 'second granted']);
+    await second.release();
+  }
+});
+
 test('a_refresh_survives_a_server_that_is_away_when_the_original_would_refresh', async (t) => {
   const [time, server] = [new VirtualTime(t), new MemoryServer()];
   const mutex = new Mutex(clientOf(server), 'a', { lockTimeout: 3_000 });

@@ -44,7 +44,7 @@ impl Client {
                 cx.close_op(op);
                 return lock.hold_again(cx, op, lease);
             }
-            if tries && lock.is_busy_for(cx, options) {
+            if tries && lock.is_busy_for(cx, options) && !lock.is_unsure(cx, op) {
                 let error = lock.busy(cx, op);
                 return cx.complete(op, Err(error));
             }

@@ -148,7 +148,9 @@ impl LockState {
 
     /// Joins the server's queue although a token is held, because that token can't serve the next caller.
     pub(super) fn ask_beside(&mut self, cx: &mut Context) {
-        if !cx.is_mixed(self.name.family) {
+        if cx.is_mixed(self.name.family) {
+            self.refill_if_low(cx);
+        } else {
             self.ask_by(cx, Form::Digest);
         }
     }

@@ -163,7 +163,8 @@ impl LockState {
         if !head.is_some_and(|(_, options)| self.is_busy_for(cx, &options)) {
             return;
         }
-        let tries: Vec<Caller> = self.queue.iter().map(|(op, _)| op).filter(|op| is_try(cx, *op)).collect();
+        let ends = |op: &Caller| is_try(cx, *op) && !self.is_unsure(cx, *op);
+        let tries: Vec<Caller> = self.queue.iter().map(|(op, _)| op).filter(ends).collect();
         for op in tries {
             let error = self.busy(cx, op);
             self.end_caller(cx, op, error);

@@ -99,6 +99,14 @@ impl LockState {
         Error::busy(waited(cx, op), holder_remaining)
     }
 
+    /// Whether the server has not said since this call began that the holders still have the lock, and nothing else would
+    /// tell. In a mixed fleet, this client doesn't wait in the server's queue beside its own holders.
+    pub(crate) fn is_unsure(&self, cx: &Context, op: Caller) -> bool {
+        let hold = self.hold.as_ref().filter(|hold| hold.in_use() && !hold.tainted);
+        let began = cx.ops.get(&op).map(|open| open.since);
+        cx.config.mixed_fleet && hold.is_some_and(|hold| Some(hold.validity.confirmed) < began)
+    }
+
     /// Whether the lock is busy for a caller with these options, as far as is known without asking the server.
     pub(crate) fn is_busy_for(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let told = self.claim.as_ref().is_some_and(Claim::is_known_busy);

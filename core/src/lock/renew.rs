@@ -220,12 +220,15 @@ impl LockState {
         self.send_refill(cx, Form::Digest);
     }
 
-    /// Asks for fences and a confirmation early, so that local callers don't have to wait for them.
+    /// Asks for fences and a confirmation early, so that local callers don't have to wait for them. And asks whether the lease
+    /// is still there, if nothing else would tell the last caller.
     pub(super) fn refill_if_low(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
-        let untold = hold.budget.is_none() && !hold.tainted && !cx.config.mixed_fleet;
+        let untold = hold.budget.is_none() && !hold.tainted;
         let low = hold.fences.left() <= hold.refill.size / 2;
-        if untold && (low || hold.needs_confirming(cx)) {
+        let last = || self.queue.iter().map(|(op, _)| op).rfind(|op| cx.ops.contains_key(op));
+        let unsure = cx.config.mixed_fleet && last().is_some_and(|op| self.is_unsure(cx, op));
+        if unsure || untold && (low || hold.needs_confirming(cx)) {
             self.send_refill(cx, Form::Digest);
         }
     }
@@ -255,7 +258,7 @@ impl LockState {
             token: hold.token,
             kind: hold.kind,
             mode: hold.mode,
-            ttl: hold.wants(cx).unwrap_or(hold.validity.granted),
+            ttl: hold.wants(cx).unwrap_or(if cx.config.mixed_fleet { Duration::ZERO } else { hold.validity.granted }),
             how: AcquireMode::Refill,
             block: size,
         };

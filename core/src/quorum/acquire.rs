@@ -53,6 +53,7 @@ impl Quorum {
         let patience = self.patience(options);
         self.cx.open_acquire(op, OpKind::Acquire { lock, tries }, patience, options);
         self.with(lock, |lock, cx, members| {
+            lock.ask_whether_held(cx, members);
             let behind = matches!(lock.stage, Stage::Held(..)) || lock.queue.len() > lock.queue.tries();
             if tries && behind {
                 let error = lock.empty_handed(cx, members, op);
@@ -153,6 +154,20 @@ impl QuorumLock {
                 let op =
                     members.call(at, cx.now, task, |op| Input::Acquire { op, name: &self.name, options: &options });
                 *state = MemberState::Asked(op);
+            }
+        }
+    }
+
+    /// Another caller of this client wants the lock: in a mixed fleet, asks the servers whether they still have the lease, each
+    /// once at a time.
+    fn ask_whether_held(&self, cx: &Context, members: &mut Members) {
+        if !cx.config.mixed_fleet || !matches!(self.stage, Stage::Held(..)) {
+            return;
+        }
+        for (at, lease) in self.ours() {
+            let known = members.get(at).and_then(|member| member.client.cx.leases.get(&lease));
+            if known.is_some_and(|known| known.pending.is_empty()) {
+                members.call(at, cx.now, None, |op| Input::Verify { op, lease });
             }
         }
     }
