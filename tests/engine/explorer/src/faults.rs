@@ -55,7 +55,7 @@ impl World {
                 self.watch.revoked(self.now, &self.clients, &self.server, &self.flights);
                 let mut words: Vec<&[u8]> = vec![b"EVALSHA", leasehold_lua::FORCE.sha1.as_bytes(), b"6"];
                 words.extend(KEYS.map(str::as_bytes));
-                words.extend([&b"0"[..], b"native"]);
+                words.extend([&b"leases"[..], b"0", b"native"]);
                 drop(self.execute(&words)?);
             }
         }

@@ -450,7 +450,7 @@ impl World {
         if let Some(labels) = self.labels.as_mut().filter(|_| is_wake) {
             labels.wake(now);
             if uses_locks {
-                labels.keep(now);
+                labels.keep(now, || None);
             }
         }
         self.settle();

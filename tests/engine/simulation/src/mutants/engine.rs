@@ -193,8 +193,8 @@ pub(super) const WAITING_IGNORED: &[Change] = &[Change {
 }];
 pub(super) const STRANDED_CALLER: &[Change] = &[Change {
     file: "lock/claim.rs",
-    find: "if !cx.is_mixed(self.name.family) {",
-    put: "if !cx.is_mixed(self.name.family) && !MUTANT {",
+    find: "} else {\n            self.ask_by(cx, Form::Digest);",
+    put: "} else if !MUTANT {\n            self.ask_by(cx, Form::Digest);",
 }];
 pub(super) const NO_REFILL_WHILE_UNTOLD: &[Change] = &[Change {
     file: "lock/renew.rs",

@@ -125,7 +125,7 @@ pub(super) const FAST_PASSES_WAITERS: &[ScriptChange] =
 pub(super) const FAST_DRAWS_THE_CLOCK: &[ScriptChange] =
     &[("acquire-fast", "if not last or #last ~= 16 or last >= us or string.find(last, '%D') then", "if not last then")];
 pub(super) const FAST_LOWERS_THE_COUNTER: &[ScriptChange] =
-    &[("acquire-fast", "  redis.call('SET', KEYS[3], fence)\n", "")];
+    &[("acquire-fast", "  redis.call('SET', KEYS[3], fence, 'KEEPTTL')\n", "")];
 pub(super) const FAST_KEEPS_A_LOST_COUNTER: &[ScriptChange] =
     &[("acquire-fast", "      redis.call('DEL', KEYS[3])\n", "")];
 pub(super) const BATCH_RENEWS_EXPIRED_PERMITS: &[ScriptChange] =
@@ -178,7 +178,7 @@ pub(super) const BATCH_RENEWS_BY_PREFIX: &[ScriptChange] =
 pub(super) const BATCH_DRAWS_THE_CLOCK: &[ScriptChange] =
     &[("batch", "#last == 16 and last < us and not string.find(last, '%D') then", "#last == 16 then")];
 pub(super) const BATCH_LOWERS_THE_COUNTER: &[ScriptChange] =
-    &[("batch", "    redis.call('SET', KEYS[#KEYS], fence)\n", "")];
+    &[("batch", "    redis.call('SET', KEYS[#KEYS], fence, 'KEEPTTL')\n", "")];
 pub(super) const BATCH_KEEPS_A_LOST_COUNTER: &[ScriptChange] = &[("batch", "    redis.call('DEL', KEYS[#KEYS])\n", "")];
 
 pub(super) const BATCH_READERS_PASS_WAITERS: &[ScriptChange] = &[(

@@ -421,8 +421,8 @@ pub(super) const SERVER: &[(&str, &[Change])] = &[
         "fast-lowers-the-counter",
         &[Change {
             file: "scripts/acquire_fast.rs",
-            find: "    call.set(counter, &fence, Lifetime::Forever)?;",
-            put: "    if !MUTANT {\n        call.set(counter, &fence, Lifetime::Forever)?;\n    }",
+            find: "    call.set(counter, &fence, Lifetime::Kept)?;",
+            put: "    if !MUTANT {\n        call.set(counter, &fence, Lifetime::Kept)?;\n    }",
         }],
     ),
     (
