@@ -17,7 +17,7 @@ export function aheadOfWaiters(words: readonly string[]): readonly string[] {
   const args = words.slice(3 + Number(keys));
   const takesAFleet = args.at(-1) === 'native';
   const isTry = args[3] === 'try';
-  const isForce = args.length === 2;
+  const isForce = args.length === 3;
   if (command !== 'EVALSHA' || !takesAFleet || !(isTry || isForce)) return words;
   return ['EVAL', textOf(digest), ...words.slice(2, -1), 'mixed'];
 }

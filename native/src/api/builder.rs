@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, NodeId, Wait, check_label};
 use redis::aio::ConnectionLike;
 use redis::{ConnectionInfo, IntoConnectionInfo, PushInfo};
@@ -396,16 +397,23 @@ impl Builder {
         Ok((self.servers(field, &Login::default(), infos)?, self.server(field, login.apply(info)?)?))
     }
 
-    async fn connect_to(self, engine: (Engine, Labels), endpoint: Endpoint) -> Result<LockManager, Error> {
-        let start = Instant::now();
-        let failed = |error| Error::from_connecting(error, Some(&endpoint.url()), start.elapsed());
-        let connection = endpoint.connect().await.map_err(failed)?;
-        if let (Endpoint::Cluster(cluster), true) = (&endpoint, self.check_eviction) {
-            let limit = self.config.response_timeout.saturating_sub(start.elapsed());
-            cluster.check_eviction(limit).await.map_err(failed)??;
-        }
-        let connection = endpoint.share(connection);
-        self.start(engine, connection, Origin::Servers(Some(endpoint)), start).await
+    /// Boxed, because it is large: callers keep a pointer in their own futures.
+    fn connect_to(
+        self,
+        engine: (Engine, Labels),
+        endpoint: Endpoint,
+    ) -> BoxFuture<'static, Result<LockManager, Error>> {
+        Box::pin(async move {
+            let start = Instant::now();
+            let failed = |error| Error::from_connecting(error, Some(&endpoint.url()), start.elapsed());
+            let connection = endpoint.connect().await.map_err(failed)?;
+            if let (Endpoint::Cluster(cluster), true) = (&endpoint, self.check_eviction) {
+                let limit = self.config.response_timeout.saturating_sub(start.elapsed());
+                cluster.check_eviction(limit).await.map_err(failed)??;
+            }
+            let connection = endpoint.share(connection);
+            self.start(engine, connection, Origin::Servers(Some(endpoint)), start).await
+        })
     }
 
     async fn start(

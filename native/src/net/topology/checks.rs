@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::Roster;
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{ErrorKind, RedisResult, Value};
 
-use super::endpoint::Endpoint;
 use crate::errors::{Error, shortened};
 use crate::net::connection::{SharedConnection, with_timeout};
 
@@ -35,58 +34,6 @@ pub(crate) async fn check_server(
     let limit = limit.saturating_sub(since.elapsed());
     let (info, policy) = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
     check_info(&info, requirements, policy.as_deref())
-}
-
-/// How many questions may break the connection before the server is used without an answer.
-const MOST_BROKEN: u32 = 3;
-
-/// As [`check_server`], after that has failed for the first connection to `endpoint`. Returns a connection that is
-/// checked.
-///
-/// A proxy may close the connection when it sees `INFO`. So if that happens a few times, the question is left out: a
-/// server that answers another one is accepted, as one that hides its version is.
-pub(crate) async fn check_again(
-    endpoint: &Endpoint,
-    mut error: Error,
-    requirements: Requirements,
-    (since, limit): (Instant, Duration),
-) -> Result<SharedConnection, Error> {
-    let url = endpoint.url();
-    let failed = |error| Error::from_connecting(error, Some(&url), since.elapsed());
-    let connect = async || {
-        let connecting = with_timeout(limit.saturating_sub(since.elapsed()), endpoint.connect());
-        connecting.await.map(|connection| endpoint.share(connection))
-    };
-    for _ in 1..MOST_BROKEN {
-        if !is_broken(&error) {
-            return Err(error);
-        }
-        let connection = connect().await.map_err(failed)?;
-        match check_server(&connection, Some(&url), requirements, (since, limit)).await {
-            Ok(()) => return Ok(connection),
-            Err(another) => error = another,
-        }
-    }
-    if !is_broken(&error) {
-        return Err(error);
-    }
-    let connection = connect().await.map_err(failed)?;
-    let limit = limit.saturating_sub(since.elapsed());
-    if requirements.no_eviction {
-        let policy = with_timeout(limit, eviction_policy(&connection)).await.map_err(failed)?;
-        check_info("", requirements, Some(&policy))?;
-    } else {
-        // Any answer will do, also a refusal.
-        with_timeout(limit, connection.run(redis::cmd("PING"))).await.map_err(failed)?;
-    }
-    tracing::debug!("the connection breaks at INFO: the server's version and role are not checked");
-    Ok(connection)
-}
-
-/// Whether the connection broke during a question.
-fn is_broken(error: &Error) -> bool {
-    let Error::Unreachable { source: Some(source), .. } = error else { return false };
-    source.downcast_ref::<RedisError>().is_some_and(RedisError::is_connection_dropped)
 }
 
 /// The server's `INFO`, and its eviction policy if it matters, in one round trip.
@@ -121,7 +68,7 @@ async fn info(connection: &SharedConnection, section: &str) -> RedisResult<Strin
     }
 }
 
-async fn eviction_policy(connection: &SharedConnection) -> RedisResult<String> {
+pub(super) async fn eviction_policy(connection: &SharedConnection) -> RedisResult<String> {
     const NAME: &str = "maxmemory-policy";
     let mut query = redis::cmd("CONFIG");
     query.arg("GET").arg(NAME);

@@ -1,0 +1,62 @@
+//! Asks a server again whose connection broke when it was checked.
+
+use std::time::{Duration, Instant};
+
+use redis::RedisError;
+
+use super::checks::{Requirements, check_info, check_server, eviction_policy};
+use super::endpoint::Endpoint;
+use crate::errors::Error;
+use crate::net::connection::{SharedConnection, with_timeout};
+
+/// How many questions may break the connection before the server is used without an answer.
+const MOST_BROKEN: u32 = 3;
+
+/// As [`check_server`], after that has failed for the first connection to `endpoint`. Returns a connection that is
+/// checked.
+///
+/// A proxy may close the connection when it sees `INFO`. So if that happens a few times, the question is left out: a
+/// server that answers another one is accepted, as one that hides its version is.
+pub(crate) async fn check_again(
+    endpoint: &Endpoint,
+    mut error: Error,
+    requirements: Requirements,
+    (since, limit): (Instant, Duration),
+) -> Result<SharedConnection, Error> {
+    let url = endpoint.url();
+    let failed = |error| Error::from_connecting(error, Some(&url), since.elapsed());
+    let connect = async || {
+        let connecting = with_timeout(limit.saturating_sub(since.elapsed()), endpoint.connect());
+        connecting.await.map(|connection| endpoint.share(connection))
+    };
+    for _ in 1..MOST_BROKEN {
+        if !is_broken(&error) {
+            return Err(error);
+        }
+        let connection = connect().await.map_err(failed)?;
+        match check_server(&connection, Some(&url), requirements, (since, limit)).await {
+            Ok(()) => return Ok(connection),
+            Err(another) => error = another,
+        }
+    }
+    if !is_broken(&error) {
+        return Err(error);
+    }
+    let connection = connect().await.map_err(failed)?;
+    let limit = limit.saturating_sub(since.elapsed());
+    if requirements.no_eviction {
+        let policy = with_timeout(limit, eviction_policy(&connection)).await.map_err(failed)?;
+        check_info("", requirements, Some(&policy))?;
+    } else {
+        // Any answer will do, also a refusal.
+        with_timeout(limit, connection.run(redis::cmd("PING"))).await.map_err(failed)?;
+    }
+    tracing::debug!("the connection breaks at INFO: the server's version and role are not checked");
+    Ok(connection)
+}
+
+/// Whether the connection broke during a question.
+fn is_broken(error: &Error) -> bool {
+    let Error::Unreachable { source: Some(source), .. } = error else { return false };
+    source.downcast_ref::<RedisError>().is_some_and(RedisError::is_connection_dropped)
+}
