@@ -107,7 +107,10 @@ impl ClusterRun<'_> {
             self.watch.locks[name].fences.clock_fell_back(counter, server_us);
             // Which waiters of the primary are alive by the slower clock is unclear, so the replica lacks the queue.
             let [_, _, queue, waiters, _] = self.watch.keys.of_name(name);
-            self.servers.models[server].execute(server_us, &[b"DEL", queue.as_bytes(), waiters.as_bytes()]);
+            let model = &mut self.servers.models[server];
+            // It may refuse writes at this moment.
+            model.set_read_only(false);
+            model.execute(server_us, &[b"DEL", queue.as_bytes(), waiters.as_bytes()]);
             self.lose(name, Part::Queue);
         }
         self.server(server).clock.step_back(behind);
