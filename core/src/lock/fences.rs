@@ -9,7 +9,7 @@ pub(super) struct Fences {
     spare: Option<(u64, u64)>,
     used: u64,
     /// The greatest that the server drew. Its counter has that one at least.
-    drawn: u64,
+    pub(super) drawn: u64,
     /// The greatest that a quorum gave out while the server held the lock for it.
     #[cfg(feature = "quorum")]
     given: u64,

@@ -102,9 +102,11 @@ impl Quorum {
 
 impl QuorumLock {
     /// Makes the calls that have not ended to the servers that have not got them: at first all where we hold the lock,
-    /// then those that grant it later. So one of the majority that has died meanwhile is done without.
+    /// then those that grant it within the response timeout. So one of the majority that has died meanwhile is done
+    /// without. A server gets two response timeouts to answer, so a call ends after three.
     pub(super) fn call_servers(&mut self, cx: &mut Context, members: &mut Members) {
-        self.calls.retain(|(op, _)| cx.ops.contains_key(op));
+        let since = cx.now - cx.patience();
+        self.calls.retain(|(op, _)| cx.ops.get(op).is_some_and(|op| op.since >= since));
         for (call, kind) in &self.calls {
             for (at, state) in (0..).zip(&self.states) {
                 // A server that may not count yet can't be one of the majority that extends the lease.
