@@ -9,6 +9,8 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
+import { until } from './expect.js';
+
 /** The servers that run. They end with the tests, however those end. */
 const running = new Set<ChildProcess>();
 /** A directory for the files of the servers and of the tests. */
@@ -31,9 +33,11 @@ export class Server {
 
   /** Starts a server. `options` are options of the server, such as `'--cluster-enabled', 'yes'`, optionally after a configuration file. */
   static async start(...options: string[]): Promise<Server> {
-    const server = new Server(await freePort(), options);
-    await server.restart();
-    return server;
+    for (let attempt = 0; attempt < 20; attempt++) {
+      const server = new Server(await freePort(), options);
+      if (await server.#launch()) return server;
+    }
+    throw new Error('no server could be started');
   }
 
   get url(): string {
@@ -45,9 +49,14 @@ export class Server {
     return this.#process !== undefined && !this.#isPaused;
   }
 
-  /** Starts the server again on the same port, without its data. */
+  /** Starts the server again on the same port, without its data. Waits if another program has the port. */
   async restart(): Promise<void> {
     await this.kill();
+    await until(() => this.#launch());
+  }
+
+  /** Starts the server. Returns whether it runs: another program may have taken the port first. */
+  async #launch(): Promise<boolean> {
     // Replication leaves a file with the data.
     const data = `${this.port}.rdb`;
     rmSync(join(directory, data), { force: true });
@@ -58,10 +67,17 @@ export class Server {
     child.unref();
     running.add(child);
     this.#process = child;
-    while (!(await answers(this.port))) {
-      if (child.exitCode !== null) throw new Error(`the server on port ${this.port} ended with ${child.exitCode}`);
+    while (child.exitCode === null) {
+      if (await answers(this.port, child.pid, this.#password())) return true;
       await sleep(10);
     }
+    running.delete(child);
+    return false;
+  }
+
+  #password(): string | undefined {
+    const at = this.#options.indexOf('--requirepass');
+    return at < 0 ? undefined : this.#options[at + 1];
   }
 
   /** Kills the server, as in a crash. */
@@ -105,15 +121,22 @@ function program(): string {
   return found;
 }
 
-/** A free port below the range that systems use for outgoing connections. So a restarted server finds its port still free. */
+/**
+ * A free port below the range that systems use for outgoing connections. So a restarted server finds its port still free: no test of this
+ * process gets it, and other processes are most likely elsewhere in the range.
+ */
 export async function freePort(): Promise<number> {
-  for (let tries = 0; tries < 100; tries++) {
-    const port = randomInt(10_100, 20_000);
+  for (let tries = 0; tries < PORTS; tries++) {
+    const port = FIRST_PORT + (nextPort++ % PORTS);
     // A server of a cluster also listens on the second one.
     if ((await isFree(port)) && (await isFree(port + 10_000))) return port;
   }
   throw new Error('no free port');
 }
+
+const FIRST_PORT = 10_100;
+const PORTS = 9_900;
+let nextPort = randomInt(PORTS);
 
 function isFree(port: number): Promise<boolean> {
   const server = createServer();
@@ -123,11 +146,20 @@ function isFree(port: number): Promise<boolean> {
   });
 }
 
-function answers(port: number): Promise<boolean> {
+/** Whether this process answers on the port, and not another one that took the port before. */
+function answers(port: number, pid: number | undefined, password: string | undefined): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
-    socket.once('data', () => (socket.destroy(), resolve(true)));
-    socket.once('error', () => (socket.destroy(), resolve(false)));
-    socket.setTimeout(10_000, () => (socket.destroy(), resolve(false)));
+    const login = password === undefined ? '' : `AUTH ${password}\r\n`;
+    const socket = connect(port, '127.0.0.1', () => socket.write(`${login}INFO server\r\n`));
+    const finish = (isOurs: boolean): void => (socket.destroy(), resolve(isOurs));
+    let text = '';
+    socket.on('data', (bytes) => {
+      text += bytes.toString();
+      const found = /process_id:(\d+)\r/.exec(text)?.[1];
+      if (found !== undefined) finish(found === `${pid}`);
+    });
+    socket.once('close', () => finish(false));
+    socket.once('error', () => finish(false));
+    socket.setTimeout(10_000, () => finish(false));
   });
 }

@@ -94,10 +94,13 @@ class Server {
   }
 }
 
-/** Finds a free port, below the range that systems use for outgoing connections. */
+const PORTS = 12_000;
+let nextPort = Math.floor(Math.random() * PORTS);
+
+/** Finds a free port, below the range that systems use for outgoing connections. It is not given out again, so that a restart finds it free. */
 async function freePort() {
   for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const port = 20_000 + (nextPort++ % PORTS);
     const probe = createServer();
     const free = await new Promise((resolve) => {
       probe.once('error', () => resolve(false));
