@@ -86,7 +86,7 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' 
   readonly mixedFleet?: boolean | undefined;
   /**
    * A name for this manager: at most 128 bytes without control characters. `inspect` shows it, and so does the `busy` error
-   * of another manager. The manager writes it to the server when it first waits, and when it renews its first lease. An empty
+   * of another manager. The manager writes it to the server when it first waits, and when it has held a lease for a second. An empty
    * label tells nobody. Default: `<host>/<process id>`, or the runtime's name where it does not tell these. A quorum has no labels.
    */
   readonly label?: string | undefined;
