@@ -228,8 +228,8 @@ pub(crate) struct ForceRelease {
 
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
-    /// How names look that this user may lock: a beginning, or a pattern such as `invoice:*`. The doctor makes random
-    /// names of this form, after the prefix, and takes locks on them for at most a minute [default: any name]
+    /// The names that this user may lock: their beginning, or a pattern such as `invoice:*`. The doctor takes locks on
+    /// random names of this form, after the prefix, each for at most a minute [default: any name]
     #[arg(long, value_name = "PATTERN")]
     pub(crate) name: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a server refuses, by its own words.
+//! Reads from a server's message what it refused.
 
 use leasehold::redis::RedisError;
 
@@ -6,7 +6,7 @@ use leasehold::redis::RedisError;
 pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
 pub(crate) const RENAMED: &str = "an administrator has renamed or disabled this command; use a server that has it";
 
-/// What a server doesn't let its user do.
+/// What the server doesn't allow this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Command,
@@ -19,7 +19,7 @@ pub(crate) fn refused(error: &RedisError) -> Option<Refused> {
     refused_by(&answer(error))
 }
 
-/// The error as the server has written it, with its code first. Without an answer, what prevented one.
+/// The error as the server wrote it, with its code first. If the server didn't answer, the reason.
 pub(crate) fn answer(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),

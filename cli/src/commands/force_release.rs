@@ -34,7 +34,7 @@ pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Out
     let taken =
         if arguments.foreign { locks.force_release_foreign(name).await } else { locks.force_release(name).await };
     let holders = taken.map_err(|error| match (error.code(), before.holders.is_empty()) {
-        // What has no TTL could be inspected.
+        // `inspect` could read the key, so this error means that it has no TTL.
         ("wrong-kind", false) => Failure { remedy: KEPT.to_owned(), ..error.into() },
         _ => error.into(),
     })?;

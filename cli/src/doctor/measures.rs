@@ -120,7 +120,7 @@ async fn fences(node: &mut Node, key: &str) -> Check {
         }
         Err(error) if error.code() == Some("WRONGTYPE") => format!("{key} is no string, so no lock can be acquired"),
         Err(error) => {
-            let remedy = if refused(&error).is_some() { "grant this user +get" } else { "see the check of the locks" };
+            let remedy = if refused(&error).is_some() { "grant this user +get" } else { "see the check `locks`" };
             return Check::new(NAME, Verdict::Unknown, format!("GET: {}", answer(&error)), remedy);
         }
     };

@@ -8,10 +8,10 @@ use leasehold_core::hash_slot;
 use crate::args::{Doctor, Servers};
 use crate::keyspace::has_hash_tag;
 
-/// Half a million names miss a slot less often than once in 10^13 times.
+/// The chance that none of half a million random names is in a slot is less than 1 in 10^13.
 const ATTEMPTS: u32 = 500_000;
 
-/// Names of one form. A user may be allowed only some names, so `--name` says how they look.
+/// Names of one form. If a user may lock only some names, `--name` gives their form.
 pub(super) struct Names {
     prefix: String,
     before: String,

@@ -34,7 +34,7 @@ pub(super) async fn remedy(failure: Failure, node: &mut Node, user: &str) -> Str
         Some(Refused::Key) => keys(user),
         Some(Refused::Command) => match named_command(text) {
             Some(command) => format!("ACL SETUSER {user} +{command}"),
-            None => "grant what the checks of the rights miss".to_owned(),
+            None => "grant the rights that the other checks miss".to_owned(),
         },
         _ => without_doctor(failure).remedy,
     }
@@ -43,8 +43,8 @@ pub(super) async fn remedy(failure: Failure, node: &mut Node, user: &str) -> Str
 /// What to do if this user may not write a key.
 pub(super) fn keys(user: &str) -> String {
     format!(
-        "if only other names are allowed, say which with --prefix, or with --name and their pattern, such as \
-         --name 'invoice:*'; else ACL SETUSER {user} '~leasehold:*' and a pattern for your names"
+        "if this user may lock other names, give them with --prefix or --name, such as --name 'invoice:*'; \
+         otherwise: ACL SETUSER {user} '~leasehold:*' and a pattern for your names"
     )
 }
 
@@ -62,7 +62,7 @@ fn has(text: &str, code: &str) -> bool {
     text.split([' ', ':']).any(|word| word == code)
 }
 
-/// What to do about a server that belongs to a cluster, or behaves like one. A client of a cluster asks for its slots.
+/// What to do about a server that belongs to a cluster, or behaves like one. With --cluster, a client sends CLUSTER SLOTS.
 pub(super) async fn slots(node: &mut Node, user: &str) -> String {
     let mut query = redis::cmd("CLUSTER");
     query.arg("SLOTS");
@@ -72,8 +72,8 @@ pub(super) async fn slots(node: &mut Node, user: &str) -> String {
             format!("the server belongs to a cluster: ACL SETUSER {user} '+cluster|slots', then give --cluster")
         }
         Err(error) => format!(
-            "this address enforces the slots of a cluster and refuses CLUSTER SLOTS ({}), so no locks are possible; use \
-             one that answers it, with --cluster, or a server without slots",
+            "this address enforces the slots of a cluster and refuses CLUSTER SLOTS ({}), so it can't grant locks; use \
+             --cluster with an address that answers CLUSTER SLOTS, or a server that is in no cluster",
             answer(&error)
         ),
     }

@@ -1,5 +1,5 @@
-//! The last check: takes and releases locks, as a service does. The other checks ask what the server says about itself. A
-//! server can look fit in all of them, and still grant no lock.
+//! The last check: takes and releases locks, as a service does. The other checks ask the server about itself. A server can
+//! pass all of them and still grant no lock.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ impl Trial {
             None => Some([names.name(0), names.name(1)]),
         };
         let Some(pair) = pair else {
-            return Check::ok(NAME, "other servers have all names with this hash tag");
+            return Check::ok(NAME, "not tried: all names with this hash tag are on other servers");
         };
         let name = names.key(&pair[0]);
         let counter = self.unused_counter(node, &name).await;
@@ -81,7 +81,7 @@ impl Trial {
         Check::new(NAME, Verdict::Problem, finding, remedy(failure, node, user).await)
     }
 
-    /// Gives everything back.
+    /// Closes both clients.
     pub(super) async fn close(&self) {
         self.waiter.close().await;
         self.holder.close().await;
@@ -95,7 +95,7 @@ impl Trial {
         taken: &mut Taken,
     ) -> Result<(), Failed> {
         let failed = |failure| Failed { what: "a mutex", failure };
-        // A lock waits for a server that refuses all writes for now. Its answer to one write says why at once.
+        // An acquire waits while the server refuses all writes. The answer to a plain write says at once why.
         if let Err(failure) = write(node, &names.key(&pair[0])).await
             && for_every_write(&failure.message).is_some()
         {
@@ -227,7 +227,7 @@ fn lost() -> Failure {
     Failure::new(exit::LOST, "lost", "the server has lost the lock while it was held", remedy)
 }
 
-/// Whether the key comes into being on this server. The answer of the majority does not wait for it.
+/// Whether this server gets the key within half a second. A quorum grants a lock before all servers have it.
 async fn appears(node: &mut Node, key: &str) -> Outcome<bool> {
     for _ in 0..LOOKS {
         let exists: RedisResult<bool> = node.query(redis::cmd("EXISTS").arg(key)).await;
@@ -248,7 +248,7 @@ async fn write(node: &mut Node, key: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// No other client has drawn a fence from it, if it still has the doctor's last one.
+/// Deletes the counter if it still has the doctor's last fence. Then no other client has drawn a fence from it.
 async fn delete_counter(node: &mut Node, counter: &str, last_fence: u64) {
     let mut delete = redis::cmd("EVAL");
     delete.arg(DELETE_COUNTER).arg(1).arg(counter).arg(last_fence);

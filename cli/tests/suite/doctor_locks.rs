@@ -172,7 +172,7 @@ fn a_lock_is_taken_on_each_server_of_a_quorum() -> Tested {
             assert_ne!(server.cli(&["PTTL", key])?.integer(), Some(-1), "{key} ends by itself");
         }
     }
-    // The majority grants every lock. So only a look at each server finds the one that grants none.
+    // The majority grants every lock. So the doctor must look at each server to find the one that grants none.
     servers[1].cli(&["CONFIG", "SET", "maxmemory", "1"])?;
     let (code, shown) = doctor(&urls, &["--quorum"])?;
     assert_eq!(code, Some(1), "{shown:?}");
