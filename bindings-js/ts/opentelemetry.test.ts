@@ -59,8 +59,8 @@ class Instrumented {
   }
 
   /**
-   * The value of a metric for each combination of labels, without the series that have only begun; of a histogram, how many times it
-   * has.
+   * The value of a metric for each combination of labels, without the series that are still 0. The value of a histogram is the number
+   * of its recorded times.
    */
   async counted(name: string): Promise<Record<string, number>> {
     const points = (await this.metrics()).get(name)?.points ?? [];

@@ -79,8 +79,8 @@ class Recorder {
   }
 
   /**
-   * Begins the series. For Prometheus, the first value of a series is no increase. Without a 0 before it, an alert would miss the first
-   * loss. A histogram can't begin without a time.
+   * Starts the series. Prometheus doesn't count the first value of a series as an increase. Without a 0 before it, an alert would miss
+   * the first loss. A histogram can't start without a recorded time.
    */
   #begin(): void {
     const { acquires, losses, reconnects, held, waiting } = this.#meters;

@@ -147,7 +147,7 @@ pub enum Input<'a> {
         op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
-        /// Delete also a key without a TTL.
+        /// Whether to delete the key even if it has no TTL.
         foreign: bool,
     },
     /// Close the client: waits end with [`Error::Closed`], and leases are released. Ends with [`Outcome::Closed`].
@@ -367,7 +367,7 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// The waiters, in order: at most the first 1,000.
     pub waiters: Vec<Waiter>,
-    /// How many wait in all. It counts waiters that have died, until it would be their turn.
+    /// How many clients wait in all. A waiter that has died counts until its turn comes.
     pub waiting: u64,
     /// The fence of the server's last grant, while the lock is held. A holder can have a greater one, which its client
     /// took from its block. None for a free lock and for a reentrant one.

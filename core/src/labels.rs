@@ -2,8 +2,8 @@
 //!
 //! Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and
 //! soon gives them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is
-//! renewed, or when it has held a lease for a second. Nothing depends on labels, so a command that fails means only
-//! that one is missing.
+//! renewed, or when it has held a lease for a second. Nothing depends on labels: if a command fails, only a label is
+//! missing.
 //!
 //! A lease may have a label of its own. It stays with its client. An inspect asks for it.
 
@@ -30,13 +30,13 @@ const LASTS: &[u8] = b"86400000";
 const AGAIN: Duration = Duration::from_secs(8 * 3600);
 /// After which time it writes it again, if it doesn't know whether the server has it. A server that is down answers at once.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long a client holds its first lease before it writes its label.
+/// A client writes its label once it has held a lease for this long.
 const HELD: Duration = Duration::from_secs(1);
 /// When to ask again for a label that the server did not have.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How many holders, and how many labels of other clients, are remembered.
 const REMEMBERED: usize = 64;
-/// What a script says for what is left of a key without a TTL.
+/// What a script answers, in place of milliseconds, as the remaining time of a key without a TTL.
 const NO_TTL: i64 = -1;
 /// How many different clients an inspect asks for.
 const MOST_ASKED: usize = 256;
@@ -72,8 +72,8 @@ pub struct BusyHolder {
     pub held: Option<Duration>,
     /// Whether it is the client that wanted the lock: another caller of it has the lock.
     pub own: bool,
-    /// Whether no client holds it, but another library's key or other data without a TTL is in its place. It doesn't
-    /// end by itself.
+    /// Whether the lock's key has no TTL. Then no client holds the lock: the key is another library's, or other data. It
+    /// never expires.
     pub foreign: bool,
 }
 
@@ -84,7 +84,7 @@ impl BusyHolder {
 }
 
 /// `held by web-3/4711 for 12 s`, or `held by this process (web-3/4711) for 12 s`. The client's id stands for a label that is
-/// missing. A key that is no client's is `held by another library's key or other data, without a TTL`.
+/// missing. For a key without a TTL, `held by another library's key or other data, without a TTL`.
 impl fmt::Display for BusyHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.foreign {
@@ -106,15 +106,15 @@ pub struct Labels {
     told: Option<Instant>,
     /// Whether the server may not have got it, because it was not there.
     unsure: bool,
-    /// When the client may have held a lease for long enough to write it for the first time.
+    /// When to look whether the client has held a lease for so long that it writes its label for the first time.
     due: Option<(Enabled, Instant)>,
     /// What the server said about other clients, and when it was asked.
     known: Vec<Known>,
     /// The holders of locks that callers of this client want.
     holders: Vec<Held>,
-    /// After which time the driver tells that callers have found only a key without a TTL. None if it tells nothing.
+    /// For how long callers find a key without a TTL before the driver reports it. None if the driver reports nothing.
     claim_window: Option<(Enabled, Duration)>,
-    /// The locks for which it does so now, and for how long callers have found the key.
+    /// The locks to report, and for how long callers have found the key.
     blocked: Vec<(String, Duration)>,
     /// Commands without a reply, and what they are for.
     asked: Vec<(CommandId, Asked)>,
@@ -143,7 +143,7 @@ struct Held {
     client: Option<String>,
     held: Option<Duration>,
     at: Instant,
-    /// Since when callers have found such a key, and whether that was told.
+    /// Since when callers have found such a key, and whether it was reported.
     blocked: Option<(Instant, bool)>,
 }
 
@@ -200,7 +200,7 @@ impl Labels {
         self
     }
 
-    /// The same for a driver that tells its user about [`poll_blocked`](Self::poll_blocked), with the feature
+    /// The same for a driver that reports what [`poll_blocked`](Self::poll_blocked) returns, with the feature
     /// `lease-labels`.
     #[must_use]
     pub fn with_blocked(mut self, claim_window: Duration) -> Self {
@@ -208,9 +208,9 @@ impl Labels {
         self
     }
 
-    /// The next lock whose key callers have found without a TTL for a whole claim window, and for how long. So no
-    /// client holds it: the key is another library's, or other data, and doesn't end by itself. Reported once, until
-    /// the key was gone or no caller wanted the lock.
+    /// The next lock whose key callers have found without a TTL for a whole claim window, and for how long. No client
+    /// holds such a lock: the key is another library's, or other data, and never expires. Returns each lock once, and
+    /// again only after the key was gone or had a TTL, or after no caller wanted the lock.
     pub fn poll_blocked(&mut self) -> Option<(String, Duration)> {
         first(&mut self.blocked)
     }
@@ -541,7 +541,7 @@ impl Labels {
         }
     }
 
-    /// A caller has found a key without a TTL. Returns since when callers have, and whether that was told.
+    /// A caller has found a key without a TTL. Returns since when callers have found it, and whether it was reported.
     fn blocked(&mut self, now: Instant, name: &str, before: Option<Held>) -> Option<(Instant, bool)> {
         let (_, window) = self.claim_window?;
         // A waiter asks more often than that.

@@ -524,7 +524,7 @@ fn found(status: &str, left: i64) -> Result<Reply, Failure> {
 }
 
 #[test]
-fn a_key_without_a_ttl_is_named_and_told_once_after_a_claim_window() {
+fn a_key_without_a_ttl_is_named_and_reported_once_after_a_claim_window() {
     const WINDOW: Duration = Duration::from_secs(3);
     let (mut labels, (engine, id)) = (labels("web-3").with_blocked(WINDOW), waiting());
     let after = |ms| at(Duration::from_millis(ms));
@@ -558,7 +558,7 @@ fn a_label_is_written_once_a_lease_is_held_for_a_second_and_not_for_shorter_ones
     let mut labels = labels("web-3");
     let after = |ms| at(Duration::from_millis(ms));
     assert_eq!(labels.poll_timeout(true), None);
-    // Locks that are soon given back. One wake-up a second looks whether one of them is old enough.
+    // Locks that are soon released. The client wakes once a second and looks whether it has held one for long enough.
     for ms in (0..3_000).step_by(10) {
         labels.holds(after(ms));
         assert!(labels.poll_timeout(true).is_some_and(|at| at >= after(ms)), "{ms}");

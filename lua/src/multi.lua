@@ -12,8 +12,8 @@ local mine = {}
 
 local unpack = table.unpack or unpack -- Lua 5.4 has the first, Lua 5.1 the second
 
--- Whether the token may not enter: a live waiter is ahead, or the token was given up. Or perhaps a live waiter is ahead: if
--- the first 500 are dead, it drops them and looks no further. A later call does.
+-- Whether the token may not enter: a live waiter is ahead, or the token was given up. If the first 500 waiters are
+-- dead, it drops them and answers true, because a live waiter may be behind them. A later call looks further.
 local function busy(at, token)
   if redis.call('EXISTS', KEYS[at + 2]) == 0 then
     return false

@@ -60,7 +60,8 @@ mod recording {
 
     /// Tells the recorder what each metric means, and begins the series. A manager calls it when it connects.
     ///
-    /// For Prometheus, the first value of a series is no increase. Without a 0 before it, an alert would miss the first loss.
+    /// Prometheus doesn't count the first value of a series as an increase. Without a 0 before it, an alert would miss the
+    /// first loss.
     pub(crate) fn begin(modes: &[&'static str]) {
         describe();
         for &mode in modes {

@@ -15,7 +15,7 @@ fn in_memory() -> LockManager {
     Server::new().manager().unwrap()
 }
 
-/// Every kind of lock, as an expression that ends with the statement.
+/// Every kind of lock, as a temporary value that is dropped at the end of the statement.
 macro_rules! every_kind {
     ($locks:ident, $check:ident) => {
         $check!("a mutex", $locks.mutex("mutex"));
@@ -101,7 +101,7 @@ async fn the_other_calls_of_locks_and_managers_can_be_spawned_too() {
 
     let adopting = operator.mutex("job").adopt(&lease.token().unwrap());
     let adopted = tokio::spawn(adopting).await.unwrap().unwrap();
-    // The name is a value of its own, which ends with the statement.
+    // The name is a temporary value, which is dropped at the end of the statement.
     let inspecting = operator.clone().inspect(String::from("job").as_str());
     assert_eq!(tokio::spawn(inspecting).await.unwrap().unwrap().holders.len(), 1);
     let forcing = operator.clone().force_release(String::from("job").as_str());
@@ -119,7 +119,7 @@ async fn a_future_that_outlives_its_manager_keeps_the_client_open_until_it_ends(
     assert!(lease.is_held());
 }
 
-/// Connecting takes what it is given.
+/// The futures of connecting own their arguments, too.
 #[test]
 fn a_manager_can_be_made_in_a_task() {
     let client = || leasehold::redis::Client::open("redis://127.0.0.1/").unwrap();

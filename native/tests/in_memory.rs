@@ -144,7 +144,7 @@ async fn in_a_mixed_fleet_a_client_whose_key_is_gone_takes_the_lock_again_at_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_mixed_fleet_a_lease_that_is_not_renewed_ends_with_its_ttl_whoever_asks_for_it() {
+async fn in_a_mixed_fleet_a_question_does_not_prolong_a_lease_that_is_not_renewed() {
     let server = Server::new();
     let [locks, others] = [(); 2].map(|()| LockManager::builder().mixed_fleet(true).in_memory(&server).unwrap());
     let mutex = locks.mutex("report").ttl(TTL).renew(false);
@@ -292,9 +292,9 @@ async fn a_close_reports_every_lease_as_lost_before_another_client_gets_the_lock
 #[derive(Default)]
 struct Losses(std::sync::Mutex<Vec<String>>);
 
-/// Listens to nothing, as long as the program runs. While there is only one dispatcher, `tracing` asks the thread that first
-/// comes to an event whether anybody wants it, and remembers the answer for all threads. That may be the thread of another
-/// test, where nobody listens. With two it asks all dispatchers.
+/// Listens to nothing, as long as the program runs. If there is only one dispatcher, `tracing` asks only the first thread
+/// that reaches an event whether it wants the event, and remembers the answer for all threads. That may be the thread of
+/// another test, which doesn't listen. If there are two, it asks all dispatchers.
 static OTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Losses::default()));
 
 impl Losses {

@@ -338,7 +338,7 @@ test('a_first_connection_that_takes_several_attempts_is_no_reconnect', async (t)
   assert.deepEqual(heard, []);
 });
 
-test('a_key_without_a_ttl_is_named_in_the_error_and_told_once_after_a_claim_window', async (t) => {
+test('a_key_without_a_ttl_is_named_in_the_error_and_reported_once_after_a_claim_window', async (t) => {
   const [time, server] = [new VirtualTime(t), new MemoryServer()];
   const redis = recognise(server);
   const locks = new LockManager(server, { prefix: 'billing:' });

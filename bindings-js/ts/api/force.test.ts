@@ -77,7 +77,7 @@ test('what_is_no_lock_is_left_alone_and_a_name_that_can_not_be_is_refused', asyn
   assert.ok(isLeaseholdError(await caught(operator.forceRelease(name)), 'closed'));
 });
 
-test('a_key_without_a_ttl_is_deleted_only_if_foreign_is_said', async () => {
+test('a_key_without_a_ttl_is_deleted_only_with_foreign', async () => {
   const [operator, name] = [fleet.manager(), unique('data')];
   await fleet.redis.set(name, "somebody's data");
   const error = await caught(operator.forceRelease(name));

@@ -233,11 +233,10 @@ export class LockManager implements AsyncDisposable {
    * The holders are notified with `revoked`, or find out at their next renewal, with `gone` or `taken`. Until then they can
    * still write: only a fence stops them.
    *
-   * A key without a TTL is another library's, or it is not a lock at all but somebody's data. It is deleted only with the option
-   * `foreign`.
+   * A key without a TTL is another library's, or it is data that is no lock. Only a call with the option `foreign` deletes it.
    *
-   * @throws As {@link LockManager.inspect}. `wrong-kind` also for a key without a TTL. After `unreachable` it is not known whether
-   * it was done. Look before you call it again, because a second call takes the lock from the next holder.
+   * @throws As {@link LockManager.inspect}. Without `foreign`, a key without a TTL fails with `wrong-kind`. After `unreachable` it
+   * is not known whether it was done. Look before you call it again, because a second call takes the lock from the next holder.
    */
   async forceRelease(name: string, options?: ForceReleaseOptions): Promise<number> {
     const { client } = this.#context;

@@ -131,8 +131,8 @@ export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas'> {
 /** The options of {@link LockManager.forceRelease}. */
 export interface ForceReleaseOptions {
   /**
-   * Deletes the key even if it has no TTL. Such a key is another library's, or it is not a lock at all but somebody's data, which is
-   * lost then. Default `false`.
+   * Deletes the key even if it has no TTL. Such a key is another library's, or it is data that is no lock. You lose that data.
+   * Default `false`.
    */
   readonly foreign?: boolean | undefined;
 }

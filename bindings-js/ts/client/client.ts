@@ -447,7 +447,7 @@ export class Client {
     if (other !== undefined || labels === undefined) return other;
     let seen = 0;
     for (const lease of this.#leases.values()) {
-      // A long search is not worth it.
+      // The holder in an error is not worth a long search.
       if (++seen > MOST_SEEN) break;
       if (lease.name === name) return { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
     }

@@ -83,14 +83,14 @@ export interface LostEvent extends LeaseEvent {
 }
 
 /**
- * Calls have found for a whole `claimWindow` that a lock's key has no TTL. So no manager holds it: it is another library's key, or
- * other data, and does not end by itself. They go on waiting, because the key's owner may delete it. Emitted once, until the key was
- * gone or no call wanted the lock.
+ * For a whole `claimWindow`, calls have found that a lock's key has no TTL. So no manager holds the lock: the key is another
+ * library's, or other data, and never expires. The calls go on waiting, because the key's owner may delete it. The event comes once.
+ * It can come again after the key was gone or had a TTL, or after no call wanted the lock.
  */
 export interface BlockedEvent {
   /** The lock's name, without the manager's prefix. A call for several names has an event for each. */
   readonly name: string;
-  /** For how long calls have found the key, in milliseconds. */
+  /** For how long calls have found the key without a TTL, in milliseconds. */
   readonly waited: number;
 }
 
@@ -112,7 +112,7 @@ export interface LockManagerEvents {
   release: ReleaseEvent;
   /** A lease was lost. */
   lost: LostEvent;
-  /** Calls wait for a key without a TTL, which is no manager's. Not in a quorum. */
+  /** Calls wait for a lock whose key has no TTL, so no manager holds it. A quorum does not emit this. */
   blocked: BlockedEvent;
   /** A broken connection works again. Only ioredis and node-redis tell this, and not node-redis' cluster client. */
   reconnect: ReconnectEvent;

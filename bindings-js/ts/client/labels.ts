@@ -3,7 +3,7 @@
  *
  * Each client writes its own label to the server, under a key that it alone writes. A client that takes free locks and soon gives
  * them back writes nothing: it does so when the engine first subscribes, because a caller waits or a lease is renewed, or when it
- * has held a lease for a second. Nothing depends on labels, so a command that fails means only that one is missing.
+ * has held a lease for a second. Nothing depends on labels: if a command fails, only a label is missing.
  * `core/src/labels.rs` is the same for Rust.
  */
 
@@ -18,7 +18,7 @@ import type { LeaseLabels } from './lease-labels.js';
 const LASTS = '86400000';
 /** After which time a client writes it again, if it still uses locks, in milliseconds. */
 const AGAIN = 8 * 3_600_000;
-/** How long a client holds its first lease before it writes its label, in milliseconds. */
+/** A client writes its label once it has held a lease for so many milliseconds. */
 const HELD = 1_000;
 /** When to ask again for a label that the server did not have, in milliseconds. */
 const ASK_AGAIN = 5_000;
@@ -27,7 +27,7 @@ const REMEMBERED = 64;
 /** How many different clients an inspect asks for. */
 const MOST_ASKED = 256;
 
-/** What a script says for what is left of a key without a TTL. */
+/** What a script answers, in place of milliseconds, as the remaining time of a key without a TTL. */
 const NO_TTL = -1;
 
 /** The length of a label in bytes is checked where it is an option; the server may have another client's. */
@@ -44,13 +44,13 @@ interface Held {
   readonly blocked: Blocked | undefined;
 }
 
-/** Since when callers have found a key without a TTL, and whether that was told. */
+/** Since when callers have found a key without a TTL, and whether that was reported. */
 interface Blocked {
   readonly since: number;
   readonly told: boolean;
 }
 
-/** What tells that callers have found a key without a TTL for so many milliseconds, once it was a `window`. */
+/** Reports that callers have found a key without a TTL for a `window`. Both times are in milliseconds. */
 export interface Blocking {
   readonly window: number;
   tell(key: string, waited: number): void;
@@ -64,7 +64,7 @@ export class Labels {
   readonly #timeout: number;
   readonly #blocking: Blocking;
   readonly #longestHeld: () => number | undefined;
-  /** Fires when the client may have held a lease for long enough to write its label for the first time. */
+  /** Fires when to look whether the client has held a lease for so long that it writes its label for the first time. */
   #due: Timer | undefined;
   /** What clients call their leases. */
   readonly leases: LeaseLabels;

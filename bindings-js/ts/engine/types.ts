@@ -97,7 +97,7 @@ export interface Inspection {
   readonly holders: readonly Holder[];
   /** The waiters, in the order of the queue: at most the first 1,000. */
   readonly waiters: readonly Waiter[];
-  /** How many wait in all. It counts waiters that have died, until it would be their turn. */
+  /** How many managers wait in all. A waiter that has died counts until its turn comes. */
   readonly waiting: number;
   /**
    * The fence of the server's last grant, while the lock is held. The holder can have a greater one, which its client took

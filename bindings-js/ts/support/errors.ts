@@ -38,7 +38,7 @@ export interface BusyHolder {
   readonly held: number | undefined;
   /** Whether it is the manager that wanted the lock: another part of your program has it. See `nested` and `reentrant`. */
   readonly isOwn: boolean;
-  /** Whether no manager holds it, but another library's key or other data without a TTL is in its place. It does not end by itself. */
+  /** Whether the lock's key has no TTL. Then no manager holds the lock: the key is another library's, or other data. It never expires. */
   readonly foreign: boolean;
 }
 

@@ -17,7 +17,7 @@ use crate::session::{OpKind, Purpose, within};
 use crate::text::{lossy, signed};
 use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, Status, integer};
 
-/// What the key of a lock is that a force release leaves alone.
+/// Why a force release leaves a key alone.
 const NO_LEASE: &str = "it has no TTL; `foreign` deletes it";
 
 impl Client {

@@ -53,8 +53,8 @@ impl LockState {
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == grant.token) else { return };
         if grant.fence > hold.fences.drawn {
-            // The server granted the token anew, so the lease was lost in between. Only fences tell: after a failover
-            // to a slower clock, the message of an old grant may have the later time.
+            // The server granted the token anew, so the lease was lost in between. Only the fence shows this: after a
+            // failover to a slower clock, the message of an old grant may have the later time.
             return self.lose_hold(cx, LossReason::Gone, GiveBack::Always);
         }
         // An answer came first, but this message may be the first to say that others wait.

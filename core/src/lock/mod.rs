@@ -99,8 +99,8 @@ impl LockState {
         Error::busy(waited(cx, op), holder_remaining)
     }
 
-    /// Whether the server has not said since this call began that the holders still have the lock, and nothing else would
-    /// tell. In a mixed fleet, this client doesn't wait in the server's queue beside its own holders.
+    /// Whether this client holds the lock, and the server has not confirmed that since the call began. Only in a mixed
+    /// fleet: elsewhere the client joins the server's queue beside its own holders, and the answer tells.
     pub(crate) fn is_unsure(&self, cx: &Context, op: Caller) -> bool {
         let hold = self.hold.as_ref().filter(|hold| hold.in_use() && !hold.tainted);
         let began = cx.ops.get(&op).map(|open| open.since);

@@ -220,8 +220,8 @@ impl LockState {
         self.send_refill(cx, Form::Digest);
     }
 
-    /// Asks for fences and a confirmation early, so that local callers don't have to wait for them. And asks whether the lease
-    /// is still there, if nothing else would tell the last caller.
+    /// Asks for fences and a confirmation early, so that local callers don't have to wait for them. In a mixed fleet, also
+    /// asks whether the lease is still there, if the server has not confirmed it since the last caller came.
     pub(super) fn refill_if_low(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
         let untold = hold.budget.is_none() && !hold.tainted;

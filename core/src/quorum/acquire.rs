@@ -158,8 +158,8 @@ impl QuorumLock {
         }
     }
 
-    /// Another caller of this client wants the lock: in a mixed fleet, asks the servers whether they still have the lease, each
-    /// once at a time.
+    /// Another caller of this client wants the lock. In a mixed fleet, asks each server whether it still has the lease. A
+    /// server that has not answered yet is not asked again.
     fn ask_whether_held(&self, cx: &Context, members: &mut Members) {
         if !cx.config.mixed_fleet || !matches!(self.stage, Stage::Held(..)) {
             return;

@@ -43,7 +43,7 @@ impl Quorum {
         self.lease_call(op, id, CallKind::Verify(id));
     }
 
-    /// Asks servers where we hold the lock: whether it is still there, or to extend the lease.
+    /// Asks the servers where we hold the lock whether it is still there, or asks them to extend the lease.
     fn lease_call(&mut self, op: Caller, id: LeaseId, kind: CallKind) {
         let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
         lease.pending.push(op);
@@ -101,9 +101,10 @@ impl Quorum {
 }
 
 impl QuorumLock {
-    /// Makes the calls that have not ended to the servers that have not got them: at first all where we hold the lock,
-    /// then those that grant it within the response timeout. So one of the majority that has died meanwhile is done
-    /// without. A server gets two response timeouts to answer, so a call ends after three.
+    /// Sends each call that has not ended to the servers that have not got it. At first, these are the servers where we
+    /// hold the lock. Later, these are the servers that grant it within one response timeout after the call began. They
+    /// can take the place of a server of the majority that has died meanwhile. A server gets two response timeouts to
+    /// answer, so a call ends after three.
     pub(super) fn call_servers(&mut self, cx: &mut Context, members: &mut Members) {
         let since = cx.now - cx.patience();
         self.calls.retain(|(op, _)| cx.ops.get(op).is_some_and(|op| op.since >= since));

@@ -38,7 +38,7 @@ pub(crate) struct Release {
     failures: u32,
     /// Whether it failed in a way that no retry can repair. The lease stays on the server until its end.
     pub(super) refused: bool,
-    /// Whether the slot of its keys moves, so that the server refuses it until then.
+    /// Whether the server refused it because the slot of its keys moves.
     moving: bool,
     /// Whether other clients are known to wait for the lock.
     wanted: bool,
@@ -223,8 +223,8 @@ impl Context {
         }
     }
 
-    /// The time limit of a release's call is over. While a slot moves, the call goes on as long as the lease may be
-    /// held.
+    /// The time limit of a release's call is over. Returns whether the call goes on: while a slot moves, as long as the
+    /// lease may be held.
     pub(crate) fn waits_for_slot(&mut self, op: Caller) -> bool {
         let Some(OpKind::Release { token }) = self.ops.get(&op).map(|op| &op.kind) else { return false };
         let until = self.releases.get(token).filter(|release| release.moving).and_then(|release| release.valid_until);

@@ -25,7 +25,7 @@ pub(crate) struct Answer {
     pub(crate) status: Status,
     /// The fence, or the position in the queue.
     pub(crate) value: u64,
-    /// How many fences are reserved, including the first. For a waiter: 1 if it shall ask again at once.
+    /// How many fences are reserved, including the first. For a waiter: 1 if it should ask again at once.
     pub(crate) block: u64,
     /// The server's time in µs.
     pub(crate) server: u64,

@@ -55,8 +55,9 @@ local function sweep(tokens, count)
   end
 end
 
--- The first live waiter. Dead waiters before it are dropped, in blocks, because most often there are none. After 1,000,
--- which take about 2 ms, it is `true` in place of a token: nobody knows yet who the first live waiter is.
+-- The first live waiter. Dead waiters before it are dropped, in blocks. The first block is small, because most often no
+-- waiter is dead. After 1,000 dead waiters, which take about 2 ms, it returns `true` in place of a token: it is not known
+-- yet who the first live waiter is.
 local function head()
   local size = 1
   while waiting > 0 do

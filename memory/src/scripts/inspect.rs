@@ -18,7 +18,7 @@ use super::text::{Value, is_token, number};
 use crate::answer::{Answer, Outcome};
 use crate::keys::{Bound, Range};
 
-/// As many waiters are listed.
+/// How many waiters are listed, at most.
 const MOST_WAITERS: usize = 1000;
 
 pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {

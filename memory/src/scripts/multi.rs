@@ -74,11 +74,11 @@ fn read<'a>(arguments: Arguments<'a>) -> Done<(i64, &'a [u8], Vec<Part<'a>>)> {
     Ok((arguments.number("ttl", ttl)?, counter, parts))
 }
 
-/// As many waiters are looked at.
+/// How many waiters a script looks at, at most.
 const MOST_ASKED: usize = 500;
 
-/// Whether the token may not enter: a live waiter is ahead, or the token was given up. Or perhaps a live waiter is ahead:
-/// if too many are dead, it drops these and looks no further. A later call does.
+/// Whether the token may not enter: a live waiter is ahead, or the token was given up. If the first 500 waiters are
+/// dead, it drops them and answers true, because a live waiter may be behind them. A later call looks further.
 fn is_wanted(call: &mut Call<'_>, Part { queue, waiters, token, .. }: Part<'_>) -> Done<bool> {
     if !call.exists(&[queue])? {
         return Ok(false);

@@ -397,7 +397,7 @@ impl Builder {
         Ok((self.servers(field, &Login::default(), infos)?, self.server(field, login.apply(info)?)?))
     }
 
-    /// Boxed, because it is large: callers keep a pointer in their own futures.
+    /// The future is boxed because it is large. The caller's own future then has only a pointer to it.
     fn connect_to(
         self,
         engine: (Engine, Labels),

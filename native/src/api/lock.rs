@@ -291,7 +291,7 @@ impl Lock {
         }
     }
 
-    // An `async fn` keeps what it was given twice. These functions keep it once, so a task that waits stays small.
+    // The future of an `async fn` stores each argument twice. These functions store it once, so a waiting task is smaller.
 
     #[allow(clippy::manual_async_fn)]
     fn into_acquire(self) -> impl Future<Output = Result<Lease, Error>> + Send {

@@ -383,15 +383,15 @@ impl LockManager {
     ///
     /// # Errors
     /// As [`inspect`](Self::inspect). After `unreachable` it is not known whether the lock was taken. The command is
-    /// never sent twice, because a second one would take the lock from the next holder. `wrong-kind` also for a key
-    /// without a TTL, which is another library's or other data: see
+    /// never sent twice, because a second one would take the lock from the next holder. A key without a TTL is another
+    /// library's, or other data, and fails with `wrong-kind`: see
     /// [`force_release_foreign`](Self::force_release_foreign).
     pub fn force_release(&self, name: impl AsRef<str>) -> impl Future<Output = Result<u32, Error>> + Send + 'static {
         self.force(name.as_ref(), false)
     }
 
     /// As [`force_release`](Self::force_release), but deletes the key even if it has no TTL. Such a key is another
-    /// library's, or it is not a lock at all but somebody's data, which is lost then. Look at it first.
+    /// library's, or it is data that is no lock. You lose that data, so look at the key first.
     ///
     /// # Cancel safety
     /// As [`force_release`](Self::force_release).

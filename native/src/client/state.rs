@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// Writes the client's label once it has held a lease for a while, and again before the server forgets it.
+    /// Writes the client's label once it has held a lease for a second, and again before the server forgets it.
     pub(super) fn keep_label(&mut self, now: Instant) {
         let uses_locks = self.uses_locks();
         if let Some(labels) = self.labels.as_mut().filter(|_| uses_locks) {

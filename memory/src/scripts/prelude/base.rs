@@ -18,7 +18,7 @@ pub(crate) struct Base<'a> {
     pub(crate) waiting: i64,
     /// How many tokens are buried.
     pub(crate) graves: i64,
-    /// Whether more waiters are dead, or more holders are over, than one script removes.
+    /// Whether more waiters are dead, or more permits expired, than one script removes.
     pub(crate) crowded: bool,
     /// How many dead waiters were dropped.
     pub(crate) swept: usize,

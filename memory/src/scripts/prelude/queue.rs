@@ -13,16 +13,16 @@ use crate::scripts::arguments::{Fleet, Keys};
 use crate::scripts::call::{Call, Done};
 use crate::scripts::text::{Record, word};
 
-/// As many dead waiters a script drops, which takes the server about 2 ms.
+/// A script stops once it has dropped this many dead waiters, which takes the server about 2 ms.
 const MOST_SWEPT: usize = 1000;
-/// As many waiters are looked at together.
+/// How many waiters a script looks at together, at most.
 const LARGEST_BLOCK: i64 = 500;
 
 /// Who is first in the queue.
 enum Head {
     Nobody,
     Waiter(Waiter),
-    /// Nobody knows yet, because too many waiters are dead.
+    /// Not known yet, because too many waiters are dead.
     Crowded,
 }
 
@@ -135,7 +135,8 @@ impl<'a, K: Kind> Prelude<'a, K> {
         self.base.call.expire_at_least(queue, ms)
     }
 
-    /// The first live waiter. Dead waiters before it are dropped, in blocks, because most often there are none.
+    /// The first live waiter. Dead waiters before it are dropped, in blocks. The first block is small, because most often
+    /// no waiter is dead.
     fn head(&mut self) -> Done<Head> {
         let mut size = 1;
         while self.base.waiting > 0 {

@@ -21,8 +21,8 @@ pub(crate) struct SemaphoreState {
 }
 
 pub(crate) const NOT_A_SEMAPHORE: Refusal = Refusal::new("WRONGTYPE the sorted set is no semaphore");
-/// As many permits that are over are removed by a script, which takes the server about a millisecond. The others count as
-/// used until the next one.
+/// How many expired permits a script removes, at most. This takes the server about a millisecond. The others count as used
+/// until the next call.
 const MOST_OVER: usize = 100;
 const NOT_A_NUMBER: Refusal = Refusal::new("ERR Error running script: a count of the semaphore is no number");
 

@@ -1,4 +1,4 @@
-//! Asks a server again whose connection broke when it was checked.
+//! Checks a server again after its connection broke during the first check.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use super::endpoint::Endpoint;
 use crate::errors::Error;
 use crate::net::connection::{SharedConnection, with_timeout};
 
-/// How many questions may break the connection before the server is used without an answer.
+/// After this many checks broke the connection, the client uses the server unchecked.
 const MOST_BROKEN: u32 = 3;
 
-/// As [`check_server`], after that has failed for the first connection to `endpoint`. Returns a connection that is
-/// checked.
+/// Does what [`check_server`] does, after that has failed with `error` for the first connection to `endpoint`. Returns the
+/// connection to use.
 ///
-/// A proxy may close the connection when it sees `INFO`. So if that happens a few times, the question is left out: a
-/// server that answers another one is accepted, as one that hides its version is.
+/// A proxy may close the connection when it sees `INFO`. If that happens a few times, the client doesn't send `INFO` any
+/// more, and accepts a server that answers another command. It also accepts a server that hides its version.
 pub(crate) async fn check_again(
     endpoint: &Endpoint,
     mut error: Error,
@@ -48,7 +48,7 @@ pub(crate) async fn check_again(
         let policy = with_timeout(limit, eviction_policy(&connection)).await.map_err(failed)?;
         check_info("", requirements, Some(&policy))?;
     } else {
-        // Any answer will do, also a refusal.
+        // Any answer is enough, also a refusal.
         with_timeout(limit, connection.run(redis::cmd("PING"))).await.map_err(failed)?;
     }
     tracing::debug!("the connection breaks at INFO: the server's version and role are not checked");

@@ -1,4 +1,4 @@
-// The manual's alerts and dashboard, judged by Prometheus' own `promtool` on what services in Rust and in Node export.
+// Prometheus' own `promtool` checks the manual's alerts and dashboard on the metrics of a Rust service and a Node service.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ after(() => rmSync(directory, { recursive: true, force: true }));
 const ALERTS = page('metrics.md').split('## What to alert on')[1].split('\n## ')[0].split('\n')
   .map((row) => /^\| (?<alert>[^|`]+) \| `(?<expr>[^`]+)` \|$/.exec(row)?.groups).filter(Boolean);
 
-/** The queries of the dashboard, with what Grafana puts in the place of its variables. */
+/** The queries of the dashboard, with values in place of Grafana's variables. */
 const QUERIES = JSON.parse(page('grafana.json')).panels.flatMap(({ title, targets }) => targets.map(({ refId, expr }) => {
   return { alert: `${title}, ${refId}`, expr: expr.replaceAll('$job', '.*').replaceAll('$__rate_interval', '5m') };
 }));
@@ -58,7 +58,7 @@ async function scraped([program, ...words]) {
   }
 }
 
-/** Lets promtool compute which of the rules fire on these scrapes: none while nothing happens, and `fires` after the events. */
+/** Lets promtool compute which rules fire on these scrapes: none before the events, and after them those for which `fires` is true. */
 async function judge(scrapes, rules, fires) {
   const series = [...new Set(scrapes.flatMap((scrape) => [...scrape.keys()]))];
   const values = (key) => scrapes.map((scrape) => (scrape.has(key) ? `${scrape.get(key)}+0x${TIMES - 1}` : `_x${TIMES}`)).join(' ');

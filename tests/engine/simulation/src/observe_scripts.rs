@@ -82,8 +82,8 @@ impl ClusterRun<'_> {
         self.observe_backing(server, name, server_us);
     }
 
-    /// A server refused a script. If it was the second copy of a conversion, and the first one was carried out, then the client
-    /// takes the refusal for the answer. It finds out with its next renewal that the old token holds nothing.
+    /// A server refused a script. If the script was the second copy of a conversion and the server ran the first copy, the
+    /// client takes the refusal as the answer. With its next renewal, it finds out that the old token holds nothing.
     fn observe_refusal(&mut self, server: usize, name: usize, script: &ScriptCommand, server_us: u64) {
         let ScriptCommand::Convert { old, new, .. } = *script else { return };
         let holders = self.watch.keys.holders(&self.servers.models[server], server_us, name);

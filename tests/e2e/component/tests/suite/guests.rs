@@ -91,8 +91,8 @@ async fn an_application_component_tells_when_there_is_no_server() {
     run_job(&server.url()).await.unwrap_err();
 }
 
-/// Runs the `wasmtime run` line of docs/edge.md in a shell, as users do, but with this server and where the component is
-/// here. Returns what it printed, and whether it succeeded.
+/// Runs the `wasmtime run` line of docs/edge.md in a shell, as users do, but with this server and with the component of
+/// this build. Returns what it printed, and whether it succeeded.
 fn run_documented(url: &str) -> (String, bool) {
     let documented = include_str!("../../../../../docs/edge.md");
     let line = documented.lines().find(|line| line.starts_with("wasmtime run ")).unwrap();

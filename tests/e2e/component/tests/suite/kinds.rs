@@ -210,7 +210,7 @@ async fn an_operator_takes_any_kind_from_its_holders() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_without_a_ttl_is_named_and_deleted_only_if_foreign_is_said() {
+async fn a_key_without_a_ttl_is_named_and_deleted_only_with_foreign() {
     let server = Memory::start();
     let work = on_virtual_time(server.provider(), async |locks| {
         let manager = open_quick(locks, &server).await;

@@ -196,7 +196,7 @@ async fn a_proxy_that_closes_the_connection_at_info_is_asked_a_few_times_and_use
     assert_eq!(u64::from(lease.fence()), 1_800_000_000_000_000);
     lease.release().await?;
     assert!((1..=10).contains(&asked.load(Ordering::Relaxed)), "{asked:?} questions");
-    // A server that closes the connection whatever it gets is not reached.
+    // A server that closes the connection at every command is unreachable.
     let closing = ToyServer::start(|_| CLOSE.to_owned())?;
     assert_eq!(refused(&closing.url()).await.code(), "unreachable");
     Ok(())

@@ -83,7 +83,7 @@ async fn one_call_takes_it_from_one_holder_even_if_the_answer_is_late() -> Teste
 }
 
 #[tokio::test]
-async fn a_key_without_a_ttl_is_deleted_only_if_foreign_is_said() -> Tested {
+async fn a_key_without_a_ttl_is_deleted_only_with_foreign() -> Tested {
     let server = shared_server();
     let operator = client(server).await?;
     let (text, hash, set) = (unique("data"), unique("data"), unique("data"));

@@ -66,7 +66,7 @@ impl<'a> Seen<'a> {
         self.values(|values| values.get(key).map_or_else(Vec::new, |value| value.times.clone()))
     }
 
-    /// Every series of this metric with its number, without those that have only begun.
+    /// Every series of this metric with its number, without those that are still 0.
     fn series(&self, name: &str) -> Vec<(String, f64)> {
         let of_it = |key: &str| key.split(' ').next() == Some(name);
         self.values(|values| {

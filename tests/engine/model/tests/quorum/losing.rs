@@ -98,7 +98,7 @@ fn a_lease_that_an_operator_takes_is_lost_at_once() {
 }
 
 #[test]
-fn a_key_without_a_ttl_on_a_majority_is_deleted_only_if_foreign_is_said() {
+fn a_key_without_a_ttl_on_a_majority_is_deleted_only_with_foreign() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     quorum.write(0);
     quorum.write(1);

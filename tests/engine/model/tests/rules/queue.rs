@@ -205,7 +205,7 @@ fn a_token_that_was_given_up_stays_so_while_others_wait() {
 }
 
 #[test]
-fn a_token_is_buried_until_the_end_whoever_waits_meanwhile() {
+fn a_token_is_buried_until_the_end_even_if_others_wait_meanwhile() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
     lock.bury(&token(9, 1), 60_000);
@@ -284,7 +284,7 @@ fn a_script_drops_about_a_thousand_dead_waiters_and_grants_nobody_past_the_other
 }
 
 #[test]
-fn whoever_comes_behind_a_crowd_of_dead_waiters_is_told_to_ask_again_at_once() {
+fn a_client_behind_a_crowd_of_dead_waiters_is_told_to_ask_again_at_once() {
     let mut lock = model_lock();
     crowd(&mut lock, 3_300);
     let waiting = lock.wait(&token(2, 1), EXCLUSIVE);

@@ -69,8 +69,8 @@ fn paused(client: &Client, op: &Op) -> Instant {
     }
 }
 
-/// When a release must have ended, if a slot moved during the call. It is sent again after a pause, may then be met
-/// with silence, and the call looks at that once in a response timeout.
+/// When a release must have ended, if a slot moved during the call. The client sends it again after a pause, and the
+/// server may not answer. The call checks this once in a response timeout.
 fn moves(client: &Client, op: &Op) -> Instant {
     match op.call {
         UserCall::Release if client.moved_at >= op.since => {
