@@ -6,6 +6,9 @@ use leasehold::redis::RedisError;
 pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
 pub(crate) const RENAMED: &str = "an administrator has renamed or disabled this command; use a server that has it";
 
+/// What to do about a login that a server refuses.
+pub(crate) const LOGIN: &str = "check the user and the password, in --url or in REDIS_USERNAME and REDIS_PASSWORD";
+
 /// What the server doesn't allow this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {

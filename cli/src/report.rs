@@ -9,7 +9,7 @@ use leasehold::Error;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
-use crate::refusals::{RENAMED, UNKNOWN_COMMAND, named_command};
+use crate::refusals::{LOGIN, RENAMED, UNKNOWN_COMMAND, named_command, refused_by};
 
 /// The exit codes. `docs/cli.md` and `--help` list them.
 pub(crate) mod exit {
@@ -126,6 +126,7 @@ impl From<Error> for Failure {
             Error::WrongKind { .. } => (
                 exit::WRONG_KIND,
                 "`redis-cli TYPE`, with the prefix before the name, says what the key is: zset is a semaphore, hash a \
+            Error::Auth { problem, .. } if refused_by(problem).is_none() => (exit::REFUSED, LOGIN),
                  reentrant lock, string any other lock",
             ),
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),

@@ -16,7 +16,7 @@ use leasehold::{Builder, LockManager};
 
 use crate::args::Servers;
 use crate::keyspace::Spread;
-use crate::refusals::{RENAMED, UNKNOWN_COMMAND, answer, named_command};
+use crate::refusals::{LOGIN, RENAMED, UNKNOWN_COMMAND, answer, named_command, refused};
 use crate::report::{Failure, Outcome, exit};
 
 /// The password for the servers that hold the locks. Other users of the machine can read a command line, but not this.
@@ -266,6 +266,7 @@ pub(crate) fn of_server(error: &RedisError, address: &str, what: &str) -> Failur
     if code == "NOPERM" || code == "NOAUTH" || code == "WRONGPASS" || is_login(error) {
         let remedy = match named_command(&message) {
             Some(command) => format!("grant this user +{command}, or connect as another user"),
+            None if refused(error).is_none() => LOGIN.to_owned(),
             None => "give this user the right, or connect as another user".to_owned(),
         };
         return Failure::new(exit::REFUSED, "auth", message, remedy);

@@ -60,7 +60,14 @@ fn a_login_that_is_refused_is_told() -> Tested {
     let url = format!("redis://127.0.0.1:{}/", server.port());
     let (code, message) = exit(&at(&url, &["inspect", "job"]).output()?);
     assert_eq!(code, Some(77), "{message}");
+    assert!(message.contains("REDIS_PASSWORD"), "{message}");
     assert_eq!(exit(&at(&url, &["inspect", "job"]).env("REDIS_PASSWORD", "secret").output()?).0, Some(0));
+    let (code, message) = exit(&at(&url, &["inspect", "job"]).env("REDIS_PASSWORD", "other").output()?);
+    assert_eq!(code, Some(77), "{message}");
+    assert!(message.contains("REDIS_PASSWORD"), "{message}");
+    let doctor = at(&url, &["doctor"]).env("REDIS_PASSWORD", "other").output()?;
+    assert_eq!(doctor.status.code(), Some(77));
+    assert!(text(&doctor.stdout).matches("REDIS_PASSWORD").count() == 2, "{}", text(&doctor.stdout));
     Ok(())
 }
 
