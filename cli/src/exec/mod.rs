@@ -261,7 +261,9 @@ impl Run<'_> {
     /// Gives the lease back. Returns how it was lost, if the command ended after that.
     async fn release(self) -> Option<String> {
         match self.lease.release().await {
-            Ok(ReleaseOutcome::AlreadyExpired) => Some("it had expired when the command ended".to_owned()),
+            Ok(ReleaseOutcome::AlreadyExpired) => {
+                Some("it had expired or was taken by force when the command ended".to_owned())
+            }
             Ok(ReleaseOutcome::NotOwner) => Some("another client had taken it when the command ended".to_owned()),
             Ok(_) => {
                 self.events.released();

@@ -28,6 +28,17 @@ fn a_revoked_lease_ends_the_command_and_what_it_started() -> Tested {
 }
 
 #[test]
+fn a_command_that_ends_after_its_lock_was_taken_is_told_so() -> Tested {
+    let server = Server::start()?;
+    let script = format!("{} force-release --yes job", env!("CARGO_BIN_EXE_leasehold"));
+    let (code, message) = exit(&run(&server, &["exec", "job", "--", "sh", "-c", &script])?);
+    assert_eq!(code, Some(76), "{message}");
+    // On a slow machine, a renewal has seen it before.
+    assert!(message.contains("taken by force") || message.contains("SIGTERM"), "{message}");
+    Ok(())
+}
+
+#[test]
 fn a_command_that_ignores_sigterm_is_killed_after_the_grace_period() -> Tested {
     let server = Server::start()?;
     let job = Job::listening(&server, &["--grace", "300ms", "--lost-exit-code", "99"], "trap '' TERM")?;
