@@ -89,6 +89,13 @@ impl Failure {
     }
 }
 
+/// What to do about a lock that another client holds.
+pub(crate) const BUSY: &str = "`leasehold inspect NAME` shows who holds it; --wait sets how long to wait";
+
+/// What to do about a key without a TTL that blocks a lock.
+pub(crate) const ENDLESS: &str = "the key never ends by itself: find its owner, or delete it with \
+     `leasehold force-release --foreign NAME`";
+
 /// The crate's messages name its API. The command line has these options for the same.
 const OPTIONS: [(&str, &str); 4] = [
     ("`LockManager::cluster`", "--cluster"),
@@ -111,22 +118,21 @@ impl From<Error> for Failure {
                 (exit::USAGE, "with --user or REDIS_USERNAME, set REDIS_PASSWORD or put the password into the URL")
             }
             Error::InvalidOption { .. } | Error::CrossSlot { .. } => (exit::USAGE, ""),
-            Error::Busy { .. } => {
-                (exit::BUSY, "`leasehold inspect NAME` shows who holds it; --wait sets how long to wait")
-            }
+            Error::Busy { .. } if error.holder().is_some_and(|holder| holder.foreign) => (exit::BUSY, ENDLESS),
+            Error::Busy { .. } => (exit::BUSY, BUSY),
             Error::Lost { .. } | Error::NotHeld { .. } => {
                 (exit::LOST, "check what the command wrote; the manual's page on incidents lists the causes")
             }
             Error::Unreachable { .. } | Error::NotReplicated { .. } => {
                 (exit::UNREACHABLE, "check --url or REDIS_URL, and that the server runs; `leasehold doctor` says more")
             }
+            Error::Auth { problem, .. } if refused_by(problem).is_none() => (exit::REFUSED, LOGIN),
             Error::Auth { .. } => {
                 (exit::REFUSED, "`leasehold doctor` lists the missing rights; SECURITY.md has the ACL rules")
             }
             Error::WrongKind { .. } => (
                 exit::WRONG_KIND,
                 "`redis-cli TYPE`, with the prefix before the name, says what the key is: zset is a semaphore, hash a \
-            Error::Auth { problem, .. } if refused_by(problem).is_none() => (exit::REFUSED, LOGIN),
                  reentrant lock, string any other lock",
             ),
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),

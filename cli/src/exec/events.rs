@@ -6,11 +6,11 @@ use leasehold::Inspection;
 use serde_json::json;
 
 use crate::render::{holder_line, object, time};
-use crate::report::{Failure, Output};
+use crate::report::{ENDLESS, Failure, Output};
 
 pub(super) struct Events<'a> {
     pub(super) output: Output,
-    /// Whether to say everything: `--verbose` or `--json`. Losses are always said.
+    /// Whether to say everything: `--verbose` or `--json`. Losses and a blocked lock are always said.
     pub(super) all: bool,
     pub(super) name: &'a str,
 }
@@ -27,6 +27,15 @@ impl Events<'_> {
             let waiters = seen.map_or(0, |seen| seen.waiting);
             let by = holders.filter(|line| !line.is_empty()).map(|line| format!(" by {line}")).unwrap_or_default();
             format!("lock `{}`: held{by}; {waiters} wait before this one", self.name)
+        });
+    }
+
+    /// A wait that may never end is said also without `--verbose`.
+    pub(super) fn blocked(&self) {
+        let json = || json!({ "event": "blocked", "name": self.name });
+        self.output.note(json, || {
+            let what = "held by another library's key or other data, without a TTL";
+            format!("lock `{}`: still waiting; {what}\n  {ENDLESS}", self.name)
         });
     }
 

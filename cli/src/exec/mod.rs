@@ -29,7 +29,7 @@ use nix::sys::signal::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::args::{Exec, Servers};
-use crate::report::{Failure, Outcome, Output, exit};
+use crate::report::{BUSY, Failure, Outcome, Output, exit};
 use crate::signals::{Signals, status};
 
 use child::{Child, Ended, FORWARDED};
@@ -41,6 +41,8 @@ pub(crate) use helper::run as helper;
 const GROUP_POLL: Duration = Duration::from_millis(20);
 /// The command is killed so long before the lease ends, or a twentieth of the lease if that is less.
 const LONGEST_MARGIN: Duration = Duration::from_secs(1);
+/// After so long a wait, a key without a TTL is told: a claim window, after which a program's client tells it too.
+const ENDLESS_AFTER: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> Outcome {
     let Some(program) = arguments.command.first() else {
@@ -95,11 +97,24 @@ async fn acquire(locks: &LockManager, arguments: &Exec, events: &Events<'_>) -> 
     }
     if tries {
         let message = format!("lock `{}`: busy", arguments.name);
-        let remedy = "`leasehold inspect NAME` shows who holds it; --wait sets how long to wait";
-        return Err(busy(Failure::new(exit::BUSY, "busy", message, remedy)));
+        return Err(busy(Failure::new(exit::BUSY, "busy", message, BUSY)));
     }
     let wait = arguments.wait.map_or(Wait::Forever, Wait::For);
-    lock.wait(wait).acquire().await.map_err(|error| busy(error.into()))
+    let mut acquired = pin!(lock.wait(wait).acquire());
+    let acquired = tokio::select! {
+        acquired = &mut acquired => acquired,
+        () = tell_endless(locks, events) => acquired.await,
+    };
+    acquired.map_err(|error| busy(error.into()))
+}
+
+/// Says once that a key without a TTL blocks the lock: such a wait may never end.
+async fn tell_endless(locks: &LockManager, events: &Events<'_>) {
+    sleep(ENDLESS_AFTER).await;
+    let seen = locks.inspect(events.name).await;
+    if seen.is_ok_and(|seen| seen.holders.iter().any(|holder| holder.foreign && holder.remaining.is_none())) {
+        events.blocked();
+    }
 }
 
 /// Runs the command while the lease is held, and gives the lease back.

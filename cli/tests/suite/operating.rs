@@ -1,5 +1,6 @@
 //! `inspect`, `watch` and `force-release`.
 
+use std::fs::{File, read_to_string};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
@@ -7,6 +8,7 @@ use leasehold_servers::{Process, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use tempfile::tempdir;
 
 use crate::common::{Tested, exit, finish, holders, inspect, leasehold, run, start, terminal, text, until, waiters};
 
@@ -143,6 +145,23 @@ fn a_terminal_that_goes_away_is_no_confirmation() -> Tested {
     drop((command, master));
     assert_eq!(finish(child)?.0, Some(79));
     assert_eq!(holders(&server, "job"), 1);
+    Ok(())
+}
+
+#[test]
+fn exec_tells_what_to_do_about_a_key_without_a_ttl() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    server.cli(&["SET", "job", "somebody's data"])?;
+    let (code, message) = exit(&run(&server, &["exec", "--wait", "100ms", "job", "--", "true"])?);
+    // The client may have had no answer yet.
+    assert!(code == Some(69) || code == Some(75) && message.contains("force-release --foreign"), "{message}");
+    // Without a limit the wait goes on. It is said once, so that nobody waits for ever without a word.
+    let said = directory.path().join("said");
+    let mut command = leasehold(&server, &["exec", "job", "--", "true"]);
+    let child = Process::spawn(command.stderr(File::create(&said)?))?;
+    until("the key is told", || read_to_string(&said).is_ok_and(|text| text.contains("force-release --foreign")));
+    server.cli(&["DEL", "job"])?;
+    assert_eq!(finish(child)?.0, Some(0));
     Ok(())
 }
 
