@@ -17,9 +17,12 @@ const locks = new LockManager(redis);
 /** Runs `work` once for this id in the whole fleet. Returns `ran` or `done before`. */
 export async function once(id, work) {
   return locks.mutex(`job:${id}`).run(async (lease) => {
-    if (await mark(id, lease.fence, 'begun') === 'done') return 'done before';
+    const overtaken = new Error(`job ${id}: another instance has taken over`);
+    const begun = await mark(id, lease.fence, 'begun');
+    if (begun === 'done') return 'done before';
+    if (begun === 'late') throw overtaken;
     await work(lease.signal);
-    if (await mark(id, lease.fence, 'done') !== 'marked') throw new Error(`job ${id}: another instance has taken over`);
+    if (await mark(id, lease.fence, 'done') !== 'marked') throw overtaken;
     return 'ran';
   }, { wait: '1h' });
 }

@@ -38,6 +38,14 @@ test('a nightly job whose instance was killed is run by the next one', async () 
   assert.match(await run('nightly-job.mjs', '2030-01-02'), /: ran/);
 });
 
+test('a nightly job does no work for an instance that a later one has overtaken', async () => {
+  // Another instance has begun with a greater fence.
+  await server.cli('HSET', 'job:invoices:2030-01-03:mark', 'fence', '9000000000000000');
+  const error = await run('nightly-job.mjs', '2030-01-03').then(() => assert.fail('it ran'), (failed) => failed);
+  assert.equal(error.stdout, '');
+  assert.match(error.stderr, /another instance has taken over/);
+});
+
 test('a cached value is built once for a hundred requests', async () => {
   assert.match(await run('cache.mjs'), /^100 requests, 1 builds, 1234 orders$/m);
   assert.match(await run('cache.mjs'), /^100 requests, 0 builds, 1234 orders$/m);
