@@ -1,8 +1,7 @@
 //! The numbers that stand for something else when they cross to TypeScript. They are declared here and nowhere else:
-//! `ts/engine/codes.generated.ts` is written from this file. After a change, run
-//! `LEASEHOLD_BLESS=1 cargo test -p leasehold-js`.
+//! `generated.rs` writes `ts/engine/codes.generated.ts` from them.
 
-use leasehold_core::{Error, LossReason, ReleaseOutcome};
+use leasehold_core::{ErrorCode, FailureKind, LossReason, ReleaseOutcome};
 
 use crate::number::small;
 
@@ -24,10 +23,18 @@ pub(crate) trait Code: Copy + 'static {
     }
 }
 
-/// Declares the enums. `numbers` become an object in TypeScript, from each name to its number. `texts` become a list there, from
-/// each number to its text. `as` gives the constant's name.
+/// One of the enums, for TypeScript.
+#[cfg(test)]
+pub(crate) struct Declared {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static [&'static str],
+    /// The name and the comment of each.
+    pub(crate) variants: &'static [(&'static str, &'static [&'static str])],
+}
+
+/// Declares the enums. Each becomes an object in TypeScript, from each name to its number.
 macro_rules! codes {
-    ($($shape:ident as $constant:ident $(#[doc = $doc:literal])* $name:ident {
+    ($($(#[doc = $doc:literal])* $name:ident {
         $($(#[doc = $about:literal])* $variant:ident,)+
     })+) => {
         $(
@@ -45,10 +52,10 @@ macro_rules! codes {
             }
         )+
 
+        /// What TypeScript gets.
         #[cfg(test)]
-        const DECLARED: &[typescript::Declared] = &[$(typescript::Declared {
-            shape: stringify!($shape),
-            constant: stringify!($constant),
+        pub(crate) const DECLARED: &[Declared] = &[$(Declared {
+            name: stringify!($name),
             doc: &[$($doc),*],
             variants: &[$((stringify!($variant), &[$($about),*])),+],
         }),+];
@@ -56,7 +63,6 @@ macro_rules! codes {
 }
 
 codes! {
-    numbers as InputKind
     /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
     InputKind {
         /// op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
@@ -109,7 +115,6 @@ codes! {
         Wake,
     }
 
-    numbers as InputField
     /// The fields of the record in which inputs arrive, in their order. A list of numbers follows them. Durations are in
     /// milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there.
     InputField {
@@ -166,7 +171,6 @@ codes! {
         Batches,
     }
 
-    numbers as ScalarKind
     /// The kinds of a scalar in a reply. Behind each: what its value is.
     ScalarKind {
         /// Any number.
@@ -177,7 +181,6 @@ codes! {
         Text,
     }
 
-    numbers as OutputKind
     /// The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
     /// 1. `?` marks a number that may be absent, `"` the length of a text.
     OutputKind {
@@ -220,223 +223,19 @@ codes! {
         /// op, unreleased.
         Closed,
     }
-
-    texts as RELEASE_OUTCOMES
-    /// What a release did.
-    ReleaseCode {
-        Released,
-        StillHeld,
-        AlreadyExpired,
-        NotOwner,
-    }
-
-    texts as FAILURE_KINDS
-    /// Why a command has no reply.
-    FailureKind {
-        Refused,
-        Unavailable,
-        Interrupted,
-        TimedOut,
-        Unsupported,
-        Closed,
-    }
-
-    texts as LOSS_REASONS
-    /// How a lease was lost.
-    LossCode {
-        Expired,
-        Gone,
-        Taken,
-        Revoked,
-        MaxHold,
-        Closed,
-    }
-
-    texts as ERROR_CODES
-    /// Why an operation failed.
-    ErrorCode {
-        InvalidOption,
-        NotHeld,
-        Conflict,
-        Unsupported,
-        CrossSlot,
-        Closed,
-        Busy,
-        Cancelled,
-        Lost,
-        Unreachable,
-        NotReplicated,
-        Auth,
-        Server,
-        Protocol,
-        WrongKind,
-    }
 }
 
-// These enums of the engine may grow, so a match needs a last arm for what is unknown. The lint refuses it for what is known.
+/// Tables of the engine. Their rows cross as positions, too.
+macro_rules! tables {
+    ($($name:ident)+) => {
+        $(impl Code for $name {
+            const ALL: &'static [Self] = Self::ALL;
 
-#[deny(clippy::wildcard_enum_match_arm)]
-impl From<ReleaseOutcome> for ReleaseCode {
-    fn from(outcome: ReleaseOutcome) -> Self {
-        match outcome {
-            ReleaseOutcome::Released => Self::Released,
-            ReleaseOutcome::StillHeld => Self::StillHeld,
-            ReleaseOutcome::NotOwner => Self::NotOwner,
-            ReleaseOutcome::AlreadyExpired => Self::AlreadyExpired,
-            _ => Self::AlreadyExpired,
-        }
-    }
-}
-
-#[deny(clippy::wildcard_enum_match_arm)]
-impl From<LossReason> for LossCode {
-    fn from(reason: LossReason) -> Self {
-        match reason {
-            LossReason::Gone => Self::Gone,
-            LossReason::Taken => Self::Taken,
-            LossReason::Revoked => Self::Revoked,
-            LossReason::MaxHold => Self::MaxHold,
-            LossReason::Closed => Self::Closed,
-            LossReason::Expired => Self::Expired,
-            _ => Self::Expired,
-        }
-    }
-}
-
-#[deny(clippy::wildcard_enum_match_arm)]
-impl From<&Error> for ErrorCode {
-    fn from(error: &Error) -> Self {
-        match error {
-            Error::InvalidOption { .. } => Self::InvalidOption,
-            Error::NotHeld => Self::NotHeld,
-            Error::Conflict(_) => Self::Conflict,
-            Error::Unsupported(_) => Self::Unsupported,
-            Error::CrossSlot => Self::CrossSlot,
-            Error::Closed => Self::Closed,
-            Error::Busy { .. } => Self::Busy,
-            Error::Cancelled => Self::Cancelled,
-            Error::Lost(_) => Self::Lost,
-            Error::Unreachable { .. } => Self::Unreachable,
-            Error::NotReplicated { .. } => Self::NotReplicated,
-            Error::Auth(_) => Self::Auth,
-            Error::Server(_) => Self::Server,
-            Error::WrongKind(_) => Self::WrongKind,
-            Error::Protocol(_) => Self::Protocol,
-            _ => Self::Protocol,
-        }
-    }
-}
-
-#[cfg(test)]
-mod typescript {
-    //! Writes the TypeScript module.
-
-    use std::fmt::Write;
-    use std::{env, fs};
-
-    use super::*;
-
-    pub(super) struct Declared {
-        pub(super) shape: &'static str,
-        pub(super) constant: &'static str,
-        pub(super) doc: &'static [&'static str],
-        /// The name and the comment of each.
-        pub(super) variants: &'static [(&'static str, &'static [&'static str])],
-    }
-
-    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ts/engine/codes.generated.ts");
-
-    #[test]
-    fn the_typescript_module_has_these_codes() {
-        let module = module();
-        if env::var_os("LEASEHOLD_BLESS").is_some() {
-            fs::write(FILE, &module).unwrap();
-        }
-        let found = fs::read_to_string(FILE).unwrap_or_default();
-        assert!(found == module, "{FILE} is out of date: run `LEASEHOLD_BLESS=1 cargo test -p leasehold-js`");
-    }
-
-    #[test]
-    fn a_code_is_read_as_it_is_written() {
-        for (position, kind) in InputKind::ALL.iter().enumerate() {
-            assert_eq!(kind.number(), f64::from(u8::try_from(position).unwrap()));
-            assert_eq!(InputKind::read(kind.number()), Some(*kind));
-        }
-        for bad in [-1.0, 0.5, 23.0, 256.0, ABSENT] {
-            assert_eq!(InputKind::read(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn errors_and_losses_have_the_codes_that_every_surface_shows() {
-        use LossReason::{Closed, Expired, Gone, MaxHold, Revoked, Taken};
-        for reason in [Expired, Gone, Taken, Revoked, MaxHold, Closed] {
-            assert_eq!(kebab_case(&format!("{:?}", LossCode::from(reason))), reason.code());
-        }
-        let text = String::new;
-        let errors = [
-            Error::InvalidOption { field: "", problem: text() },
-            Error::NotHeld,
-            Error::Conflict(""),
-            Error::Unsupported(text()),
-            Error::CrossSlot,
-            Error::Closed,
-            Error::Busy { waited: Default::default(), holder_remaining: None, votes: Default::default() },
-            Error::Cancelled,
-            Error::Lost(LossReason::Gone),
-            Error::Unreachable { waited: Default::default(), cause: None, votes: Default::default() },
-            Error::NotReplicated { confirmed: 0, wanted: 1, waited: Default::default() },
-            Error::Auth(text()),
-            Error::Server(text()),
-            Error::Protocol(text()),
-            Error::WrongKind(text()),
-        ];
-        for error in &errors {
-            assert_eq!(kebab_case(&format!("{:?}", ErrorCode::from(error))), error.code());
-        }
-        assert_eq!(errors.len(), ErrorCode::ALL.len());
-    }
-
-    fn module() -> String {
-        let mut module = String::from(
-            "// Generated from `src/codes.rs`: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.\n",
-        );
-        for Declared { shape, constant, doc, variants } in DECLARED {
-            let name = if *shape == "numbers" { camel_case } else { kebab_case };
-            let _ = write!(module, "\n/**\n");
-            for line in *doc {
-                let _ = writeln!(module, " *{line}");
+            fn number(self) -> f64 {
+                f64::from(self as u8)
             }
-            // In one comment before the object, because the bundler keeps comments inside of it.
-            for (variant, about) in variants.iter().filter(|(_, about)| !about.is_empty()) {
-                let _ = writeln!(module, " * - `{}`:{}", name(variant), about.join("\n *  "));
-            }
-            let (open, close) = if *shape == "numbers" { ('{', '}') } else { ('[', ']') };
-            let _ = writeln!(module, " */\nexport const {constant} = {open}");
-            for (position, (variant, _)) in variants.iter().enumerate() {
-                let _ = match *shape {
-                    "numbers" => writeln!(module, "  {}: {position},", name(variant)),
-                    _ => writeln!(module, "  '{}',", name(variant)),
-                };
-            }
-            let _ = writeln!(module, "{close} as const;");
-        }
-        module
-    }
-
-    fn camel_case(name: &str) -> String {
-        let (first, rest) = name.split_at(1);
-        first.to_lowercase() + rest
-    }
-
-    fn kebab_case(name: &str) -> String {
-        let mut text = String::new();
-        for letter in name.chars() {
-            if letter.is_uppercase() && !text.is_empty() {
-                text.push('-');
-            }
-            text.extend(letter.to_lowercase());
-        }
-        text
-    }
+        })+
+    };
 }
+
+tables! { ErrorCode FailureKind LossReason ReleaseOutcome }

@@ -8,9 +8,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use leasehold_core::{AcquireOptions, CommandId, Failure, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait};
+use leasehold_core::{
+    AcquireOptions, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait,
+};
 
-use crate::codes::{ABSENT, Code, FailureKind, InputField};
+use crate::codes::{ABSENT, Code, InputField};
 use crate::number::{duration, small, whole};
 use crate::text::Texts;
 use crate::{failure, reply};

@@ -16,6 +16,8 @@ mod engine;
 mod failure;
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod generated;
 mod input;
 mod number;
 mod output;

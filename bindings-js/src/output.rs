@@ -10,9 +10,9 @@ use core::time::Duration;
 
 use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output};
 
-use crate::codes::{ABSENT, Code, ErrorCode, LossCode, OutputKind, ReleaseCode};
+use crate::codes::{ABSENT, Code, OutputKind};
 use crate::number::{millis, number};
-use crate::{failure, text};
+use crate::text;
 
 /// When to wake an engine that waits for nothing.
 const NEVER: f64 = f64::INFINITY;
@@ -98,7 +98,7 @@ impl OutputWriter {
                 Err(error) => self.error(number(op.0), error),
             },
             Output::Lost { lease, reason } => {
-                self.push(&[OutputKind::Lost.number(), number(lease.0), LossCode::from(*reason).number()]);
+                self.push(&[OutputKind::Lost.number(), number(lease.0), reason.number()]);
             }
         }
     }
@@ -111,9 +111,7 @@ impl OutputWriter {
                 self.push(&[kind, op, number(lease.0), moment(*valid_until), number(fences.len() as u64)]);
                 self.numbers.extend(fences.iter().map(|fence| number(*fence)));
             }
-            Outcome::Released(outcome) => {
-                self.outcome_number(OutputKind::Released, op, ReleaseCode::from(*outcome).number())
-            }
+            Outcome::Released(outcome) => self.outcome_number(OutputKind::Released, op, outcome.number()),
             Outcome::Extended { valid_until } => self.outcome_number(OutputKind::Extended, op, moment(*valid_until)),
             Outcome::Converted(grant) => self.grant(OutputKind::Converted, op, grant),
             Outcome::Exported(token) => {
@@ -163,14 +161,14 @@ impl OutputWriter {
         };
         let (field, reason) = match error {
             Error::InvalidOption { field, .. } => (*field, ABSENT),
-            Error::Lost(reason) => ("", LossCode::from(*reason).number()),
+            Error::Lost(reason) => ("", reason.number()),
             _ => ("", ABSENT),
         };
         let (confirmed, wanted) = match error {
             Error::NotReplicated { confirmed, wanted, .. } => ((*confirmed).into(), (*wanted).into()),
             _ => (ABSENT, ABSENT),
         };
-        let (kind, code) = (OutputKind::Failed.number(), ErrorCode::from(error).number());
+        let (kind, code) = (OutputKind::Failed.number(), error.kind().number());
         self.push(&[kind, op, code, waited, holder_remaining, reason, confirmed, wanted]);
         self.text(field);
         match error {
@@ -202,9 +200,8 @@ impl OutputWriter {
     }
 
     fn cause(&mut self, cause: &Failure) {
-        let (kind, text) = failure::write(cause);
-        self.push(&[kind.number()]);
-        self.text(text);
+        self.push(&[cause.kind().number()]);
+        self.text(cause.text());
     }
 
     /// Writes a command in RESP, so that drivers can send it unchanged, and its length in bytes.

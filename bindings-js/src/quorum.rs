@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use leasehold_core::{ClientId, Config, Engine, Error, Failure, Vote};
 
-use crate::failure;
 use crate::output::message;
 
 /// The engine of a quorum, if there are servers: the name of one on each line. Without servers, the engine of one server.
@@ -21,7 +20,7 @@ pub(crate) fn answer(vote: &Vote) -> (&'static str, &str) {
         None => ("", ""),
         Some(Ok(())) => ("agreed", ""),
         Some(Err(Error::Unreachable { cause: None | Some(Failure::TimedOut), .. })) => ("timed-out", ""),
-        Some(Err(Error::Unreachable { cause: Some(cause), .. })) => ("unreachable", failure::write(cause).1),
+        Some(Err(Error::Unreachable { cause: Some(cause), .. })) => ("unreachable", cause.text()),
         Some(Err(error)) => (error.code(), message(error)),
     }
 }

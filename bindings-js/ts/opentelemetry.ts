@@ -3,7 +3,7 @@
 import {
   type Attributes, type Context, context, type MeterProvider, metrics, type Span, SpanStatusCode, trace, type TracerProvider,
 } from '@opentelemetry/api';
-import { ERROR_CODES, LOSS_REASONS } from './engine/index.js';
+import { ERROR_CODES, LOSS_REASONS } from './support/errors.generated.js';
 import type { AcquireEvent, AcquiringEvent, LockManager, LockManagerEvents, LostEvent, ReleaseEvent } from './index.js';
 
 /** The options of {@link instrument}. */

@@ -1,4 +1,6 @@
 //! Errors, the failures that cause them, the reasons for a loss, and the votes of a quorum.
+//!
+//! The tables here are the only place of the codes and of the English of messages. All surfaces read them.
 
 #[cfg(feature = "quorum")]
 use alloc::boxed::Box;
@@ -9,27 +11,32 @@ use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
 
+table_of! {
 /// Why an operation failed. Every variant has a stable [`code`](Error::code).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Error {
+Error,
+/// The stable error codes. They are the same in every language binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+ErrorCode {
     /// An option or a name can't be used. Nothing was sent.
     InvalidOption {
         /// The name of the option.
         field: &'static str,
         /// What is wrong with it, and what to do instead.
         problem: String,
-    },
+    } => "invalid-option", "`{field}` {problem}";
     /// The lease is no longer held: it was released or lost before this call.
-    NotHeld,
+    NotHeld => "not-held", "the lease is no longer held; acquire it again";
     /// The conversion is not possible because of other holders, for example an upgrade while another reader holds the lock.
-    Conflict(&'static str),
+    Conflict(&'static str) => "conflict", "{problem}";
     /// This host or this lock can't do it.
-    Unsupported(String),
+    Unsupported(String) => "unsupported", "not supported: {problem}";
     /// One script was asked for, but the names are in several slots of a cluster.
-    CrossSlot,
+    CrossSlot => "cross-slot", "the names are in different cluster slots; give all of them one hash tag, like `{tag}`";
     /// The client was closed.
-    Closed,
+    Closed => "closed", "the lock manager is closed";
     /// Another client held the lock for the whole wait.
     Busy {
         /// How long the caller waited.
@@ -38,11 +45,11 @@ pub enum Error {
         holder_remaining: Option<Duration>,
         /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
-    },
+    } => "busy", "busy after {waited}{votes}{holder}";
     /// The caller cancelled its wait.
-    Cancelled,
+    Cancelled => "cancelled", "the wait was cancelled";
     /// The lease was lost during the operation.
-    Lost(LossReason),
+    Lost(LossReason) => "lost", "the lease was lost: {reason}";
     /// No server answered in time. It is not known whether the lock is busy, nor whether a command was applied.
     Unreachable {
         /// How long the caller waited.
@@ -51,7 +58,7 @@ pub enum Error {
         cause: Option<Failure>,
         /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
-    },
+    } => "unreachable", "{problem}";
     /// Fewer replicas than asked for have confirmed the lease in time. It was released.
     NotReplicated {
         /// How many replicas have confirmed it.
@@ -60,37 +67,34 @@ pub enum Error {
         wanted: u32,
         /// How long the caller waited for them.
         waited: Duration,
-    },
+    } => "not-replicated", "{confirmed} of {wanted} replicas confirmed the lease within {waited}; it was released";
     /// The server refused the login or a right (`NOAUTH`, `WRONGPASS`, `NOPERM`).
-    Auth(String),
+    Auth(String) => "auth", "the server refused the user, the password or a command: {problem}";
     /// The server answered with an error that a retry does not fix.
-    Server(String),
+    Server(String) => "server", "the server answered with an error: {problem}";
     /// The client did not understand the server's answer.
-    Protocol(String),
+    Protocol(String) => "protocol", "unexpected answer from the server: {problem}";
     /// The name holds another kind of lock, or other data. Nothing was changed.
-    WrongKind(String),
+    WrongKind(String) => "wrong-kind", "the key holds another kind of lock or other data; use another name or a prefix: {problem}";
+}
+}
+
+impl ErrorCode {
+    /// Whether the same call may succeed later without any change by the caller.
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::Busy | Self::Lost | Self::Unreachable | Self::NotReplicated)
+    }
 }
 
 impl Error {
     /// The stable code. It is the same in every language binding.
     pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidOption { .. } => "invalid-option",
-            Self::NotHeld => "not-held",
-            Self::Conflict(_) => "conflict",
-            Self::Unsupported(_) => "unsupported",
-            Self::CrossSlot => "cross-slot",
-            Self::Closed => "closed",
-            Self::Busy { .. } => "busy",
-            Self::Cancelled => "cancelled",
-            Self::Lost(_) => "lost",
-            Self::Unreachable { .. } => "unreachable",
-            Self::NotReplicated { .. } => "not-replicated",
-            Self::Auth(_) => "auth",
-            Self::Server(_) => "server",
-            Self::Protocol(_) => "protocol",
-            Self::WrongKind(_) => "wrong-kind",
-        }
+        self.kind().code()
+    }
+
+    /// Whether the same call may succeed later without any change by the caller.
+    pub const fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
     }
 
     /// [`Error::Busy`] without votes.
@@ -102,60 +106,68 @@ impl Error {
     pub(crate) fn unreachable(waited: Duration, cause: Option<Failure>) -> Self {
         Self::Unreachable { waited, cause, votes: Votes::default() }
     }
-
-    /// Whether the same call may succeed later without any change by the caller.
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Lost(_) | Self::Unreachable { .. } | Self::NotReplicated { .. })
-    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InvalidOption { field, problem } => write!(f, "`{field}` {problem}"),
-            Self::NotHeld => f.write_str("the lease is no longer held; acquire it again"),
-            Self::Conflict(what) => f.write_str(what),
-            Self::Unsupported(what) => write!(f, "not supported: {what}"),
-            Self::CrossSlot => {
-                f.write_str("the names are in different cluster slots; give all of them one hash tag, like `{tag}`")
+        write_message(self.kind().message(), f, |f, field| match (self, field) {
+            (Self::InvalidOption { field, .. }, "field") => f.write_str(field),
+            (Self::Conflict(problem), "problem") => f.write_str(problem),
+            (
+                Self::InvalidOption { problem, .. }
+                | Self::Unsupported(problem)
+                | Self::Auth(problem)
+                | Self::Server(problem)
+                | Self::Protocol(problem)
+                | Self::WrongKind(problem),
+                "problem",
+            ) => f.write_str(problem),
+            (Self::Busy { waited, .. } | Self::NotReplicated { waited, .. }, "waited") => {
+                f.write_str(&shown_time(*waited))
             }
-            Self::Closed => f.write_str("the lock manager is closed"),
-            Self::Busy { waited, holder_remaining, votes } => {
-                write!(f, "busy after {}", shown_time(*waited))?;
-                if !votes.is_empty() {
-                    write!(f, ": {votes}")?;
-                }
-                match holder_remaining {
-                    Some(left) => write!(f, "; the holder's lease expires in {}", shown_time(*left)),
-                    None => Ok(()),
-                }
-            }
-            Self::Cancelled => f.write_str("the wait was cancelled"),
-            Self::Lost(reason) => write!(f, "the lease was lost: {reason}"),
-            Self::Unreachable { waited, votes, .. } if !votes.is_empty() => {
-                write!(f, "no majority of the servers answered within {}: {votes}", shown_time(*waited))
-            }
-            Self::Unreachable { waited, cause, .. } => {
+            (Self::Busy { votes, .. }, "votes") if votes.is_empty() => Ok(()),
+            (Self::Busy { votes, .. }, "votes") => write!(f, ": {votes}"),
+            (Self::Busy { holder_remaining, .. }, "holder") => match holder_remaining {
+                Some(left) => write!(f, "; the holder's lease expires in {}", shown_time(*left)),
+                None => Ok(()),
+            },
+            (Self::Lost(reason), "reason") => reason.fmt(f),
+            (Self::Unreachable { waited, cause, votes }, "problem") => {
                 let waited = shown_time(*waited);
                 match cause {
+                    _ if !votes.is_empty() => write!(f, "no majority of the servers answered within {waited}: {votes}"),
                     None | Some(Failure::TimedOut) => write!(f, "no answer from the server within {waited}"),
                     Some(cause) => write!(f, "the server was not available within {waited}: {cause}"),
                 }
             }
-            Self::NotReplicated { confirmed, wanted, waited } => {
-                write!(f, "{confirmed} of {wanted} replicas confirmed the lease within {}", shown_time(*waited))
-            }
-            Self::Auth(text) => write!(f, "the server refused the user, the password or a command: {text}"),
-            Self::Server(text) => write!(f, "the server answered with an error: {text}"),
-            Self::Protocol(text) => write!(f, "unexpected answer from the server: {text}"),
-            Self::WrongKind(text) => {
-                write!(f, "the key holds another kind of lock or other data; use another name or a prefix: {text}")
-            }
-        }
+            (Self::NotReplicated { confirmed, .. }, "confirmed") => confirmed.fmt(f),
+            (Self::NotReplicated { wanted, .. }, "wanted") => wanted.fmt(f),
+            (_, text) => write!(f, "{{{text}}}"),
+        })
     }
 }
 
 impl core::error::Error for Error {}
+
+/// Writes a message of a table. `write` writes each `{field}`. For drivers.
+///
+/// # Errors
+/// Those of the formatter.
+pub fn write_message(
+    message: &str,
+    f: &mut fmt::Formatter<'_>,
+    write: impl Fn(&mut fmt::Formatter<'_>, &str) -> fmt::Result,
+) -> fmt::Result {
+    let mut rest = message;
+    while let Some((text, (field, after))) =
+        rest.split_once('{').and_then(|(text, rest)| Some((text, rest.split_once('}')?)))
+    {
+        f.write_str(text)?;
+        write(f, field)?;
+        rest = after;
+    }
+    f.write_str(rest)
+}
 
 /// A time as error messages show it: `250 ms`, `1.5 s`, `21 s`.
 pub fn shown_time(time: Duration) -> String {
@@ -170,21 +182,26 @@ pub fn shown_time(time: Duration) -> String {
     }
 }
 
+table_of! {
 /// Why a command got no reply. Each variant also says whether the server may have run the command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Failure {
+Failure,
+/// Why a command got no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+FailureKind {
     /// The server answered with this error, beginning with its code. Not applied.
-    Refused(String),
+    Refused(String) => "refused", "refused by the server: {text}";
     /// The command certainly did not run: there was no connection, or it was refused before the script ran.
-    Unavailable(String),
+    Unavailable(String) => "unavailable", "not available: {text}";
     /// The connection broke after the command may have been sent. Maybe applied.
-    Interrupted(String),
+    Interrupted(String) => "interrupted", "the connection broke: {text}";
     /// There was no answer in time. Maybe applied, perhaps later.
-    TimedOut,
+    TimedOut => "timed-out", "no answer in time";
     /// This host doesn't support it, for example subscriptions.
-    Unsupported(String),
+    Unsupported(String) => "unsupported", "not supported: {text}";
     /// The owner closed the connection for good. Not applied.
-    Closed(String),
+    Closed(String) => "closed", "the connection is closed: {text}";
+}
 }
 
 impl Failure {
@@ -192,64 +209,50 @@ impl Failure {
     pub const fn maybe_applied(&self) -> bool {
         matches!(self, Self::Interrupted(_) | Self::TimedOut)
     }
+
+    /// What the server, the connection or the host said. Empty for a timeout.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Refused(text)
+            | Self::Unavailable(text)
+            | Self::Interrupted(text)
+            | Self::Unsupported(text)
+            | Self::Closed(text) => text,
+            Self::TimedOut => "",
+        }
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(text) => write!(f, "refused by the server: {text}"),
-            Self::Unavailable(text) => write!(f, "not available: {text}"),
-            Self::Interrupted(text) => write!(f, "the connection broke: {text}"),
-            Self::TimedOut => f.write_str("no answer in time"),
-            Self::Unsupported(text) => write!(f, "not supported: {text}"),
-            Self::Closed(text) => write!(f, "the connection is closed: {text}"),
-        }
+        write_message(self.kind().message(), f, |f, _| f.write_str(self.text()))
     }
 }
 
+table! {
 /// Why a lease ended before its holder released it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum LossReason {
+LossReason {
     /// No renewal succeeded in time, or a fixed lease reached its end.
-    Expired,
+    Expired => "expired", "it expired without a renewal";
     /// The key vanished on the server: flushed, evicted, deleted, or the server restarted empty.
-    Gone,
+    Gone => "gone", "its key vanished from the server";
     /// Another client holds the lock.
-    Taken,
-    /// An operator took the lock by force, or another process adopted the lease.
-    Revoked,
+    Taken => "taken", "another client holds the lock";
+    /// An operator took the lock by force, a Web Locks request stole it, or another process adopted the lease.
+    Revoked => "revoked", "an operator took the lock by force, or another process adopted the lease";
     /// The renewed lease reached its `max_hold`.
-    MaxHold,
-    /// The manager was closed. The driver reports this loss before it closes the engine, which then releases the
-    /// leases. The engine itself never reports it.
-    Closed,
+    MaxHold => "max-hold", "it reached its max_hold";
+    // The driver reports this loss before it closes the engine, which then releases the leases. The engine never does.
+    /// The manager was closed.
+    Closed => "closed", "its manager was closed";
 }
-
-impl LossReason {
-    /// The stable code. It is the same in every language binding.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Gone => "gone",
-            Self::Taken => "taken",
-            Self::Revoked => "revoked",
-            Self::MaxHold => "max-hold",
-            Self::Closed => "closed",
-        }
-    }
 }
 
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "it expired without a renewal",
-            Self::Gone => "its key vanished from the server",
-            Self::Taken => "another client holds the lock",
-            Self::Revoked => "an operator took the lock by force, or another process adopted the lease",
-            Self::MaxHold => "it reached its max_hold",
-            Self::Closed => "its manager was closed",
-        })
+        f.write_str(self.message())
     }
 }
 

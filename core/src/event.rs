@@ -344,18 +344,20 @@ pub struct LeaseInfo {
     pub lost: Option<LossReason>,
 }
 
+table! {
 /// The result of giving a hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum ReleaseOutcome {
+ReleaseOutcome {
     /// The lease was valid to the end, and the lock is free now.
-    Released,
+    Released => "released";
     /// The lease has other holds.
-    StillHeld,
+    StillHeld => "still-held";
     /// The lease had already ended.
-    AlreadyExpired,
+    AlreadyExpired => "already-expired";
     /// Another client holds the lock.
-    NotOwner,
+    NotOwner => "not-owner";
+}
 }
 
 /// The holders and waiters of a lock, as one server saw them at one moment.

@@ -13,6 +13,9 @@
 
 extern crate alloc;
 
+#[macro_use]
+mod table;
+
 mod client;
 mod clock;
 mod engine;
@@ -35,7 +38,7 @@ pub use quorum::Roster;
 
 pub use clock::Clock;
 pub use engine::Engine;
-pub use error::{Error, Failure, LossReason, Vote, Votes, shown_time};
+pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
 pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};
 pub use ids::{ByNumber, ClientId, CommandId, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, Labels, Question, check_label};

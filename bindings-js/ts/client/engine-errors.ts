@@ -2,6 +2,7 @@
 
 import { type Failure, isOfReplica, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
+import { FAILURE_MESSAGES } from '../support/errors.generated.js';
 import {
   AuthError, BusyError, type BusyHolder, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
   LostError, NotHeldError, NotReplicatedError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
@@ -55,7 +56,7 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
       return new ServerError(text, details);
     case 'wrong-kind':
       return new WrongKindError(text, details);
-    default:
+    case 'protocol':
       return new ProtocolError(text, details);
   }
 }
@@ -126,18 +127,5 @@ function votesOf({ votes }: EngineError, { servers = [] }: ConnectionState): rea
 }
 
 export function describeFailure(failure: Failure): string {
-  switch (failure.kind) {
-    case 'refused':
-      return `refused by the server: ${failure.text}`;
-    case 'unavailable':
-      return `not available: ${failure.text}`;
-    case 'interrupted':
-      return `the connection broke: ${failure.text}`;
-    case 'unsupported':
-      return `not supported: ${failure.text}`;
-    case 'closed':
-      return `the connection is closed: ${failure.text}`;
-    case 'timed-out':
-      return 'no answer in time';
-  }
+  return FAILURE_MESSAGES[failure.kind].replace('{text}', () => ('text' in failure ? failure.text : ''));
 }

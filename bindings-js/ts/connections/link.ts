@@ -1,27 +1,15 @@
 /** The interface between the driver and the adapters: one connection that runs commands and perhaps subscribes. */
 
+import type { Failure } from '../support/errors.generated.js';
 import { HOST_TIME, PROGRAM_TIMERS } from '../support/timers.js';
+
+export type { Failure };
 
 /** One part of a reply. */
 export type Scalar = null | number | string | Uint8Array;
 
 /** A reply as the engine reads it: a scalar or a flat list of scalars. */
 export type Reply = Scalar | readonly Scalar[];
-
-/** Why a command has no reply. */
-export type Failure =
-  /** The server answered with an error. The text begins with its code: `NOSCRIPT ...`, `WRONGTYPE ...`, `NOAUTH ...`. */
-  | { readonly kind: 'refused'; readonly text: string }
-  /** Not applied: the command was never written. */
-  | { readonly kind: 'unavailable'; readonly text: string }
-  /** Maybe applied: the connection broke before the reply. */
-  | { readonly kind: 'interrupted'; readonly text: string }
-  /** Maybe applied: there was no reply in time. */
-  | { readonly kind: 'timed-out' }
-  /** Not applied: this connection can't do it at all. */
-  | { readonly kind: 'unsupported'; readonly text: string }
-  /** Not applied: the connection was closed by its owner and does not come back. */
-  | { readonly kind: 'closed'; readonly text: string };
 
 /** A failed command. `cause` is the library's own error, which becomes `error.cause`. */
 export interface Failed {

@@ -1,4 +1,4 @@
-// Generated from `src/codes.rs`: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
+// Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
 
 /**
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
@@ -168,58 +168,3 @@ export const OutputKind = {
   revoked: 16,
   closed: 17,
 } as const;
-
-/**
- * What a release did.
- */
-export const RELEASE_OUTCOMES = [
-  'released',
-  'still-held',
-  'already-expired',
-  'not-owner',
-] as const;
-
-/**
- * Why a command has no reply.
- */
-export const FAILURE_KINDS = [
-  'refused',
-  'unavailable',
-  'interrupted',
-  'timed-out',
-  'unsupported',
-  'closed',
-] as const;
-
-/**
- * How a lease was lost.
- */
-export const LOSS_REASONS = [
-  'expired',
-  'gone',
-  'taken',
-  'revoked',
-  'max-hold',
-  'closed',
-] as const;
-
-/**
- * Why an operation failed.
- */
-export const ERROR_CODES = [
-  'invalid-option',
-  'not-held',
-  'conflict',
-  'unsupported',
-  'cross-slot',
-  'closed',
-  'busy',
-  'cancelled',
-  'lost',
-  'unreachable',
-  'not-replicated',
-  'auth',
-  'server',
-  'protocol',
-  'wrong-kind',
-] as const;

@@ -2,11 +2,12 @@
 
 import { Engine as WasmEngine } from '../../generated/leasehold_js.js';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
+import { FAILURE_KINDS } from '../support/errors.generated.js';
 import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { isWorkerd } from '../support/host.js';
 import { type HostClocks, hostClocks } from './clocks.js';
-import { FAILURE_KINDS, InputField, InputKind, ScalarKind } from './codes.generated.js';
+import { InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
 import { OutputReader } from './output-reader.js';

@@ -1,7 +1,8 @@
 /** Reads the outputs of an input from the WebAssembly memory. `src/output.rs` writes them and describes the format. */
 
+import { ERROR_CODES, FAILURE_KINDS, LOSS_REASONS, RELEASE_OUTCOMES } from '../support/errors.generated.js';
 import type { LossReason, Vote } from '../support/errors.js';
-import { ERROR_CODES, FAILURE_KINDS, LOSS_REASONS, OutputKind, RELEASE_OUTCOMES } from './codes.generated.js';
+import { OutputKind } from './codes.generated.js';
 import { Command } from './command.js';
 import type { EngineMemory } from './memory.js';
 import type { EngineError, Grant, Holder, Inspection, LockNameAndMode, Mode, Outcome, Outputs, Waiter } from './types.js';

@@ -1,8 +1,11 @@
 /** What goes into the engine, and what comes out. */
 
 import type { Failure } from '../connections/index.js';
+import type { ReleaseOutcome } from '../support/errors.generated.js';
 import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
 import type { Command } from './command.js';
+
+export type { ReleaseOutcome };
 
 /** How a lock is held: by one holder, or shared by many readers. */
 export type Mode = 'exclusive' | 'shared';
@@ -32,16 +35,6 @@ export function nameOnServer({ name, alias }: LockSpec): string {
 
 /** A lock with one holder, or with many readers or one writer. */
 export const PLAIN: LockKind = { type: 'plain' };
-
-/**
- * What a release did:
- *
- * - `released`: the lease was given back.
- * - `still-held`: other holds on the same lease remain.
- * - `already-expired`: the lease was lost before.
- * - `not-owner`: the lease was lost before, and another client holds the lock now.
- */
-export type ReleaseOutcome = 'released' | 'still-held' | 'already-expired' | 'not-owner';
 
 /** A granted lease. Times are in microseconds. */
 export interface Grant {

@@ -1,22 +1,8 @@
 /** The errors. Each one has a stable `code` and says whether a retry may help. */
 
-/** The stable error codes. They are the same in Rust and in the WASI component. */
-export type ErrorCode =
-  | 'invalid-option' | 'not-held' | 'cross-slot' | 'wrong-kind' | 'conflict' | 'unsupported' | 'closed'
-  | 'busy' | 'cancelled' | 'lost' | 'unreachable' | 'not-replicated'
-  | 'auth' | 'server' | 'protocol';
+import { ERROR_MESSAGES, type ErrorCode, LOSS_MESSAGES, type LossReason, RETRYABLE } from './errors.generated.js';
 
-/**
- * How a lease was lost:
- *
- * - `expired`: no renewal succeeded in time, or a fixed lease reached its end.
- * - `gone`: the key vanished on the server.
- * - `taken`: another client holds the lock.
- * - `revoked`: an operator took the lock with `forceRelease`, a Web Locks request used `steal`, or another process adopted the lease.
- * - `max-hold`: the lease reached its `maxHold`.
- * - `closed`: its manager was closed.
- */
-export type LossReason = 'expired' | 'gone' | 'taken' | 'revoked' | 'max-hold' | 'closed';
+export type { ErrorCode, LossReason };
 
 /** How one server of a quorum answered. */
 export interface Vote {
@@ -57,9 +43,11 @@ interface Details {
   readonly cause?: unknown;
 }
 
+/** What the message of an error says about this one case. */
+type Fields = Readonly<Record<string, string>>;
+
 // A mark on each error, because a program may load this module twice, and then `instanceof` alone would fail.
 const MARK = Symbol.for('leasehold.error');
-const RETRYABLE: readonly ErrorCode[] = ['busy', 'lost', 'unreachable', 'not-replicated'];
 
 class LeaseholdErrorBase extends Error {
   /** The stable error code. Compare this, not the message. */
@@ -74,8 +62,8 @@ class LeaseholdErrorBase extends Error {
   declare readonly holderRemaining: number | undefined;
 
   /** @internal */
-  constructor(code: ErrorCode, message: string, details: Details = {}) {
-    super(message);
+  constructor(code: ErrorCode, details: Details, fields: Fields = {}) {
+    super(messageOf(code, details.lockName, fields));
     setFields(this, code, details);
   }
 
@@ -99,7 +87,7 @@ export class InvalidOptionError extends TypeError {
 
   /** @internal */
   constructor(field: string, problem: string, details: Details = {}) {
-    super(`\`${field}\` ${problem}`);
+    super(messageOf('invalid-option', undefined, { field, problem }));
     setFields(this, 'invalid-option', { ...details, field });
   }
 
@@ -114,7 +102,7 @@ export class NotHeldError extends LeaseholdErrorBase {
   declare readonly code: 'not-held';
   /** @internal */
   constructor(lockName: string) {
-    super('not-held', `${lockPrefix(lockName)}the lease is no longer held; acquire it again`, { lockName });
+    super('not-held', { lockName });
   }
 }
 
@@ -124,7 +112,7 @@ export class CrossSlotError extends LeaseholdErrorBase {
   declare readonly code: 'cross-slot';
   /** @internal */
   constructor(lockName: string) {
-    super('cross-slot', `locks \`${lockName}\`: the names are in different cluster slots; give all of them one hash tag, like \`{tag}\``, { lockName });
+    super('cross-slot', { lockName });
   }
 }
 
@@ -134,7 +122,7 @@ export class ConflictError extends LeaseholdErrorBase {
   declare readonly code: 'conflict';
   /** @internal */
   constructor(lockName: string, problem: string) {
-    super('conflict', `${lockPrefix(lockName)}${problem}`, { lockName });
+    super('conflict', { lockName }, { problem });
   }
 }
 
@@ -144,7 +132,7 @@ export class UnsupportedError extends LeaseholdErrorBase {
   declare readonly code: 'unsupported';
   /** @internal */
   constructor(problem: string, details: Details = {}) {
-    super('unsupported', `${lockPrefix(details.lockName)}not supported: ${problem}`, details);
+    super('unsupported', details, { problem });
   }
 }
 
@@ -154,7 +142,7 @@ export class ClosedError extends LeaseholdErrorBase {
   declare readonly code: 'closed';
   /** @internal */
   constructor(details: Details = {}) {
-    super('closed', 'the lock manager is closed', details);
+    super('closed', details);
   }
 }
 
@@ -164,7 +152,7 @@ export class WrongKindError extends LeaseholdErrorBase {
   declare readonly code: 'wrong-kind';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('wrong-kind', `${lockPrefix(details.lockName)}the key holds another kind of lock or other data; use another name or a prefix: ${problem}`, details);
+    super('wrong-kind', details, { problem });
   }
 }
 
@@ -180,11 +168,11 @@ export class BusyError extends LeaseholdErrorBase {
   declare readonly holder: BusyHolder | undefined;
   /** @internal */
   constructor(details: Details) {
-    const { lockName, waited, holderRemaining, holder, votes } = details;
+    const { waited, holderRemaining, holder, votes } = details;
     const by = holder === undefined ? '' : `; ${heldBy(holder)}`;
     const whose = holder === undefined ? "the holder's" : 'its';
     const left = holderRemaining === undefined ? '' : `; ${whose} lease expires in ${formatTime(holderRemaining)}`;
-    super('busy', `${lockPrefix(lockName)}busy after ${formatTime(waited)}${voteSummary(votes)}${by}${left}`, details);
+    super('busy', details, { waited: formatTime(waited), votes: voteSummary(votes), holder: by + left });
   }
 }
 
@@ -200,7 +188,7 @@ export class CancelledError extends LeaseholdErrorBase {
   declare readonly code: 'cancelled';
   /** @internal */
   constructor(lockName: string | undefined) {
-    super('cancelled', `${lockPrefix(lockName)}the wait was cancelled`, { lockName });
+    super('cancelled', { lockName });
   }
 }
 
@@ -212,7 +200,7 @@ export class LostError extends LeaseholdErrorBase {
   declare readonly reason: LossReason;
   /** @internal */
   constructor(lockName: string | undefined, reason: LossReason, cause?: unknown) {
-    super('lost', `${lockPrefix(lockName)}the lease was lost: ${LOSSES[reason] ?? reason}`, { lockName, reason, cause });
+    super('lost', { lockName, reason, cause }, { reason: LOSS_MESSAGES[reason] ?? reason });
   }
 }
 
@@ -231,7 +219,7 @@ export class UnreachableError extends LeaseholdErrorBase {
   declare readonly votes: readonly Vote[] | undefined;
   /** @internal */
   constructor(problem: string | undefined, details: Details) {
-    super('unreachable', `${lockPrefix(details.lockName)}${unreachableMessage(problem, details)}`, details);
+    super('unreachable', details, { problem: unreachableMessage(problem, details) });
   }
 }
 
@@ -247,8 +235,8 @@ export class NotReplicatedError extends LeaseholdErrorBase {
   declare readonly wanted: number;
   /** @internal */
   constructor(details: Details) {
-    const { lockName, waited, confirmed, wanted } = details;
-    super('not-replicated', `${lockPrefix(lockName)}${confirmed} of ${wanted} replicas confirmed the lease within ${formatTime(waited)}; it was released`, details);
+    const { waited, confirmed, wanted } = details;
+    super('not-replicated', details, { confirmed: `${confirmed}`, wanted: `${wanted}`, waited: formatTime(waited) });
   }
 }
 
@@ -258,7 +246,7 @@ export class AuthError extends LeaseholdErrorBase {
   declare readonly code: 'auth';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('auth', `${lockPrefix(details.lockName)}the server refused the user, the password or a command: ${problem}`, details);
+    super('auth', details, { problem });
   }
 }
 
@@ -268,7 +256,7 @@ export class ServerError extends LeaseholdErrorBase {
   declare readonly code: 'server';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('server', `${lockPrefix(details.lockName)}the server answered with an error: ${problem}`, details);
+    super('server', details, { problem });
   }
 }
 
@@ -278,7 +266,7 @@ export class ProtocolError extends LeaseholdErrorBase {
   declare readonly code: 'protocol';
   /** @internal */
   constructor(problem: string, details: Details) {
-    super('protocol', `${lockPrefix(details.lockName)}unexpected answer from the server: ${problem}`, details);
+    super('protocol', details, { problem });
   }
 }
 
@@ -346,18 +334,10 @@ export function isLeaseholdError(value: unknown, code?: ErrorCode): boolean {
   return isMarked(value) && (code === undefined || value.code === code);
 }
 
-const LOSSES: Record<LossReason, string> = {
-  'expired': 'it expired without a renewal',
-  'gone': 'its key vanished from the server',
-  'taken': 'another client holds the lock',
-  'revoked': 'another client took the lock by force or adopted the lease',
-  'max-hold': 'it reached its maxHold',
-  'closed': 'its manager was closed',
-};
-
-/** The beginning of a message about a lock. */
-function lockPrefix(lockName: string | undefined): string {
-  return lockName === undefined ? '' : `lock \`${lockName}\`: `;
+/** The engine's message of a code, behind the lock's name. */
+function messageOf(code: ErrorCode, lockName: string | undefined, fields: Fields): string {
+  const lock = lockName === undefined || code === 'closed' ? '' : `${code === 'cross-slot' ? 'locks' : 'lock'} \`${lockName}\`: `;
+  return lock + ERROR_MESSAGES[code].replace(/{(\w+)}/g, (text, field: string) => fields[field] ?? text);
 }
 
 /** Which server did not answer, and why. Without a `problem`, there was just no answer. */

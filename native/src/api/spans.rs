@@ -158,14 +158,7 @@ impl Holding {
 
     /// The hold was released. `loss` is what was known before that.
     pub(super) fn released(&mut self, outcome: Result<ReleaseOutcome, &Error>, loss: Option<LossReason>) {
-        let code = match outcome {
-            Ok(ReleaseOutcome::Released) => "released",
-            Ok(ReleaseOutcome::StillHeld) => "still-held",
-            Ok(ReleaseOutcome::AlreadyExpired) => "already-expired",
-            Ok(_) => "not-owner",
-            Err(error) => error.code(),
-        };
-        self.end(code, loss);
+        self.end(outcome.map_or_else(Error::code, ReleaseOutcome::code), loss);
     }
 
     /// The lease was dropped. It is released in the background, unless it was lost before.

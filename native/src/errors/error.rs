@@ -1,8 +1,9 @@
 //! The error type of this crate.
 
+use std::fmt;
 use std::time::Duration;
 
-use leasehold_core::{BusyHolder, Failure, LossReason, Votes, shown_time as shown};
+use leasehold_core::{BusyHolder, ErrorCode, Failure, LossReason, Votes, shown_time as shown, write_message};
 use redis::{ErrorKind, RedisError};
 
 use super::failure::{cause_of, connect_failure, error_text, shortened};
@@ -25,7 +26,6 @@ pub type Source = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum Error {
     /// An option, a name or a URL can't be used. Nothing was sent.
-    #[error("`{field}` {problem}")]
     #[non_exhaustive]
     InvalidOption {
         /// The name of the option.
@@ -34,14 +34,12 @@ pub enum Error {
         problem: String,
     },
     /// The lease is no longer held: it was released or lost before this call.
-    #[error("lock `{name}`: the lease is no longer held; acquire it again")]
     #[non_exhaustive]
     NotHeld {
         /// The lock.
         name: String,
     },
     /// The conversion is not possible because of other holders, for example an upgrade while another reader holds the lock.
-    #[error("lock `{name}`: {problem}")]
     #[non_exhaustive]
     Conflict {
         /// The lock.
@@ -50,7 +48,6 @@ pub enum Error {
         problem: &'static str,
     },
     /// This server, this connection or this lock can't do it.
-    #[error("{}not supported: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Unsupported {
         /// The lock, if the error is about one.
@@ -59,17 +56,14 @@ pub enum Error {
         problem: String,
     },
     /// One script was asked for, but the names are in several slots of a cluster.
-    #[error("locks `{name}`: the names are in different cluster slots; give all of them one hash tag, like `{{tag}}`")]
     #[non_exhaustive]
     CrossSlot {
         /// The locks.
         name: String,
     },
     /// The manager was closed, or its runtime has ended.
-    #[error("the lock manager is closed")]
     Closed,
     /// Another client held the lock for the whole wait.
-    #[error("lock `{name}`: busy after {}{}{}", shown(*waited), votes_text(votes), holder_text(holder.as_deref(), *holder_remaining))]
     #[non_exhaustive]
     Busy {
         /// The lock.
@@ -84,14 +78,12 @@ pub enum Error {
         votes: Votes,
     },
     /// The wait was cancelled.
-    #[error("lock `{name}`: the wait was cancelled")]
     #[non_exhaustive]
     Cancelled {
         /// The lock.
         name: String,
     },
     /// The lease was lost during the operation or the work.
-    #[error("lock `{name}`: the lease was lost: {reason}")]
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -100,7 +92,6 @@ pub enum Error {
         reason: LossReason,
     },
     /// No server answered in time. It is not known whether the lock is busy, nor whether a command was applied.
-    #[error("{}{}", prefix(name.as_deref()), unreachable_text(self))]
     #[non_exhaustive]
     Unreachable {
         /// The lock, if the error is about one.
@@ -116,7 +107,6 @@ pub enum Error {
     },
     /// Too few replicas confirmed the lease in time: see [`Lock::wait_for_replicas`](crate::Lock::wait_for_replicas).
     /// The lease was released.
-    #[error("lock `{name}`: {confirmed} of {wanted} replicas confirmed the lease within {}; it was released", shown(*waited))]
     #[non_exhaustive]
     NotReplicated {
         /// The lock.
@@ -129,7 +119,6 @@ pub enum Error {
         waited: Duration,
     },
     /// The server refused the login or a right (`NOAUTH`, `WRONGPASS`, `NOPERM`).
-    #[error("{}the server refused the user, the password or a command: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Auth {
         /// The lock, if the error is about one.
@@ -138,7 +127,6 @@ pub enum Error {
         problem: String,
     },
     /// The server answered with an error that a retry does not fix.
-    #[error("{}the server answered with an error: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Server {
         /// The lock, if the error is about one.
@@ -147,7 +135,6 @@ pub enum Error {
         problem: String,
     },
     /// The client did not understand the server's answer.
-    #[error("{}unexpected answer from the server: {problem}", prefix(name.as_deref()))]
     #[non_exhaustive]
     Protocol {
         /// The lock, if the error is about one.
@@ -156,7 +143,6 @@ pub enum Error {
         problem: String,
     },
     /// The name holds another kind of lock, or other data. Nothing was changed.
-    #[error("lock `{name}`: the key holds another kind of lock or other data; use another name or a prefix: {problem}")]
     #[non_exhaustive]
     WrongKind {
         /// The lock.
@@ -166,9 +152,38 @@ pub enum Error {
     },
 }
 
-/// The beginning of a message about a lock. Empty if the error is not about one.
-fn prefix(name: Option<&str>) -> String {
-    name.map_or_else(String::new, |name| format!("lock `{name}`: "))
+impl fmt::Display for Error {
+    /// The engine's message, behind the lock's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind();
+        if let Some(name) = self.name() {
+            let locks = if kind == ErrorCode::CrossSlot { "locks" } else { "lock" };
+            write!(f, "{locks} `{name}`: ")?;
+        }
+        write_message(kind.message(), f, |f, field| match (self, field) {
+            (Self::InvalidOption { field, .. }, "field") => f.write_str(field),
+            (Self::Conflict { problem, .. }, "problem") => f.write_str(problem),
+            (
+                Self::InvalidOption { problem, .. }
+                | Self::Unsupported { problem, .. }
+                | Self::Auth { problem, .. }
+                | Self::Server { problem, .. }
+                | Self::Protocol { problem, .. }
+                | Self::WrongKind { problem, .. },
+                "problem",
+            ) => f.write_str(problem),
+            (Self::Busy { waited, .. } | Self::NotReplicated { waited, .. }, "waited") => f.write_str(&shown(*waited)),
+            (Self::Busy { votes, .. }, "votes") => f.write_str(&votes_text(votes)),
+            (Self::Busy { holder, holder_remaining, .. }, "holder") => {
+                f.write_str(&holder_text(holder.as_deref(), *holder_remaining))
+            }
+            (Self::Lost { reason, .. }, "reason") => reason.fmt(f),
+            (Self::Unreachable { .. }, "problem") => f.write_str(&unreachable_text(self)),
+            (Self::NotReplicated { confirmed, .. }, "confirmed") => confirmed.fmt(f),
+            (Self::NotReplicated { wanted, .. }, "wanted") => wanted.fmt(f),
+            (_, text) => write!(f, "{{{text}}}"),
+        })
+    }
 }
 
 fn votes_text(votes: &Votes) -> String {
@@ -208,12 +223,7 @@ fn cause_text(source: &Source) -> Option<String> {
     match source.downcast_ref::<Attempt>() {
         Some(Attempt(Failure::TimedOut)) => None,
         Some(Attempt(Failure::Interrupted(cause))) => Some(format!("connection lost: {cause}")),
-        Some(Attempt(
-            Failure::Refused(cause)
-            | Failure::Unavailable(cause)
-            | Failure::Unsupported(cause)
-            | Failure::Closed(cause),
-        )) => Some(cause.clone()),
+        Some(Attempt(failure)) => Some(failure.text().to_owned()),
         None => Some(shortened(source)),
     }
 }
@@ -221,28 +231,32 @@ fn cause_text(source: &Source) -> Option<String> {
 impl Error {
     /// The stable code. It is the same in every language binding.
     pub const fn code(&self) -> &'static str {
-        match self {
-            Self::InvalidOption { .. } => "invalid-option",
-            Self::NotHeld { .. } => "not-held",
-            Self::Conflict { .. } => "conflict",
-            Self::Unsupported { .. } => "unsupported",
-            Self::CrossSlot { .. } => "cross-slot",
-            Self::Closed => "closed",
-            Self::Busy { .. } => "busy",
-            Self::Cancelled { .. } => "cancelled",
-            Self::Lost { .. } => "lost",
-            Self::Unreachable { .. } => "unreachable",
-            Self::NotReplicated { .. } => "not-replicated",
-            Self::Auth { .. } => "auth",
-            Self::Server { .. } => "server",
-            Self::Protocol { .. } => "protocol",
-            Self::WrongKind { .. } => "wrong-kind",
-        }
+        self.kind().code()
     }
 
     /// Whether the same call may succeed later without any change by the caller.
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Lost { .. } | Self::Unreachable { .. } | Self::NotReplicated { .. })
+        self.kind().is_retryable()
+    }
+
+    const fn kind(&self) -> ErrorCode {
+        match self {
+            Self::InvalidOption { .. } => ErrorCode::InvalidOption,
+            Self::NotHeld { .. } => ErrorCode::NotHeld,
+            Self::Conflict { .. } => ErrorCode::Conflict,
+            Self::Unsupported { .. } => ErrorCode::Unsupported,
+            Self::CrossSlot { .. } => ErrorCode::CrossSlot,
+            Self::Closed => ErrorCode::Closed,
+            Self::Busy { .. } => ErrorCode::Busy,
+            Self::Cancelled { .. } => ErrorCode::Cancelled,
+            Self::Lost { .. } => ErrorCode::Lost,
+            Self::Unreachable { .. } => ErrorCode::Unreachable,
+            Self::NotReplicated { .. } => ErrorCode::NotReplicated,
+            Self::Auth { .. } => ErrorCode::Auth,
+            Self::Server { .. } => ErrorCode::Server,
+            Self::Protocol { .. } => ErrorCode::Protocol,
+            Self::WrongKind { .. } => ErrorCode::WrongKind,
+        }
     }
 
     /// The lock's name without the manager's prefix, if the error is about one lock.

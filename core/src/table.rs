@@ -1,0 +1,54 @@
+//! Enums that all surfaces share: their codes and the English of their messages stand in one table.
+//!
+//! Nothing that the engine does reads the texts, so they are not in its WebAssembly.
+
+/// Declares an enum as a table: each row has its doc, its variant, its stable code, and perhaps its message.
+macro_rules! table {
+    ($(#[$meta:meta])* $name:ident {
+        $($(#[doc = $doc:literal])+ $variant:ident => $code:literal $(, $message:literal)?;)+
+    }) => {
+        $(#[$meta])*
+        pub enum $name { $($(#[doc = $doc])+ $variant),+ }
+
+        impl $name {
+            /// All rows, in their order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The stable code. It is the same in every language binding.
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code),+ }
+            }
+
+            /// The message, with a `{field}` for everything that it says about this one case.
+            #[doc(hidden)]
+            pub const fn message(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($message)?)),+ }
+            }
+
+            /// What it means, for the types and the docs of a language binding.
+            #[doc(hidden)]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+)),+ }
+            }
+        }
+    };
+}
+
+/// Declares an enum whose variants carry something, and the table of its kinds.
+macro_rules! table_of {
+    ($(#[$meta:meta])* $name:ident, $(#[$kind_meta:meta])* $kind:ident {
+        $($(#[doc = $doc:literal])+ $variant:ident $(($($tuple:tt)*))? $({$($fields:tt)*})? => $code:literal, $message:literal;)+
+    }) => {
+        $(#[$meta])*
+        pub enum $name { $($(#[doc = $doc])+ $variant $(($($tuple)*))? $({$($fields)*})?),+ }
+
+        table! { $(#[$kind_meta])* $kind { $($(#[doc = $doc])+ $variant => $code, $message;)+ } }
+
+        impl $name {
+            /// Its row in the table.
+            pub const fn kind(&self) -> $kind {
+                match self { $(Self::$variant { .. } => $kind::$variant),+ }
+            }
+        }
+    };
+}
