@@ -18,6 +18,7 @@ mod table;
 
 mod client;
 mod clock;
+mod driver;
 mod engine;
 mod error;
 mod event;
@@ -37,6 +38,7 @@ mod wire;
 pub use quorum::Roster;
 
 pub use clock::Clock;
+pub use driver::{Call, CallResult, Driven, Event, Operation, Outbox, Table};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
 pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};

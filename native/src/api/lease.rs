@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Grant, Input, LeaseId, LossReason, Mode, Outcome, ReleaseOutcome};
+use leasehold_core::{Grant, Input, LeaseId, LossReason, Mode, Operation, Outcome, ReleaseOutcome};
 
-use crate::client::{Client, Operation, OperationFuture, unexpected_outcome};
+use crate::client::{Client, OperationFuture, unexpected_outcome};
 use crate::errors::Error;
 
 use super::spans::Holding;

@@ -5,12 +5,12 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Kind, LeaseToken, Mode, Outcome, Replicas, Wait, check_label};
+use leasehold_core::{AcquireOptions, Kind, LeaseToken, Mode, Operation, Outcome, Replicas, Wait, check_label};
 use tracing::{Instrument, Span};
 
 use super::lease::{Fence, Lease};
 use super::spans::{Acquiring, Holding, ModeLabel};
-use crate::client::{Called, Client, Named, Operation, unexpected_outcome};
+use crate::client::{Called, Client, Named, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock's name, kind and options.
@@ -338,12 +338,12 @@ impl Lock {
         let outcome = match (&self.several, adopt) {
             (Some(several), _) => Box::pin(self.execute_several(several, options)).await,
             (None, Some(token)) => {
-                let operation = Operation::Adopt { lock: &self.lock, token, options };
-                self.client.execute(operation, Some(&self.lock.name)).await
+                let operation = Operation::Adopt { name: &self.lock.name, token, options };
+                self.client.acquire(operation, &self.lock).await
             }
             (None, None) => {
-                let operation = Operation::Acquire { lock: &self.lock, options };
-                self.client.execute(operation, Some(&self.lock.name)).await
+                let operation = Operation::Acquire { name: &self.lock.name, options };
+                self.client.acquire(operation, &self.lock).await
             }
         };
         let granted = outcome.and_then(|outcome| match outcome.grant() {
@@ -373,8 +373,8 @@ impl Lock {
     async fn execute_several(&self, several: &Several, options: &AcquireOptions) -> Result<Outcome, Error> {
         let names: Vec<&str> = several.names.iter().map(|name| &**name).collect();
         let one_script = several.one_script;
-        let operation = Operation::AcquireAll { lock: &self.lock, names: &names, options, one_script };
-        self.client.execute(operation, Some(&self.lock.name)).await
+        let operation = Operation::AcquireAll { names: &names, options, one_script };
+        self.client.acquire(operation, &self.lock).await
     }
 }
 

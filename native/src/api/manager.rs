@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_core::{AcquireOptions, Inspection, Kind, Outcome};
+use leasehold_core::{AcquireOptions, Inspection, Kind, Operation, Outcome};
 use redis::aio::ConnectionLike;
 use redis::{IntoConnectionInfo, PushInfo};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -12,7 +12,7 @@ use super::builder::Builder;
 use super::lock::{Lock, ReadWrite, Semaphore};
 use super::owner::Owner;
 use super::quorum_member::QuorumMember;
-use crate::client::{Client, Operation, unexpected_outcome};
+use crate::client::{Client, unexpected_outcome};
 use crate::errors::Error;
 
 /// A client of one server, one cluster or one quorum. Cloning it is cheap. A process needs one manager for each server.

@@ -7,14 +7,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{Command, Input, Instant, OpId};
+use leasehold_core::{Command, Input, Instant, OpId, Outbox, Output};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 use tokio::time::Sleep;
 
 use super::clock::Clock;
 use super::shared::Shared;
-use super::state::Actions;
 use crate::metrics::Sent;
 use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Link, Origin};
 
@@ -51,52 +50,54 @@ impl Driver {
 
     /// Runs until the engine is closed.
     pub(super) async fn run(mut self) {
-        let mut actions = Actions::default();
+        let mut outbox = Outbox::default();
         let mut completions = Vec::new();
         let mut timer = Timer::new(self.shared.clock.clone());
-        self.shared.drive(&mut actions, |_, _| {});
-        while !actions.closed {
-            self.perform(&mut actions);
-            let wakeup = if actions.wake_at.is_some_and(|at| at <= self.shared.clock.now()) {
+        self.shared.drive(&mut outbox, |_, _| {});
+        while !outbox.closed {
+            self.perform(&mut outbox);
+            let wakeup = if outbox.wake_at.is_some_and(|at| at <= self.shared.clock.now()) {
                 // The engine waits for the calls of other tasks, so that their commands leave together.
                 tokio::task::yield_now().await;
                 self.read(&mut completions).await;
                 Wakeup::Timer
             } else {
-                timer.set(actions.wake_at);
+                timer.set(outbox.wake_at);
                 self.next_wakeup(&mut completions, &mut timer).await
             };
-            self.shared.drive(&mut actions, |state, now| {
+            self.shared.drive(&mut outbox, |state, now| {
                 for Completion { id, result } in completions.drain(..) {
-                    state.reply(now, id, result);
+                    state.driven.handle(now, Input::Reply { id, result });
                 }
                 if let Wakeup::Timer = wakeup {
-                    state.wake(now);
+                    state.driven.handle(now, Input::Wake);
                 }
             });
         }
     }
 
-    fn perform(&mut self, actions: &mut Actions) {
+    fn perform(&mut self, outbox: &mut Outbox) {
         let mut sent = Sent::none();
-        for (node, id, command) in actions.commands.drain(..) {
-            sent.add(&command);
-            self.link.send(node, id, command);
-        }
-        for (op, command) in actions.dedicated.drain(..) {
-            match command {
-                Some(command) => {
+        for output in outbox.outputs.drain(..) {
+            // The receiver of the requests belongs to `self.subscriber`, so sending can't fail.
+            let request = |request| drop(self.channel_requests.send(request));
+            match output {
+                Output::Send { id, node, command } => {
+                    sent.add(&command);
+                    self.link.send(node, id, command);
+                }
+                Output::SendDedicated { op, command } => {
                     sent.add(&command);
                     self.send_dedicated(op, command);
                 }
-                None => drop(self.dedicated.remove(&op)),
+                Output::CloseDedicated { op } => drop(self.dedicated.remove(&op)),
+                Output::Subscribe { node, channel } => request(ChannelRequest::Subscribe { node, channel }),
+                Output::Unsubscribe { node: _, channel } => request(ChannelRequest::Unsubscribe { channel }),
+                // Not in the outbox.
+                Output::Completed { .. } | Output::Lost { .. } => {}
             }
         }
         sent.record();
-        for request in actions.channel_requests.drain(..) {
-            // The receiver belongs to `self.subscriber`, so sending can't fail.
-            let _ = self.channel_requests.send(request);
-        }
     }
 
     fn send_dedicated(&mut self, op: OpId, command: Command) {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Engine, Error as EngineError, Labels, Outcome};
+use leasehold_core::{Engine, Error as EngineError, Labels, Operation, Outcome};
 
 use super::clock::Clock;
 use super::driver::Driver;
-use super::operation::{Operation, OperationFuture};
+use super::named::Named;
+use super::operation::OperationFuture;
 use super::shared::Shared;
 use crate::errors::Error;
 use crate::net::{Link, Origin};
@@ -41,12 +42,17 @@ impl Client {
 
     /// Runs an operation. `name` is the lock that it is about, if any.
     pub(crate) fn execute<'a>(&'a self, operation: Operation<'a>, name: Option<&'a str>) -> OperationFuture<'a> {
-        OperationFuture::new(&self.shared, operation, name)
+        OperationFuture::new(&self.shared, operation, name, None)
+    }
+
+    /// Runs an operation that acquires a lock.
+    pub(crate) fn acquire<'a>(&'a self, operation: Operation<'a>, lock: &'a Named) -> OperationFuture<'a> {
+        OperationFuture::new(&self.shared, operation, Some(&lock.name), Some(lock))
     }
 
     /// Runs an operation that the engine completes at once.
     pub(crate) fn execute_now(&self, operation: &Operation<'_>, name: &str) -> Result<Outcome, Error> {
-        match self.shared.start(operation, None) {
+        match self.shared.start(operation, None, None) {
             Ok(result) => result.map_err(|error| self.shared.error(error, Some(name))),
             Err(op) => {
                 self.shared.abandon(op);

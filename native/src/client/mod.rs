@@ -1,15 +1,17 @@
 //! One client: an engine, the state around it, and the task that drives it.
 //!
-//! [`Client`] starts the task and runs [`Operation`]s. [`unexpected_outcome`] is the error for an outcome of the wrong
+//! [`Client`] starts the task and runs operations. [`unexpected_outcome`] is the error for an outcome of the wrong
 //! kind. [`now`] is the engine's clock.
 
 mod clock;
 mod driver;
 mod handle;
+mod named;
 mod operation;
 mod shared;
 mod state;
 
 pub(crate) use clock::now;
 pub(crate) use handle::{Client, unexpected_outcome};
-pub(crate) use operation::{Called, Named, Operation, OperationFuture};
+pub(crate) use named::{Called, Named};
+pub(crate) use operation::OperationFuture;

@@ -4,17 +4,18 @@
 //! woken after the mutex is unlocked. So a hand-over inside one client is one critical section, without the driver and
 //! without I/O.
 
-use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use leasehold_core::{Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Outcome};
+use leasehold_core::{
+    Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Operation, Outbox,
+};
 use tokio::sync::{Notify, watch};
 
 use super::clock::Clock;
-use super::operation::Operation;
-use super::state::{Actions, Deferred, OperationResult, PendingOperation, State};
+use super::named::Named;
+use super::state::{Deferred, Pending, State};
 use crate::metrics;
 
 /// The shared part of a client.
@@ -50,46 +51,48 @@ impl Shared {
 
     /// Starts an operation. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
     /// [`poll_result`](Self::poll_result) returns the result.
-    pub(super) fn start(&self, operation: &Operation<'_>, waker: Option<&Waker>) -> Result<OperationResult, OpId> {
+    pub(super) fn start(
+        &self,
+        operation: &Operation<'_>,
+        lock: Option<&Named>,
+        waker: Option<&Waker>,
+    ) -> Result<CallResult, OpId> {
         if matches!(operation, Operation::Close) {
             self.lose_all();
         }
-        self.with_state(|state, now, deferred| {
-            if state.stopped {
-                return Ok(operation.result_when_stopped(state.unreleased));
+        let started = self.with_state(|state, now, deferred| {
+            if let Some(result) = state.driven.result_when_stopped(operation) {
+                return (None, Ok(result));
             }
-            let op = state.next_op();
-            state.starting =
-                Some((op, PendingOperation { lock: operation.lock(), since: now, waker: None, result: None }));
-            if let Operation::Inspect { name, asks: true } = operation {
-                state.inspects(op, name);
-            }
-            match operation {
-                Operation::Release { lease } => state.release(now, op, *lease, deferred),
-                Operation::Close => state.close(now, op),
-                operation => state.engine.handle(now, operation.input(op)),
-            }
+            let op = OpId(state.driven.next_id());
+            let pending = Pending { lock: lock.cloned(), since: now, waker: None };
+            state.starting = Some((op, Call::new(operation, pending)));
+            let released = state.driven.start(now, op, operation);
             state.drain_outputs(now, deferred);
-            match state.starting.take() {
-                Some((op, pending)) if pending.result.is_none() => {
-                    state.operations.insert(op, PendingOperation { waker: waker.cloned(), ..pending });
+            let result = match state.starting.take() {
+                Some((op, mut call)) if call.result.is_none() => {
+                    call.kept.waker = waker.cloned();
+                    state.driven.calls.insert(op, call);
                     Err(op)
                 }
                 ended => Ok(ended.and_then(|(_, ended)| ended.result).unwrap_or(Err(Error::Closed))),
-            }
-        })
+            };
+            // The watchers of a released lease are dropped after unlocking, too.
+            (released, result)
+        });
+        started.1
     }
 
     /// The result of an operation if it has ended. Otherwise `waker` is woken at its end.
-    pub(super) fn poll_result(&self, op: OpId, waker: &Waker) -> Poll<OperationResult> {
+    pub(super) fn poll_result(&self, op: OpId, waker: &Waker) -> Poll<CallResult> {
         let mut state = self.lock();
-        let old = match state.operations.get_mut(&op) {
-            Some(pending) if pending.result.is_none() => match &pending.waker {
+        let old = match state.driven.calls.get_mut(&op) {
+            Some(call) if call.result.is_none() => match &call.kept.waker {
                 Some(same) if same.will_wake(waker) => return Poll::Pending,
-                _ => pending.waker.replace(waker.clone()),
+                _ => call.kept.waker.replace(waker.clone()),
             },
             _ => {
-                let ended = state.operations.remove(&op);
+                let ended = state.driven.calls.remove(&op);
                 drop(state);
                 return Poll::Ready(ended.and_then(|ended| ended.result).unwrap_or(Err(Error::Closed)));
             }
@@ -102,40 +105,18 @@ impl Shared {
 
     /// The operation's future was dropped: cancels an acquire, or releases the lease that it has just been granted.
     pub(super) fn abandon(&self, op: OpId) {
-        let abandoned = self.with_state(|state, now, deferred| {
-            let abandoned = state.operations.remove(&op);
-            match &abandoned {
-                Some(PendingOperation { result: Some(result), .. }) => {
-                    if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
-                        let op = state.next_op();
-                        state.release(now, op, grant.lease, deferred);
-                    }
-                }
-                Some(PendingOperation { result: None, lock: Some(_), .. }) => {
-                    state.engine.handle(now, Input::Cancel { op });
-                }
-                _ => {}
-            }
-            abandoned
-        });
-        drop(abandoned);
+        drop(self.with_state(|state, now, _| state.driven.abandon(now, op)));
     }
 
     /// Releases one hold without waiting for the result.
     pub(crate) fn release(&self, lease: LeaseId) {
-        self.with_state(|state, now, deferred| {
-            let op = state.next_op();
-            state.release(now, op, lease, deferred);
-        });
+        drop(self.with_state(|state, now, _| state.driven.run(now, &Operation::Release { lease })));
     }
 
     /// Closes the client without waiting for the result.
     pub(super) fn close(&self) {
         self.lose_all();
-        self.with_state(|state, now, _| {
-            let op = state.next_op();
-            state.close(now, op);
-        });
+        self.with_state(|state, now, _| state.driven.run(now, &Operation::Close));
     }
 
     /// Notifies the holders that the client closes. The close begins after that, so each holder is notified before its
@@ -146,12 +127,12 @@ impl Shared {
 
     /// The state of a lease. None once its last hold was released.
     pub(crate) fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
-        self.lock().engine.lease(lease)
+        self.lock().driven.engine.lease(lease)
     }
 
     /// How many leases the server has not confirmed as released, once the client is closed or the driver has stopped.
     pub(crate) fn unreleased(&self) -> u32 {
-        self.lock().unreleased
+        self.lock().driven.unreleased
     }
 
     /// How long a lease is still valid by the local clock. Zero once it has ended.
@@ -160,12 +141,12 @@ impl Shared {
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let left = |state: &State| match state.loss(lease) {
             Some(_) => None,
-            None => state.engine.valid_until(lease).map(|until| until.since(self.clock.now())),
+            None => state.driven.engine.valid_until(lease).map(|until| until.since(self.clock.now())),
         };
         let before = left(&self.lock());
         match before {
             Some(Duration::ZERO) => self.with_state(|state, now, deferred| {
-                state.engine.handle(now, Input::Wake);
+                state.driven.engine.handle(now, Input::Wake);
                 state.drain_outputs(now, deferred);
                 left(state).unwrap_or_default()
             }),
@@ -182,7 +163,7 @@ impl Shared {
     pub(crate) fn loss_receiver(&self, lease: LeaseId) -> Option<watch::Receiver<Option<LossReason>>> {
         let mut state = self.lock();
         let lost = state.loss(lease);
-        let lease = state.leases.get_mut(&lease)?;
+        let lease = state.driven.leases.get_mut(&lease)?;
         if lost.is_some() {
             // Other watchers may receive the loss a moment later, after the mutex is unlocked.
             return Some(watch::channel(lost).1);
@@ -190,26 +171,21 @@ impl Shared {
         Some(lease.loss_sender.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
     }
 
-    /// One turn of the driver. `inputs` passes events to the engine, and `actions` is filled with what the driver has to do.
-    pub(super) fn drive(&self, actions: &mut Actions, inputs: impl FnOnce(&mut State, Instant)) {
+    /// One turn of the driver. `inputs` passes events to the engine, and `outbox` is filled with what the driver has to do.
+    pub(super) fn drive(&self, outbox: &mut Outbox, inputs: impl FnOnce(&mut State, Instant)) {
         self.with_state(|state, now, deferred| {
             inputs(state, now);
-            state.keep_label(now);
+            state.driven.keep_label(now, |leases| leases.values().map(|lease| lease.since).min());
             state.drain_outputs(now, deferred);
             state.driver_notified = false;
-            state.actions.wake_at = state.poll_timeout();
-            actions.commands.clear();
-            mem::swap(&mut actions.commands, &mut state.actions.commands);
-            mem::swap(&mut actions.dedicated, &mut state.actions.dedicated);
-            mem::swap(&mut actions.channel_requests, &mut state.actions.channel_requests);
-            actions.wake_at = state.actions.wake_at;
-            actions.closed = state.actions.closed;
+            state.driven.outbox.wake_at = state.poll_timeout();
+            state.driven.outbox.take(outbox);
         });
     }
 
     /// Passes an input to the engine, outside the driver's loop.
     pub(crate) fn handle(&self, input: Input<'_>) {
-        self.with_state(|state, now, _| state.handle(now, input));
+        self.with_state(|state, now, _| state.driven.handle(now, input));
     }
 
     /// The driver has stopped. Fails pending and future operations.
@@ -222,7 +198,7 @@ impl Shared {
         let mut deferred = Deferred::default();
         let mut state = self.lock();
         let now = self.clock.now();
-        state.engine.catch_up(now);
+        state.driven.engine.catch_up(now);
         let result = act(&mut state, now, &mut deferred);
         state.drain_outputs(now, &mut deferred);
         state.notify_driver_if_needed(&mut deferred);

@@ -1,0 +1,346 @@
+//! What every driver keeps beside its engine, without I/O: the users' calls, the leases, and what is to be sent.
+
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+
+use hashbrown::HashMap;
+
+use crate::engine::Engine;
+use crate::error::{Error, LossReason};
+use crate::event::{Input, Outcome, Output, ReleaseOutcome};
+use crate::ids::{ByNumber, LeaseId, LeaseToken, NodeId, OpId};
+use crate::labels::{Labels, Question};
+use crate::options::{AcquireOptions, Mode};
+use crate::time::Instant;
+
+/// The result of a call, as the engine returns it.
+pub type CallResult = Result<Outcome, Error>;
+
+/// Its keys are numbers of this process, so nobody can choose colliding ones.
+pub type Table<K, V> = HashMap<K, V, ByNumber>;
+
+/// What a user can ask of the engine: an [`Input`] without its number.
+#[allow(missing_docs)] // `Input` documents all of them.
+pub enum Operation<'a> {
+    Acquire {
+        name: &'a str,
+        options: &'a AcquireOptions,
+    },
+    AcquireAll {
+        names: &'a [&'a str],
+        options: &'a AcquireOptions,
+        one_script: bool,
+    },
+    Adopt {
+        name: &'a str,
+        token: LeaseToken,
+        options: &'a AcquireOptions,
+    },
+    Release {
+        lease: LeaseId,
+    },
+    Extend {
+        lease: LeaseId,
+        ttl: Duration,
+    },
+    Shorten {
+        lease: LeaseId,
+        ttl: Duration,
+    },
+    Convert {
+        lease: LeaseId,
+        mode: Mode,
+    },
+    Hold {
+        lease: LeaseId,
+    },
+    Export {
+        lease: LeaseId,
+    },
+    Verify {
+        lease: LeaseId,
+    },
+    /// Clients are asked for the labels of their leases if `asks`.
+    Inspect {
+        name: &'a str,
+        asks: bool,
+    },
+    ForceRelease {
+        name: &'a str,
+        foreign: bool,
+    },
+    Close,
+}
+
+impl Operation<'_> {
+    /// What an acquire asks for. None for other operations.
+    pub fn acquire_options(&self) -> Option<&AcquireOptions> {
+        match self {
+            Self::Acquire { options, .. } | Self::AcquireAll { options, .. } | Self::Adopt { options, .. } => {
+                Some(options)
+            }
+            _ => None,
+        }
+    }
+
+    /// The length of the names to acquire.
+    pub fn name_bytes(&self) -> usize {
+        match self {
+            Self::Acquire { name, .. } | Self::Adopt { name, .. } => name.len(),
+            Self::AcquireAll { names, .. } => names.iter().map(|name| name.len()).sum(),
+            _ => 0,
+        }
+    }
+
+    fn input(&self, op: OpId) -> Input<'_> {
+        match *self {
+            Self::Acquire { name, options } => Input::Acquire { op, name, options },
+            Self::AcquireAll { names, options, one_script } => Input::AcquireAll { op, names, options, one_script },
+            Self::Adopt { name, token, options } => Input::Adopt { op, name, token, options },
+            Self::Release { lease } => Input::Release { op, lease },
+            Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
+            Self::Shorten { lease, ttl } => Input::Shorten { op, lease, ttl },
+            Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
+            Self::Hold { lease } => Input::Hold { op, lease },
+            Self::Export { lease } => Input::Export { op, lease },
+            Self::Verify { lease } => Input::Verify { op, lease },
+            Self::Inspect { name, .. } => Input::Inspect { op, name },
+            Self::ForceRelease { name, foreign } => Input::ForceRelease { op, name, foreign },
+            Self::Close => Input::Close { op },
+        }
+    }
+}
+
+/// A call that still runs, or whose result was not fetched yet.
+pub struct Call<C> {
+    /// What the driver keeps of it.
+    pub kept: C,
+    /// None while it runs.
+    pub result: Option<CallResult>,
+    acquires: bool,
+}
+
+impl<C> Call<C> {
+    /// A call that starts now.
+    pub fn new(operation: &Operation<'_>, kept: C) -> Self {
+        Self { kept, result: None, acquires: operation.acquire_options().is_some() }
+    }
+}
+
+/// What a driver has to do itself.
+pub enum Event {
+    /// A call has ended.
+    Completed {
+        /// The call.
+        op: OpId,
+        /// Its result.
+        result: CallResult,
+    },
+    /// As [`Output::Lost`].
+    Lost {
+        /// The lease.
+        lease: LeaseId,
+        /// How it was lost.
+        reason: LossReason,
+    },
+    /// Another client asks about leases.
+    Asked(Question),
+}
+
+/// What to send.
+#[derive(Default)]
+pub struct Outbox {
+    /// Commands and changes of subscriptions, in this order.
+    pub outputs: Vec<Output>,
+    /// When the driver wakes by itself.
+    pub wake_at: Option<Instant>,
+    /// Whether the engine is closed and nothing is left to do.
+    pub closed: bool,
+}
+
+impl Outbox {
+    /// Moves all to `other`, whose vector is used again. When the driver wakes and whether it ends is known here, too.
+    pub fn take(&mut self, other: &mut Self) {
+        other.outputs.clear();
+        mem::swap(&mut other.outputs, &mut self.outputs);
+        (other.wake_at, other.closed) = (self.wake_at, self.closed);
+    }
+
+    /// Whether the driver has something to do before it wakes by itself. `timeout` is when to wake the engine.
+    pub fn is_due(&self, timeout: Option<Instant>) -> bool {
+        let sooner = match (timeout, self.wake_at) {
+            (Some(at), Some(wake_at)) => at < wake_at,
+            (wanted, _) => wanted.is_some(),
+        };
+        sooner || !self.outputs.is_empty() || self.closed
+    }
+}
+
+/// An engine with its labels, calls and leases. `C` and `L` are what the driver keeps of a call and of a lease.
+pub struct Driven<C, L> {
+    /// The engine.
+    pub engine: Engine,
+    /// None for a quorum.
+    pub labels: Option<Labels>,
+    /// Calls that run, or whose result was not fetched yet.
+    pub calls: Table<OpId, Call<C>>,
+    /// The leases that have holds.
+    pub leases: Table<LeaseId, L>,
+    /// What to send.
+    pub outbox: Outbox,
+    /// Whether the driver has stopped, so that nothing is sent any more.
+    pub stopped: bool,
+    /// How many leases the server has not confirmed as released, once the engine is closed or the driver has stopped.
+    pub unreleased: u32,
+    last_id: u64,
+}
+
+impl<C, L> Driven<C, L> {
+    /// An engine that has had no input.
+    pub fn new(engine: Engine, labels: Option<Labels>) -> Self {
+        Self {
+            engine,
+            labels,
+            calls: Table::default(),
+            leases: Table::default(),
+            outbox: Outbox::default(),
+            stopped: false,
+            unreleased: 0,
+            last_id: 0,
+        }
+    }
+
+    /// A new number, for a call or for something of the driver's.
+    pub fn next_id(&mut self) -> u64 {
+        self.last_id = self.last_id.saturating_add(1);
+        self.last_id
+    }
+
+    /// Starts an operation. Returns the lease whose last hold it released.
+    pub fn start(&mut self, now: Instant, op: OpId, operation: &Operation<'_>) -> Option<L> {
+        if let (Some(labels), Operation::Inspect { name, asks: true }) = (&mut self.labels, operation) {
+            labels.inspects(op, name);
+        }
+        self.engine.handle(now, operation.input(op));
+        match operation {
+            Operation::Release { lease } if self.engine.lease(*lease).is_none() => self.leases.remove(lease),
+            Operation::Close => {
+                self.labels.iter_mut().for_each(Labels::close);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Starts an operation whose result nobody needs.
+    pub fn run(&mut self, now: Instant, operation: &Operation<'_>) -> Option<L> {
+        let op = OpId(self.next_id());
+        self.start(now, op, operation)
+    }
+
+    /// Nobody needs the result of a call any more: cancels an acquire, or releases the lease that it got. Returns what is
+    /// to be dropped.
+    pub fn abandon(&mut self, now: Instant, op: OpId) -> (Option<Call<C>>, Option<L>) {
+        let Some(call) = self.calls.remove(&op) else { return (None, None) };
+        let released = match &call.result {
+            Some(result) => {
+                let grant = result.as_ref().ok().and_then(Outcome::grant);
+                grant.and_then(|grant| self.run(now, &Operation::Release { lease: grant.lease }))
+            }
+            None => {
+                if call.acquires {
+                    self.engine.handle(now, Input::Cancel { op });
+                }
+                None
+            }
+        };
+        (Some(call), released)
+    }
+
+    /// The result of an operation if the driver has stopped.
+    pub fn result_when_stopped(&self, operation: &Operation<'_>) -> Option<CallResult> {
+        Some(match operation {
+            _ if !self.stopped => return None,
+            Operation::Close => Ok(Outcome::Closed { unreleased: self.unreleased }),
+            // Otherwise, this lease may be one of those that stay.
+            Operation::Release { .. } if self.unreleased == 0 => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
+            _ => Err(Error::Closed),
+        })
+    }
+
+    /// The driver has stopped, so every call ends. The driver wakes the tasks, and reports the leases as lost.
+    pub fn stop(&mut self, now: Instant) {
+        self.stopped = true;
+        if !self.outbox.closed {
+            self.unreleased = self.engine.unreleased(now);
+        }
+        for call in self.calls.values_mut() {
+            call.result.get_or_insert(Err(Error::Closed));
+        }
+    }
+
+    /// An event for the engine, or about labels.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        let of_labels = self.labels.as_mut().is_some_and(|labels| match &input {
+            Input::Reply { id, result } => labels.takes(now, *id, result, &self.engine),
+            Input::Message { channel, payload, .. } => labels.hears(now, channel, payload),
+            Input::Subscribed { channel, .. } => labels.channel(channel, None),
+            Input::Unsubscribed { channel, cause, .. } => labels.channel(channel, Some(cause)),
+            Input::Wake => {
+                labels.wake(now);
+                false
+            }
+            _ => false,
+        });
+        if !of_labels {
+            self.engine.handle(now, input);
+        }
+    }
+
+    /// The next event, until there is none. Everything else goes to the outbox. `now` is called only if it is needed.
+    pub fn poll(&mut self, now: impl Fn() -> Instant) -> Option<Event> {
+        while let Some(mut output) = self.engine.poll_output() {
+            if self.labels.as_mut().is_some_and(|labels| labels.holds_back(&now, &mut output)) {
+                continue;
+            }
+            match output {
+                Output::Completed { op, result } => return Some(self.completed(op, result)),
+                Output::Lost { lease, reason } => return Some(Event::Lost { lease, reason }),
+                output => self.outbox.outputs.push(output),
+            }
+        }
+        let labels = self.labels.as_mut()?;
+        if let Some(question) = labels.poll_question() {
+            return Some(Event::Asked(question));
+        }
+        let node = NodeId(0);
+        let subscribe = labels.wants_channel().map(|channel| Output::Subscribe { node, channel });
+        self.outbox.outputs.extend(subscribe);
+        while let Some((id, command)) = labels.poll_command() {
+            self.outbox.outputs.push(Output::Send { id, node, command });
+        }
+        let (op, outcome) = labels.poll_completed()?;
+        Some(self.completed(op, Ok(outcome)))
+    }
+
+    fn completed(&mut self, op: OpId, result: CallResult) -> Event {
+        if let Ok(Outcome::Closed { unreleased }) = result {
+            (self.outbox.closed, self.unreleased) = (true, unreleased);
+        }
+        Event::Completed { op, result }
+    }
+
+    /// Whether a call runs or a lease is held.
+    pub fn uses_locks(&self) -> bool {
+        !self.leases.is_empty() || !self.calls.is_empty()
+    }
+
+    /// Writes the client's label if it is time. `since` is when the oldest lease was granted.
+    pub fn keep_label(&mut self, now: Instant, since: impl FnOnce(&Table<LeaseId, L>) -> Option<Instant>) {
+        let uses_locks = self.uses_locks();
+        if let Some(labels) = self.labels.as_mut().filter(|_| uses_locks) {
+            labels.keep(now, || since(&self.leases));
+        }
+    }
+}
