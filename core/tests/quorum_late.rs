@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Input, Instant, LeaseId, NodeId, OpId, Outcome,
-    Output, Reply, Scalar, Wait,
+    AcquireOptions, ClientId, CommandId, Config, Engine, Input, LeaseId, NodeId, OpId, Outcome, Wait,
 };
+use leasehold_harness::Client;
+use leasehold_harness::answers::{status, words};
 
 const SERVERS: [&str; 3] = ["a:1", "b:1", "c:1"];
 
@@ -18,16 +19,13 @@ fn options(ttl: u64) -> AcquireOptions {
 
 /// An engine that holds a lease of 3 s on a majority of the servers, before one of them has answered.
 struct Late {
-    engine: Engine,
-    now: Instant,
+    client: Client,
     /// The one that has not answered.
     server: u16,
     /// Another one, which has.
     other: u16,
     late: CommandId,
     lease: LeaseId,
-    sent: Vec<(u16, CommandId, Command)>,
-    ended: Vec<Outcome>,
 }
 
 impl Late {
@@ -46,47 +44,50 @@ impl Late {
 
     fn new(server: u16) -> Self {
         let engine = Engine::quorum(ClientId::from_random([7; 16]), Config::default(), &SERVERS).unwrap();
-        let now = Instant::from_micros(1_000_000);
         let [other, last] = [(server + 1) % 3, (server + 2) % 3];
-        let (late, lease) = (CommandId(0), LeaseId(0));
-        let mut it = Self { engine, now, server, other, late, lease, sent: Vec::new(), ended: Vec::new() };
+        let mut it = Self { client: Client::of(engine), server, other, late: CommandId(0), lease: LeaseId(0) };
         it.acquire(1, 3_000);
         it.late = it.asked(server).unwrap().0;
         it.enters(other, 3_000);
         it.lease = it.enters(last, 3_000).expect("a majority agrees");
-        it.sent.clear();
+        it.forget();
         it
     }
 
+    /// What comes next is seen alone.
+    fn forget(&mut self) {
+        self.client.unanswered.clear();
+        self.client.ended.clear();
+    }
+
     fn handle(&mut self, input: Input<'_>) -> Option<LeaseId> {
-        self.now = self.now + Duration::from_millis(1);
-        self.engine.handle(self.now, input);
-        let mut granted = None;
-        while let Some(output) = self.engine.poll_output() {
-            match output {
-                Output::Send { id, node: NodeId(at), command } => self.sent.push((at, id, command)),
-                Output::Completed { result: Ok(outcome @ Outcome::Acquired(_)), .. } => {
-                    granted = outcome.grant().map(|grant| grant.lease);
-                }
-                Output::Completed { result: Ok(outcome), .. } => self.ended.push(outcome),
-                _ => {}
-            }
-        }
-        granted
+        self.client.now += 1_000;
+        let ended = self.client.ended.len();
+        self.client.feed(input);
+        let granted = |(_, result): &(OpId, _)| match result {
+            Ok(Outcome::Acquired(grant)) => Some(grant.lease),
+            _ => None,
+        };
+        self.client.ended[ended..].iter().find_map(granted)
     }
 
     fn acquire(&mut self, op: u64, ttl: u64) {
-        self.sent.clear();
+        self.forget();
         self.handle(Input::Acquire { op: OpId(op), name: "n", options: &options(ttl) });
+    }
+
+    /// The commands that were sent to a server.
+    fn sent(&self, server: u16) -> Vec<(CommandId, Vec<String>)> {
+        let to_it = |id| self.client.node_of(id) == NodeId(server);
+        let sent = self.client.unanswered.iter().filter(|(id, _)| to_it(*id));
+        sent.map(|(id, command)| (*id, words(command))).collect()
     }
 
     /// The acquire that was sent to a server, with its TTL.
     fn asked(&self, server: u16) -> Option<(CommandId, String)> {
-        let mut sent = self.sent.iter().filter(|(at, ..)| *at == server);
-        sent.find_map(|(_, id, command)| {
-            let words: Vec<_> = command.words().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        self.sent(server).into_iter().find_map(|(id, words)| {
             let mode = words.iter().position(|word| word == "exclusive")?;
-            Some((*id, words[mode + 1].clone()))
+            Some((id, words[mode + 1].clone()))
         })
     }
 
@@ -99,16 +100,14 @@ impl Late {
         self.reply(id, "entered", [1_000_000, 1024, 1_000_000, ttl, 0, 0])
     }
 
-    fn reply(&mut self, id: CommandId, status: &str, numbers: [i64; 6]) -> Option<LeaseId> {
-        let words = [Scalar::Text(status.into())].into_iter().chain(numbers.map(Scalar::Int));
-        self.handle(Input::Reply { id, result: Ok(Reply::List(words.collect())) })
+    fn reply(&mut self, id: CommandId, word: &str, numbers: [i64; 6]) -> Option<LeaseId> {
+        self.handle(Input::Reply { id, result: Ok(status(word, numbers)) })
     }
 
     /// The server confirms the only renewal that it was sent.
     fn renews(&mut self, server: u16) {
-        let to_it: Vec<_> = self.sent.iter().filter(|(at, ..)| *at == server).map(|(_, id, _)| *id).collect();
-        assert_eq!(to_it.len(), 1, "commands to server {server}");
-        self.reply(to_it[0], "renewed", [0, 0, 1_000_000, 9_000, -1, 0]);
+        let [(id, _)] = self.sent(server)[..] else { panic!("not one command to server {server}") };
+        self.reply(id, "renewed", [0, 0, 1_000_000, 9_000, -1, 0]);
     }
 }
 
@@ -136,10 +135,10 @@ fn a_lease_that_arrives_late_is_given_back_if_nobody_wants_it() {
     for mut it in Late::released() {
         let server = it.server;
         // To bury the token would cost the late server more than to give its lease back.
-        assert!(it.sent.iter().all(|(at, ..)| *at != server), "only the two other servers get a release");
-        it.sent.clear();
+        assert!(it.sent(server).is_empty(), "only the two other servers get a release");
+        it.forget();
         assert_eq!(it.answer(it.late, 3_000), None);
-        assert!(it.sent.iter().any(|(at, ..)| *at == server), "server {server} gets a release");
+        assert!(!it.sent(server).is_empty(), "server {server} gets a release");
     }
 }
 
@@ -152,10 +151,11 @@ fn a_call_counts_a_server_that_grants_later_in_place_of_one_that_has_died() {
         // The two servers that have granted the lease are asked. One of them has died.
         it.handle(call(it.lease, ttl));
         it.renews(3 - it.server - it.other);
-        it.sent.clear();
+        it.forget();
         it.answer(it.late, 3_000);
-        assert!(it.ended.is_empty(), "{:?}", it.ended);
+        assert!(it.client.ended.is_empty(), "{:?}", it.client.ended);
         it.renews(it.server);
-        assert!(matches!(it.ended[..], [Outcome::Verified(true) | Outcome::Extended { .. }]), "{:?}", it.ended);
+        let ended = &it.client.ended[..];
+        assert!(matches!(ended, [(_, Ok(Outcome::Verified(true) | Outcome::Extended { .. }))]), "{ended:?}");
     }
 }

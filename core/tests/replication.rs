@@ -1,33 +1,42 @@
 //! An acquire that waits for replicas gets its lease only after enough of them have confirmed it, and otherwise releases it.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, CommandId, Config, Engine, Error, Failure, Input, Instant, LossReason, NodeId, OpId,
-    Outcome, Output, ReleaseOutcome, Replicas, Reply, Scalar, Wait,
+    AcquireOptions, ClientId, Config, Error, Failure, Input, Instant, LossReason, NodeId, OpId, Outcome,
+    ReleaseOutcome, Replicas, Reply, Scalar, Wait,
 };
+use leasehold_harness::Client;
+use leasehold_harness::answers::{status, words};
 
 /// A millisecond, in the engine's unit.
 const MS: u64 = 1_000;
 const ACQUIRE: OpId = OpId(1);
 
 /// A client whose ordinary commands the server answers at once, unless it is told not to.
-struct Client {
-    engine: Engine,
-    now: u64,
+struct Waiter {
+    client: Client,
     /// Whether releases get no answer.
     releases_vanish: bool,
-    /// The words of the commands for the dedicated connection.
-    dedicated: Vec<Vec<String>>,
-    closed: u32,
     released: u32,
-    result: Option<Result<Outcome, Error>>,
-    /// The results of other calls.
-    others: Vec<(OpId, Result<Outcome, Error>)>,
-    lost: Option<LossReason>,
 }
 
-impl Client {
+impl Deref for Waiter {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Waiter {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+impl Waiter {
     /// Acquires a lock, for 3 s, and waits at most 500 ms for two replicas.
     fn acquiring() -> Self {
         let mut client = Self::new();
@@ -36,64 +45,39 @@ impl Client {
     }
 
     fn new() -> Self {
-        let engine = Engine::new(ClientId::from_random([7; 16]), Config::default()).expect("the defaults are valid");
-        Self {
-            engine,
-            now: 0,
-            releases_vanish: false,
-            dedicated: Vec::new(),
-            closed: 0,
-            released: 0,
-            result: None,
-            others: Vec::new(),
-            lost: None,
-        }
+        let mut client = Client::new(Config::default());
+        client.now = 0;
+        Self { client, releases_vanish: false, released: 0 }
     }
 
     fn input(&mut self, input: Input<'_>) {
-        self.engine.handle(Instant::from_micros(self.now), input);
-        while let Some(output) = self.engine.poll_output() {
-            match output {
-                Output::Send { id, command, .. } => self.sent(id, &words(&command)),
-                Output::SendDedicated { op: ACQUIRE, command } => self.dedicated.push(words(&command)),
-                Output::CloseDedicated { op: ACQUIRE } => self.closed += 1,
-                Output::Completed { op: ACQUIRE, result } => {
-                    assert_eq!(self.result.replace(result), None, "the call ended twice");
-                }
-                Output::Completed { op, result } => self.others.push((op, result)),
-                Output::Lost { reason, .. } => self.lost = Some(reason),
-                _ => {}
+        self.feed(input);
+        while let Some((id, command)) = self.unanswered.pop() {
+            let is_release = command.words().len() == 13;
+            self.released += u32::from(is_release);
+            if !(is_release && self.releases_vanish) {
+                let word = if is_release { "released" } else { "entered" };
+                self.reply(id, Ok(status(word, [1, 33, 1_700_000_000_000_000, 3_000, 0, 0])));
             }
         }
+        assert!(self.ended.iter().filter(|(op, _)| *op == ACQUIRE).count() < 2, "the call ended twice");
     }
 
-    fn sent(&mut self, id: CommandId, words: &[String]) {
-        let is_release = words.len() == 13;
-        if is_release {
-            self.released += 1;
-            if self.releases_vanish {
-                return;
-            }
-        }
-        let status = if is_release { "released" } else { "entered" };
-        let reply = list(status, &[1, 33, 1_700_000_000_000_000, 3_000, 0, 0]);
-        self.engine.handle(Instant::from_micros(self.now), Input::Reply { id, result: Ok(reply) });
-    }
-
-    fn reply(&mut self, result: Result<Reply, Failure>) {
+    /// The dedicated connection answers.
+    fn answers(&mut self, result: Result<Reply, Failure>) {
         self.input(Input::DedicatedReply { op: ACQUIRE, result });
     }
 
     fn renewed(&mut self) {
-        self.reply(Ok(list("renewed", &[1, 1, 0, 3_000, 0, 0])));
+        self.answers(Ok(status("renewed", [1, 1, 0, 3_000, 0, 0])));
     }
 
     fn confirmed(&mut self, replicas: i64) {
-        self.reply(Ok(Reply::One(Scalar::Int(replicas))));
+        self.answers(Ok(Reply::One(Scalar::Int(replicas))));
     }
 
     /// Lets time pass, and wakes the engine whenever it asks for it.
-    fn pass(&mut self, until: u64) {
+    fn until(&mut self, until: u64) {
         while let Some((at, _)) = self.engine.poll_timeout().filter(|(at, _)| at.as_micros() <= until) {
             self.now = self.now.max(at.as_micros());
             self.input(Input::Wake);
@@ -101,16 +85,29 @@ impl Client {
         self.now = until;
     }
 
+    fn result(&self) -> Option<&Result<Outcome, Error>> {
+        self.result_of(ACQUIRE)
+    }
+
     fn error(&self) -> &Error {
-        match &self.result {
+        match self.result() {
             Some(Err(error)) => error,
             other => panic!("{other:?}"),
         }
     }
 
+    fn reason(&self) -> Option<LossReason> {
+        self.lost.last().map(|(.., reason)| *reason)
+    }
+
+    /// The words of the commands for the dedicated connection.
+    fn asked(&self) -> Vec<Vec<String>> {
+        self.dedicated.iter().map(|(_, command)| words(command)).collect()
+    }
+
     /// The call has failed, its lease was released once, and nothing is left.
     fn assert_given_back(&self) {
-        assert_eq!((self.closed, self.released), (1, 1));
+        assert_eq!((&self.closed[..], self.released), (&[ACQUIRE][..], 1));
         assert!(self.engine.is_idle());
     }
 }
@@ -120,43 +117,34 @@ fn options(min: u32) -> AcquireOptions {
     AcquireOptions { ttl: Duration::from_secs(3), renew: false, replicas, ..AcquireOptions::default() }
 }
 
-fn words(command: &leasehold_core::Command) -> Vec<String> {
-    command.words().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
-}
-
-fn list(status: &str, numbers: &[i64]) -> Reply {
-    let numbers = numbers.iter().copied().map(Scalar::Int);
-    Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
-}
-
 #[test]
 fn the_caller_gets_the_lease_when_enough_replicas_have_it() {
-    let mut client = Client::acquiring();
-    assert_eq!((client.dedicated.len(), &*client.dedicated[0][0], &*client.dedicated[0][3]), (1, "EVALSHA", "job"));
+    let mut client = Waiter::acquiring();
+    assert_eq!((client.dedicated.len(), &*client.asked()[0][0], &*client.asked()[0][3]), (1, "EVALSHA", "job"));
     client.renewed();
-    assert_eq!(client.dedicated[1], ["WAIT", "2", "500"]);
-    assert_eq!(client.result, None, "no replica has confirmed it yet");
+    assert_eq!(client.asked()[1], ["WAIT", "2", "500"]);
+    assert_eq!(client.result(), None, "no replica has confirmed it yet");
     client.confirmed(2);
-    assert!(matches!(client.result, Some(Ok(Outcome::Acquired(_)))), "{:?}", client.result);
-    assert_eq!((client.closed, client.released), (1, 0));
+    assert!(matches!(client.result(), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.result());
+    assert_eq!((client.closed.len(), client.released), (1, 0));
 }
 
 #[test]
 fn a_server_that_does_not_know_the_script_gets_its_text_once() {
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     let unknown = || Err(Failure::Refused("NOSCRIPT No matching script.".into()));
-    client.reply(unknown());
-    assert_eq!((client.dedicated.len(), &*client.dedicated[1][0]), (2, "EVAL"));
-    client.reply(unknown());
+    client.answers(unknown());
+    assert_eq!((client.dedicated.len(), &*client.asked()[1][0]), (2, "EVAL"));
+    client.answers(unknown());
     assert_eq!(client.error().code(), "server");
     client.assert_given_back();
 }
 
 #[test]
 fn too_few_replicas_fail_the_call_and_release_the_lease() {
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     client.renewed();
-    client.pass(500 * MS);
+    client.until(500 * MS);
     client.confirmed(1);
     let waited = Duration::from_millis(500);
     assert_eq!(*client.error(), Error::NotReplicated { confirmed: 1, wanted: 2, waited });
@@ -165,57 +153,57 @@ fn too_few_replicas_fail_the_call_and_release_the_lease() {
 
 #[test]
 fn a_server_that_has_not_the_lease_says_that_it_was_lost() {
-    for (status, reason) in [("gone", LossReason::Gone), ("taken", LossReason::Taken), ("what", LossReason::Gone)] {
-        let mut client = Client::acquiring();
-        client.reply(Ok(list(status, &[0; 6])));
-        assert_eq!(*client.error(), Error::Lost(reason), "{status}");
+    for (word, reason) in [("gone", LossReason::Gone), ("taken", LossReason::Taken), ("what", LossReason::Gone)] {
+        let mut client = Waiter::acquiring();
+        client.answers(Ok(status(word, [0; 6])));
+        assert_eq!(*client.error(), Error::Lost(reason), "{word}");
         client.assert_given_back();
     }
 }
 
 #[test]
 fn a_silent_connection_ends_the_call_in_time() {
-    let mut silent = Client::acquiring();
-    silent.pass(1_999 * MS);
-    assert_eq!(silent.result, None);
-    silent.pass(2_000 * MS);
+    let mut silent = Waiter::acquiring();
+    silent.until(1_999 * MS);
+    assert_eq!(silent.result(), None);
+    silent.until(2_000 * MS);
     assert_eq!((silent.error().code(), silent.now), ("unreachable", 2_000 * MS));
     silent.assert_given_back();
 
-    let mut later = Client::acquiring();
+    let mut later = Waiter::acquiring();
     later.renewed();
-    later.pass(2_499 * MS);
-    assert_eq!(later.result, None);
-    later.pass(2_500 * MS);
+    later.until(2_499 * MS);
+    assert_eq!(later.result(), None);
+    later.until(2_500 * MS);
     assert_eq!(later.error().code(), "unreachable");
     later.assert_given_back();
 }
 
 #[test]
 fn a_release_without_an_answer_does_not_keep_the_caller_waiting() {
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     client.releases_vanish = true;
     client.renewed();
-    client.pass(400 * MS);
+    client.until(400 * MS);
     client.confirmed(0);
-    assert_eq!(client.result, None, "the lease may still be held");
-    client.pass(2_500 * MS);
+    assert_eq!(client.result(), None, "the lease may still be held");
+    client.until(2_500 * MS);
     assert_eq!(client.error().code(), "not-replicated", "500 ms for the replicas and a response timeout");
-    client.pass(60_000 * MS);
+    client.until(60_000 * MS);
     assert!(client.engine.is_idle());
 }
 
 #[test]
 fn replies_that_come_late_or_twice_change_nothing() {
-    let mut client = Client::acquiring();
-    client.reply(Err(Failure::Interrupted("broken pipe".into())));
+    let mut client = Waiter::acquiring();
+    client.answers(Err(Failure::Interrupted("broken pipe".into())));
     assert_eq!(client.error().code(), "unreachable");
     client.renewed();
     client.confirmed(2);
     assert_eq!(client.dedicated.len(), 1);
     client.assert_given_back();
 
-    let mut twice = Client::acquiring();
+    let mut twice = Waiter::acquiring();
     twice.renewed();
     twice.renewed();
     assert_eq!(twice.error().code(), "protocol", "not taken for the answer to WAIT");
@@ -225,26 +213,26 @@ fn replies_that_come_late_or_twice_change_nothing() {
 #[test]
 fn a_lease_that_ends_meanwhile_is_never_handed_out() {
     // The process slept. The replicas' answer waits in the socket.
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     client.renewed();
     client.now = 60_000 * MS;
     client.confirmed(2);
     assert_eq!(*client.error(), Error::Lost(LossReason::Expired));
-    assert_eq!(client.closed, 1);
+    assert_eq!(client.closed.len(), 1);
     assert!(client.engine.is_idle());
 
-    let mut revoked = Client::acquiring();
+    let mut revoked = Waiter::acquiring();
     let id = ClientId::from_random([7; 16]);
     let (channel, payload) = (format!("leasehold:{id}"), format!("revoked {id}:1 job"));
     revoked.input(Input::Message { node: NodeId(0), channel: &channel, payload: payload.as_bytes() });
-    assert_eq!(revoked.lost, None, "the caller never had it");
+    assert_eq!(revoked.reason(), None, "the caller never had it");
     assert_eq!(*revoked.error(), Error::Lost(LossReason::Revoked));
     assert!(revoked.engine.is_idle());
 }
 
 #[test]
 fn a_cancelled_call_releases_the_lease() {
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     client.renewed();
     client.input(Input::Cancel { op: ACQUIRE });
     assert_eq!(*client.error(), Error::Cancelled);
@@ -254,28 +242,29 @@ fn a_cancelled_call_releases_the_lease() {
 
 #[test]
 fn a_closed_client_hands_out_no_lease() {
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     client.renewed();
     client.input(Input::Close { op: OpId(9) });
     assert_eq!(*client.error(), Error::Closed);
     client.confirmed(2);
-    assert_eq!((client.closed, client.released), (1, 1));
+    assert_eq!((client.closed.len(), client.released), (1, 1));
 }
 
 #[test]
 fn a_closed_client_hands_no_lease_to_the_next_caller() {
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     let waits = AcquireOptions { replicas: None, ..options(1) };
     client.input(Input::Acquire { op: OpId(7), name: "job", options: &waits });
     client.input(Input::Close { op: OpId(9) });
     assert_eq!(*client.error(), Error::Closed);
-    assert_eq!(client.others, [(OpId(7), Err(Error::Closed)), (OpId(9), Ok(Outcome::Closed { unreleased: 0 }))]);
+    assert_eq!(client.result_of(OpId(7)), Some(&Err(Error::Closed)));
+    assert_eq!(client.result_of(OpId(9)), Some(&Ok(Outcome::Closed { unreleased: 0 })));
     client.assert_given_back();
 }
 
 #[test]
 fn a_busy_lock_asks_no_replica() {
-    let mut client = Client::new();
+    let mut client = Waiter::new();
     client.input(Input::Acquire {
         op: OpId(7),
         name: "job",
@@ -292,18 +281,18 @@ fn a_busy_lock_asks_no_replica() {
 
 #[test]
 fn what_cannot_work_is_refused_before_anything_is_sent() {
-    let mut client = Client::new();
+    let mut client = Waiter::new();
     client.input(Input::Acquire { op: ACQUIRE, name: "job", options: &options(0) });
     assert!(matches!(client.error(), Error::InvalidOption { field: "wait_for_replicas", .. }));
 
     for timeout in [Duration::ZERO, Duration::from_secs(61)] {
-        let mut client = Client::new();
+        let mut client = Waiter::new();
         let replicas = Some(Replicas { min: 1, timeout });
         client.input(Input::Acquire { op: ACQUIRE, name: "job", options: &AcquireOptions { replicas, ..options(1) } });
         assert!(matches!(client.error(), Error::InvalidOption { field: "wait_for_replicas", .. }));
     }
 
-    let mut several = Client::new();
+    let mut several = Waiter::new();
     let names = ["a", "b"];
     several.input(Input::AcquireAll { op: ACQUIRE, names: &names, options: &options(1), one_script: false });
     assert_eq!(several.error().code(), "unsupported");
@@ -312,26 +301,23 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
 
 #[test]
 fn a_release_after_the_loss_says_how_the_lease_was_lost_as_often_as_it_is_held() {
-    let mut client = Client::new();
+    let mut client = Waiter::new();
     let mut outcomes = Vec::new();
     client.input(Input::Acquire {
         op: ACQUIRE,
         name: "job",
         options: &AcquireOptions { replicas: None, ..options(1) },
     });
-    let Some(Ok(Outcome::Acquired(grant))) = client.result else { panic!("{:?}", client.result) };
+    let grant = client.grant_of(ACQUIRE);
     client.input(Input::Hold { op: OpId(2), lease: grant.lease });
-    client.pass(4_000 * MS);
-    assert_eq!(client.lost, Some(LossReason::Expired));
+    client.until(4_000 * MS);
+    assert_eq!(client.reason(), Some(LossReason::Expired));
     let info = client.engine.lease(grant.lease).expect("it has holds");
     assert_eq!((info.lost, info.holds, info.fence), (Some(LossReason::Expired), 2, grant.fence));
     for op in [3, 4, 5].map(OpId) {
-        client.engine.handle(Instant::from_micros(client.now), Input::Release { op, lease: grant.lease });
-        while let Some(output) = client.engine.poll_output() {
-            if let Output::Completed { result: Ok(Outcome::Released(outcome)), .. } = output {
-                outcomes.push((outcome, client.engine.lease(grant.lease).map_or(0, |lease| lease.holds)));
-            }
-        }
+        client.feed(Input::Release { op, lease: grant.lease });
+        let Some(Ok(Outcome::Released(outcome))) = client.result_of(op) else { panic!("{:?}", client.ended) };
+        outcomes.push((*outcome, client.engine.lease(grant.lease).map_or(0, |lease| lease.holds)));
     }
     let expired = ReleaseOutcome::AlreadyExpired;
     assert_eq!(outcomes, [(expired, 1), (expired, 0), (expired, 0)]);
@@ -339,12 +325,13 @@ fn a_release_after_the_loss_says_how_the_lease_was_lost_as_often_as_it_is_held()
 
 #[test]
 fn a_pause_of_our_own_is_not_the_replicas_silence() {
-    let mut client = Client::acquiring();
+    let mut client = Waiter::acquiring();
     client.now = 2_300 * MS;
-    client.engine.catch_up(Instant::from_micros(client.now));
+    let now = Instant::from_micros(client.now);
+    client.engine.catch_up(now);
     client.input(Input::Wake);
-    assert_eq!(client.result, None, "the answer is in the socket");
+    assert_eq!(client.result(), None, "the answer is in the socket");
     client.renewed();
     client.confirmed(2);
-    assert!(matches!(client.result, Some(Ok(Outcome::Acquired(_)))), "{:?}", client.result);
+    assert!(matches!(client.result(), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.result());
 }

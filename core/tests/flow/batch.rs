@@ -7,7 +7,7 @@ use leasehold_core::{
     Scalar, Wait,
 };
 
-use crate::client::{Client, batch_reply, denied, entries, fixed, name_of, tries, words};
+use crate::client::{Client, answer_anything, batch_reply, denied, entries, fixed, name_of, tries, words};
 
 /// A client whose driver wakes it when it has nothing else to say.
 fn batching() -> Client {
@@ -25,12 +25,12 @@ fn leave_undone(client: &mut Client, names: &[&str]) {
     let (id, command) = client.unanswered.remove(0);
     let undone = |name: &str| names.contains(&name).then_some(0);
     let reply = batch_reply(&entries(&command).expect("a batch"), client.now, |entry| undone(&entry.name));
-    client.feed(Input::Reply { id, result: Ok(reply) });
+    client.reply(id, Ok(reply));
 }
 
 fn fail(client: &mut Client, failure: Failure) {
     let (id, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { id, result: Err(failure) });
+    client.reply(id, Err(failure));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn what_is_said_at_one_moment_travels_as_one_call() {
 
     let mut fences = Vec::new();
     for call in calls {
-        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call) else { panic!("{:?}", client.result_of(call)) };
+        let grant = client.grant_of(call);
         // As if each command had travelled alone: counted from when it was sent, less drift and margin.
         assert_eq!(grant.valid_until.as_micros(), 1_000_000 + 600_000_000 - 6_002_000 - 50_000);
         fences.push(grant.fence);
@@ -64,9 +64,8 @@ fn a_command_that_is_alone_has_a_short_script_of_its_own() {
     client.feed(Input::Wake);
     assert_eq!(words(&client.unanswered[0].1)[1], leasehold_lua::ACQUIRE_FAST.sha1);
     client.answer();
-    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
-    let op = client.next_op();
-    client.feed(Input::Release { op, lease: grant.lease });
+    let grant = client.grant_of(call);
+    let op = client.call(|op| Input::Release { op, lease: grant.lease });
     client.feed(Input::Wake);
     let released = words(&client.unanswered[0].1);
     assert_eq!(released[1], leasehold_lua::RELEASE_FAST.sha1);
@@ -93,8 +92,8 @@ fn a_fence_above_the_clock_is_answered_with_the_clock() {
     client.feed(Input::Wake);
     let (id, _) = client.unanswered.remove(0);
     let server = 1_700_000_000_000_000 + client.now as i64;
-    client.feed(Input::Reply { id, result: Ok(Reply::List([server, server + 7].map(Scalar::Int).to_vec())) });
-    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call) else { panic!("{:?}", client.ended) };
+    client.reply(id, Ok(Reply::List([server, server + 7].map(Scalar::Int).to_vec())));
+    let grant = client.grant_of(call);
     assert_eq!(grant.fence as i64, server + 7);
 }
 
@@ -111,14 +110,13 @@ fn a_release_tells_a_fence_that_the_servers_clock_may_not_have_reached() {
             let options = fixed();
             client.feed(Input::Acquire { op: call, name: "n0", options: &options });
             client.feed(Input::Release { op, lease });
-            let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call) else { panic!("{:?}", client.ended) };
+            let grant = client.grant_of(call);
             (lease, last) = (grant.lease, grant.fence);
         }
         if passes {
             client.now += 1_000;
         }
-        let op = client.next_op();
-        client.feed(Input::Release { op, lease });
+        client.call(|op| Input::Release { op, lease });
         client.feed(Input::Wake);
         let words = words(&client.unanswered.last().unwrap().1);
         if passes {
@@ -151,7 +149,7 @@ fn a_try_for_a_held_lock_is_busy_and_its_neighbour_is_not() {
     client.feed(Input::Wake);
     leave_undone(&mut client, &["held"]);
     let (id, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { id, result: Ok(denied("busy")) });
+    client.reply(id, Ok(denied("busy")));
     assert!(matches!(client.result_of(free), Some(Ok(Outcome::Acquired(_)))));
     assert!(matches!(client.result_of(held), Some(Err(Error::Busy { .. }))), "{:?}", client.result_of(held));
 }
@@ -196,8 +194,7 @@ fn releases_go_first_so_that_the_next_caller_of_the_same_name_finds_it_free() {
     let leases = client.hold(2, fixed());
     client.acquire("other", fixed());
     for lease in leases {
-        let op = client.next_op();
-        client.feed(Input::Release { op, lease });
+        client.call(|op| Input::Release { op, lease });
     }
     client.acquire("n0", fixed());
     client.feed(Input::Wake);
@@ -272,11 +269,11 @@ fn a_full_window_serves_first_what_is_needed_first_alone_or_together() {
     let mut left = Vec::new();
     for round in 0..20 {
         client.pass(Duration::from_millis(10));
-        let op = client.next_op();
-        client.feed(Input::Inspect { op, name: &format!("alone{round}") });
+        let name = format!("alone{round}");
+        client.call(|op| Input::Inspect { op, name: &name });
         client.acquire(&format!("together{round}"), fixed());
         client.feed(Input::Wake);
-        client.answer_anything();
+        answer_anything(&mut client);
         client.feed(Input::Wake);
         left.extend(client.unanswered.iter().map(|(_, command)| entries(command).is_some()));
     }
@@ -397,9 +394,8 @@ fn the_commands_of_every_kind_of_lock_travel_together() {
     assert_eq!(out(&client), words(["share read", "permit permits", "acquire-reentrant reentrant"]));
     client.answer();
     for call in calls {
-        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
-        let op = client.next_op();
-        client.feed(Input::Release { op, lease: grant.lease });
+        let grant = client.grant_of(call);
+        client.call(|op| Input::Release { op, lease: grant.lease });
     }
     client.feed(Input::Wake);
     assert_eq!(out(&client), words(["unshare read", "unpermit permits", "release-reentrant reentrant"]));
@@ -415,12 +411,11 @@ fn a_batch_tells_whether_others_wait_for_a_reentrant_lock() {
         client.acquire("other", fixed());
         client.feed(Input::Wake);
         let (id, command) = client.unanswered.remove(0);
-        let say = |entry: &crate::client::Entry| (entry.name == "job").then_some(number);
+        let say = |entry: &leasehold_harness::answers::Entry| (entry.name == "job").then_some(number);
         let reply = batch_reply(&entries(&command).expect("a batch"), client.now, say);
-        client.feed(Input::Reply { id, result: Ok(reply) });
-        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
-        let op = client.next_op();
-        client.feed(Input::Release { op, lease: grant.lease });
+        client.reply(id, Ok(reply));
+        let grant = client.grant_of(call);
+        client.call(|op| Input::Release { op, lease: grant.lease });
         client.feed(Input::Wake);
         let common = client.unanswered.iter().any(|(_, command)| entries(command).is_some());
         assert_eq!(common, !wanted, "{number}");
@@ -435,7 +430,7 @@ fn a_renewal_that_waits_for_others_does_not_leave_once_the_lease_needs_none() {
         client.feed(Input::Wake);
         client.pass(Duration::from_millis(500));
         client.answer();
-        let Some(Ok(Outcome::Acquired(grant))) = client.result_of(call).cloned() else { panic!("{:?}", client.ended) };
+        let grant = client.grant_of(call);
         client.pass(Duration::from_secs(8));
         client.unanswered.clear();
         for round in 0..2 {
@@ -493,8 +488,7 @@ fn a_close_gives_ten_thousand_leases_back_in_batches() {
         client.ended.drain(..).filter(|(_, result)| result.is_ok()).count()
     };
     assert_eq!(leases, 10_000);
-    let op = client.next_op();
-    client.feed(Input::Close { op });
+    let op = client.call(|op| Input::Close { op });
     client.pass(Duration::ZERO);
     let calls = client.serve(Duration::from_micros(50));
     assert!(calls <= 170, "{calls} calls");
@@ -513,7 +507,7 @@ fn a_released_lease_that_was_gone_is_told_as_expired() {
     leave_undone(&mut client, &["n1"]);
     let (id, command) = client.unanswered.remove(0);
     assert_eq!(name_of(&command), "n1");
-    client.feed(Input::Reply { id, result: Ok(denied("gone")) });
+    client.reply(id, Ok(denied("gone")));
     assert_eq!(client.result_of(ops[0].0), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
     assert_eq!(client.result_of(ops[1].0), Some(&Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))));
 }
@@ -550,22 +544,19 @@ fn the_time_of_a_release_that_was_left_undone_begins_when_it_leaves_alone() {
     let calls: Vec<_> = leases
         .into_iter()
         .map(|lease| {
-            let op = client.next_op();
-            client.feed(Input::Release { op, lease });
-            op
+            client.call(|op| Input::Release { op, lease })
         })
         .collect();
     client.feed(Input::Wake);
     // Something waits for room meanwhile, so the call's time depends on when its command left.
     for name in ["other", "another"] {
-        let op = client.next_op();
-        client.feed(Input::Inspect { op, name });
+        client.call(|op| Input::Inspect { op, name });
     }
     client.pass(Duration::from_millis(10));
     leave_undone(&mut client, &["n0"]);
     while client.unanswered.iter().any(|(_, command)| name_of(command) != "n0") {
         client.unanswered.sort_by_key(|(_, command)| name_of(command) == "n0");
-        client.answer_anything();
+        answer_anything(&mut client);
     }
     client.pass(timeout + Duration::from_millis(5));
     assert!(matches!(client.result_of(calls[0]), Some(Err(Error::Unreachable { .. }))), "{:?}", client.ended);

@@ -36,8 +36,7 @@ fn final_ones() -> Vec<Answer> {
 }
 
 fn closes(client: &mut Client) -> OpId {
-    let op = client.next_op();
-    client.feed(Input::Close { op });
+    let op = client.call(|op| Input::Close { op });
     client.feed(Input::Wake);
     op
 }
@@ -46,7 +45,7 @@ fn closes(client: &mut Client) -> OpId {
 fn answers(client: &mut Client, answer: &Answer) {
     while !client.unanswered.is_empty() {
         let (id, _) = client.unanswered.remove(0);
-        client.feed(Input::Reply { id, result: answer.clone() });
+        client.reply(id, answer.clone());
     }
 }
 
@@ -104,8 +103,7 @@ fn a_close_counts_a_lease_whose_release_failed_before_until_the_lease_ends() {
     for (passed, unreleased) in [(Duration::ZERO, 1), (Duration::from_secs(601), 0)] {
         let mut client = Client::new(Config::default());
         let lease = client.hold(1, fixed())[0];
-        let op = client.next_op();
-        client.feed(Input::Release { op, lease });
+        let op = client.call(|op| Input::Release { op, lease });
         client.feed(Input::Wake);
         answers(&mut client, &refused("NOPERM no"));
         assert!(matches!(client.result_of(op), Some(Err(Error::Auth(_)))), "{:?}", client.ended);
@@ -124,7 +122,7 @@ fn a_close_does_not_count_a_lease_that_a_second_copy_of_the_release_gave_back() 
     assert_eq!(client.unanswered.len(), HELD * 2, "{:?}", client.unanswered);
     for _ in 0..HELD - 1 {
         let (id, _) = client.unanswered.remove(0);
-        client.feed(Input::Reply { id, result: refused("NOPERM no") });
+        client.reply(id, refused("NOPERM no"));
     }
     assert!(client.unanswered.iter().all(|(_, command)| entries(command).is_none()));
     client.unanswered.reverse();

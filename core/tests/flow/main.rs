@@ -13,7 +13,7 @@ use leasehold_core::{
     Wait,
 };
 
-use self::client::{Client, denied, fixed, granting, name_of, tries, words};
+use self::client::{Client, denied, fill, fixed, granting, name_of, serve_until_it_leaves, tries, words};
 
 #[test]
 fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
@@ -21,8 +21,7 @@ fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
     client.hold(10_000, fixed());
     client.most = 0;
 
-    let op = client.next_op();
-    client.feed(Input::Close { op });
+    let op = client.call(|op| Input::Close { op });
     let sent = client.serve(Duration::from_micros(100));
 
     assert_eq!(sent, 10_000, "each release is sent once");
@@ -40,7 +39,7 @@ fn a_caller_behind_dead_waiters_asks_again_at_once_whether_it_waits_or_tries() {
             client.unanswered.clear();
             let numbers = [0, block, 1_700_000_000_000_000, -2, 5, 0].map(Scalar::Int);
             let list = [Scalar::Text(status.into())].into_iter().chain(numbers).collect();
-            client.feed(Input::Reply { id, result: Ok(Reply::List(list)) });
+            client.reply(id, Ok(Reply::List(list)));
         };
         for _ in 0..100 {
             answer(&mut client, 1);
@@ -56,8 +55,7 @@ fn a_caller_behind_dead_waiters_asks_again_at_once_whether_it_waits_or_tries() {
 fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back() {
     let mut client = Client::new(Config::default());
     client.hold(3_000, fixed());
-    let op = client.next_op();
-    client.feed(Input::Close { op });
+    let op = client.call(|op| Input::Close { op });
     for _ in 0..2_000 {
         client.pass(Duration::from_micros(100));
         client.answer();
@@ -76,12 +74,11 @@ fn a_close_ends_after_a_sleep_in_which_releases_were_given_up() {
     client.hold(1, fixed());
     client.acquire("busy", AcquireOptions { wait: Wait::Forever, ..fixed() });
     let (id, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { id, result: Ok(denied("busy")) });
+    client.reply(id, Ok(denied("busy")));
     client.feed(Input::Subscribed { node: NodeId(0), channel: "leasehold:07070707-0707-0707-0707-070707070707" });
     let (id, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { id, result: Ok(denied("waiting")) });
-    let op = client.next_op();
-    client.feed(Input::Close { op });
+    client.reply(id, Ok(denied("waiting")));
+    let op = client.call(|op| Input::Close { op });
 
     client.now += 400_000;
     client.feed(Input::Wake);
@@ -96,8 +93,7 @@ fn a_close_with_nothing_held_ends_at_once_even_if_the_server_is_silent() {
     client.pass(Duration::from_secs(3));
     assert!(matches!(client.result_of(waits), Some(Err(Error::Unreachable { .. }))));
 
-    let op = client.next_op();
-    client.feed(Input::Close { op });
+    let op = client.call(|op| Input::Close { op });
     assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
 }
 
@@ -107,7 +103,7 @@ fn moves_slot(client: &mut Client, time: Duration, op: OpId) {
     while client.now < until && client.result_of(op).is_none() {
         for (id, _) in std::mem::take(&mut client.unanswered) {
             let text = "TRYAGAIN Multiple keys request during rehashing of slot".to_owned();
-            client.feed(Input::Reply { id, result: Err(Failure::Refused(text)) });
+            client.reply(id, Err(Failure::Refused(text)));
         }
         client.pass(Duration::from_millis(10));
     }
@@ -117,8 +113,7 @@ fn moves_slot(client: &mut Client, time: Duration, op: OpId) {
 fn a_release_that_waits_for_a_moving_slot_ends_with_its_outcome() {
     let mut client = Client::new(Config::default());
     let lease = client.hold(1, fixed())[0];
-    let op = client.next_op();
-    client.feed(Input::Release { op, lease });
+    let op = client.call(|op| Input::Release { op, lease });
     moves_slot(&mut client, Duration::from_secs(60), op);
     assert_eq!(client.result_of(op), None);
     client.pass(Duration::from_secs(2));
@@ -149,8 +144,7 @@ fn a_release_that_waits_for_a_moving_slot_ends_with_the_lease_or_with_the_server
 fn an_acquire_goes_before_releases_that_nobody_waits_for() {
     let mut client = Client::new(Config::default());
     for lease in client.hold(3_000, fixed()) {
-        let op = client.next_op();
-        client.feed(Input::Release { op, lease });
+        client.call(|op| Input::Release { op, lease });
     }
     client.pass(Duration::from_millis(30));
     client.acquire("urgent", fixed());
@@ -165,7 +159,7 @@ fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it(
     client.pass(Duration::from_millis(40));
 
     let (id, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { id, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
+    client.reply(id, Err(Failure::Refused("NOSCRIPT No matching script.".into())));
 
     let [(_, sent)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
     assert_eq!((&words(sent)[0][..], name_of(sent)), ("EVAL", names[0].0.to_owned()));
@@ -180,8 +174,7 @@ fn what_waits_for_room_goes_out_in_the_end_whatever_comes_after_it() {
     for place in 0..20 {
         client.acquire(&format!("busy{place}"), fixed());
     }
-    let op = client.next_op();
-    client.feed(Input::Release { op, lease });
+    let op = client.call(|op| Input::Release { op, lease });
     // Callers go on coming, as fast as the server answers.
     for place in 0..2_000 {
         client.acquire(&format!("more{place}"), fixed());
@@ -227,9 +220,7 @@ fn time_in_our_own_queue_is_no_silence_of_the_servers() {
     let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
     let leases = client.hold(100, fixed());
     let ops = leases.into_iter().map(|lease| {
-        let op = client.next_op();
-        client.feed(Input::Release { op, lease });
-        op
+        client.call(|op| Input::Release { op, lease })
     });
     let ops: Vec<_> = ops.collect();
     // Ten seconds for all: five response timeouts.
@@ -264,11 +255,11 @@ fn the_window_grows_again_if_the_way_to_the_server_is_longer_after_a_silence() {
 fn several_names_wait_for_room_as_long_as_the_server_answers() {
     for one_script in [false, true] {
         let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
-        client.fill(100);
-        let op = client.next_op();
-        client.feed(Input::AcquireAll { op, names: &["{a}1", "{a}2"], options: &tries(), one_script });
+        fill(&mut client, 100);
+        let options = tries();
+        let op = client.call(|op| Input::AcquireAll { op, names: &["{a}1", "{a}2"], options: &options, one_script });
 
-        client.serve_until_it_leaves("{a}1", op);
+        serve_until_it_leaves(&mut client, "{a}1", op);
 
         assert_eq!(client.result_of(op), None, "by one script: {one_script}");
     }
@@ -279,8 +270,7 @@ fn an_upgrade_that_needs_a_fence_waits_for_room_as_long_as_the_server_answers() 
     let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
     let lease = client.hold(1, fixed())[0];
     let reader = client.acquire("n0", AcquireOptions { mode: Mode::Shared, ..fixed() });
-    let op = client.next_op();
-    client.feed(Input::Release { op, lease });
+    client.call(|op| Input::Release { op, lease });
     // A reader needs a fence of its own, and the token has no more.
     while client.result_of(reader).is_none() {
         client.pass(Duration::from_millis(1));
@@ -289,15 +279,14 @@ fn an_upgrade_that_needs_a_fence_waits_for_room_as_long_as_the_server_answers() 
         if words(&command).contains(&"refill".to_owned()) {
             answer[0] = Scalar::Text("again".into());
         }
-        client.feed(Input::Reply { id, result: Ok(Reply::List(answer)) });
+        client.reply(id, Ok(Reply::List(answer)));
     }
-    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(reader) else { panic!("{:?}", client.ended) };
+    let grant = client.grant_of(reader);
     let lease = grant.lease;
-    client.fill(100);
+    fill(&mut client, 100);
 
-    let op = client.next_op();
-    client.feed(Input::Convert { op, lease, mode: Mode::Exclusive });
-    client.serve_until_it_leaves("n0", op);
+    let op = client.call(|op| Input::Convert { op, lease, mode: Mode::Exclusive });
+    serve_until_it_leaves(&mut client, "n0", op);
 
     assert_eq!(client.result_of(op), None);
 }
@@ -305,14 +294,13 @@ fn an_upgrade_that_needs_a_fence_waits_for_room_as_long_as_the_server_answers() 
 #[test]
 fn a_force_waits_for_room_again_with_the_script_of_another_kind() {
     let mut client = Client::new(Config { max_in_flight: 1, ..Config::default() });
-    let op = client.next_op();
-    client.feed(Input::ForceRelease { op, name: "job", foreign: false });
-    client.fill(30);
+    let op = client.call(|op| Input::ForceRelease { op, name: "job", foreign: false });
+    fill(&mut client, 30);
     client.pass(Duration::from_millis(100));
     let (id, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { id, result: Err(Failure::Refused("WRONGTYPE Operation against a key".into())) });
+    client.reply(id, Err(Failure::Refused("WRONGTYPE Operation against a key".into())));
 
-    client.serve_until_it_leaves("job", op);
+    serve_until_it_leaves(&mut client, "job", op);
 
     assert_eq!(client.result_of(op), None);
 }
@@ -327,7 +315,7 @@ fn a_try_has_its_time_again_once_the_server_asks_for_the_script() {
     client.pass(Duration::from_millis(900));
 
     let (id, _) = client.unanswered.remove(0);
-    client.feed(Input::Reply { id, result: Err(Failure::Refused("NOSCRIPT No matching script.".into())) });
+    client.reply(id, Err(Failure::Refused("NOSCRIPT No matching script.".into())));
     client.pass(Duration::from_millis(1_900));
 
     assert_eq!(client.result_of(op), None, "the source left 1.9 s ago, and the response timeout is 2 s");
@@ -343,7 +331,7 @@ fn tries_at_a_silent_server_of_a_cluster_end_although_another_server_answers() {
         client.pass(Duration::from_millis(50));
         while let Some(at) = client.unanswered.iter().position(|(_, command)| name_of(command).starts_with("live")) {
             let (id, command) = client.unanswered.remove(at);
-            client.feed(Input::Reply { id, result: Ok(granting(&command, client.now)) });
+            client.reply(id, Ok(granting(&command, client.now)));
         }
     }
     let open = ops.iter().filter(|op| client.result_of(**op).is_none()).count();
@@ -370,8 +358,7 @@ fn a_silent_server_is_asked_by_a_few_commands_only() {
 fn a_slow_release_is_sent_again_less_and_less_often() {
     let mut client = Client::new(Config { response_timeout: Duration::from_secs(8), ..Config::default() });
     let lease = client.hold(1, fixed())[0];
-    let op = client.next_op();
-    client.feed(Input::Release { op, lease });
+    client.call(|op| Input::Release { op, lease });
     // The first round trips took half a second.
     let mut slow = Client::new(Config { response_timeout: Duration::from_secs(8), ..Config::default() });
     slow.acquire("job", fixed());
@@ -381,8 +368,7 @@ fn a_slow_release_is_sent_again_less_and_less_often() {
         Ok(Outcome::Acquired(grant)) => Some(grant.lease),
         _ => None,
     });
-    let op = slow.next_op();
-    slow.feed(Input::Release { op, lease: lease.unwrap() });
+    slow.call(|op| Input::Release { op, lease: lease.unwrap() });
     let mut sent = vec![];
     for tenth in 0..60 {
         sent.resize(slow.unanswered.len(), tenth);
@@ -414,7 +400,7 @@ fn a_connection_that_is_closed_for_good_ends_calls_at_once() {
     let release = client.next_op();
     client.feed(Input::Release { op: release, lease });
     for (id, _) in std::mem::take(&mut client.unanswered) {
-        client.feed(Input::Reply { id, result: Err(Failure::Closed("the client was quit".into())) });
+        client.reply(id, Err(Failure::Closed("the client was quit".into())));
     }
     for op in [acquire, release] {
         let closed = |cause: &Failure| matches!(cause, Failure::Closed(_));
@@ -443,7 +429,7 @@ fn a_try_ends_at_its_callers_deadline_while_its_command_waits_for_room() {
     let tries = AcquireOptions { within: Some(Duration::from_millis(300)), ..tries() };
     for names in [&["job"][..], &["{a}1", "{a}2"]] {
         let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
-        client.fill(100);
+        fill(&mut client, 100);
         let op = client.next_op();
         match names {
             [name] => client.feed(Input::Acquire { op, name, options: &tries }),
@@ -481,16 +467,15 @@ fn a_lease_that_the_server_has_not_confirmed_for_a_second_is_not_handed_over_una
     client.pass(Duration::from_millis(1_100));
     let next = client.acquire("n0", options);
     let (id, _) = client.unanswered.pop().expect("the client asks at once");
-    let op = client.next_op();
-    client.feed(Input::Release { op, lease });
+    client.call(|op| Input::Release { op, lease });
     assert_eq!(client.result_of(next), None);
 
     // The server was emptied meanwhile.
     let gone = [0, 0, 1_700_000_002_000_000, 0, 0, 0].map(Scalar::Int);
     let gone = Reply::List([Scalar::Text(b"gone".to_vec())].into_iter().chain(gone).collect());
-    client.feed(Input::Reply { id, result: Ok(gone) });
+    client.reply(id, Ok(gone));
     client.serve(Duration::from_millis(1));
-    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(next) else { panic!("{:?}", client.result_of(next)) };
+    let grant = client.grant_of(next);
     assert!(!grant.local, "it comes from the server");
 }
 
@@ -502,18 +487,17 @@ fn a_local_waiter_gets_its_turn_soon_although_the_renewal_that_it_needs_was_lost
     let (id, _) = client.unanswered.remove(0);
     let numbers = [1_700_000_000_000_000, 100, 1_700_000_000_000_000, 30_000, 0, 0].map(Scalar::Int);
     let entered = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers).collect();
-    client.feed(Input::Reply { id, result: Ok(Reply::List(entered)) });
-    let Some(Ok(Outcome::Acquired(grant))) = client.result_of(first) else { panic!("{:?}", client.ended) };
+    client.reply(id, Ok(Reply::List(entered)));
+    let grant = client.grant_of(first);
     let lease = grant.lease;
 
     client.pass(Duration::from_millis(500));
     let next = client.acquire("n", AcquireOptions { renew: false, ..options });
-    let op = client.next_op();
-    client.feed(Input::Release { op, lease });
+    client.call(|op| Input::Release { op, lease });
     let renews = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
     let renewal = client.unanswered.iter().position(renews).expect("a renewal");
     let (id, _) = client.unanswered.remove(renewal);
-    client.feed(Input::Reply { id, result: Err(Failure::Interrupted("connection reset".into())) });
+    client.reply(id, Err(Failure::Interrupted("connection reset".into())));
 
     client.pass(Duration::from_millis(200));
     assert!(client.unanswered.iter().any(renews), "{:?}", client.unanswered);
@@ -530,7 +514,7 @@ fn a_refused_renewal_that_a_local_reader_waits_for_is_retried_before_the_lease_o
     let (id, _) = client.unanswered.remove(0);
     let numbers = [1_700_000_000_000_000, 100, 1_700_000_000_000_000, 120, 0, 0].map(Scalar::Int);
     let entered = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers).collect();
-    client.feed(Input::Reply { id, result: Ok(Reply::List(entered)) });
+    client.reply(id, Ok(Reply::List(entered)));
     let renews = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
 
     // The server is silent, so another reader needs a renewal when little time is left.
@@ -538,7 +522,7 @@ fn a_refused_renewal_that_a_local_reader_waits_for_is_retried_before_the_lease_o
     client.unanswered.clear();
     let next = client.acquire("n", options);
     let (id, _) = client.unanswered.remove(client.unanswered.iter().position(renews).expect("a renewal"));
-    client.feed(Input::Reply { id, result: Err(Failure::Refused("BUSY a script runs".into())) });
+    client.reply(id, Err(Failure::Refused("BUSY a script runs".into())));
 
     while client.lost.is_empty() && !client.unanswered.iter().any(renews) {
         client.pass(Duration::from_millis(1));
@@ -562,7 +546,7 @@ fn a_grant_that_is_older_than_the_answer_that_another_client_holds_the_lock_is_n
         let numbers = [fence, 1, server, 30_000, 0, 0].map(Scalar::Int);
         Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
     };
-    client.feed(Input::Reply { id, result: Ok(answer("waiting", 1, 1_700_000_002_000_000)) });
+    client.reply(id, Ok(answer("waiting", 1, 1_700_000_002_000_000)));
     client.feed(Input::Reply { id: late, result: Ok(answer("entered", 1_700_000_001_000_000, 1_700_000_001_000_000)) });
     assert_eq!(client.result_of(call), None, "{:?}", client.ended);
 }
