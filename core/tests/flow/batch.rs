@@ -7,7 +7,7 @@ use leasehold_core::{
     Scalar, Wait,
 };
 
-use crate::client::{Client, answer_anything, batch_reply, denied, entries, fixed, name_of, tries, words};
+use crate::client::{Client, SERVER_US, answer_anything, batch_reply, denied, entries, fixed, name_of, tries, words};
 
 /// A client whose driver wakes it when it has nothing else to say.
 fn batching() -> Client {
@@ -29,8 +29,7 @@ fn leave_undone(client: &mut Client, names: &[&str]) {
 }
 
 fn fail(client: &mut Client, failure: Failure) {
-    let (id, _) = client.unanswered.remove(0);
-    client.reply(id, Err(failure));
+    client.answer_with(Err(failure));
 }
 
 #[test]
@@ -90,9 +89,8 @@ fn a_fence_above_the_clock_is_answered_with_the_clock() {
     let mut client = batching();
     let call = client.acquire("alone", fixed());
     client.feed(Input::Wake);
-    let (id, _) = client.unanswered.remove(0);
-    let server = 1_700_000_000_000_000 + client.now as i64;
-    client.reply(id, Ok(Reply::List([server, server + 7].map(Scalar::Int).to_vec())));
+    let server = SERVER_US + client.now as i64;
+    client.answer_with(Ok(Reply::List([server, server + 7].map(Scalar::Int).to_vec())));
     let grant = client.grant_of(call);
     assert_eq!(grant.fence as i64, server + 7);
 }
@@ -148,8 +146,7 @@ fn a_try_for_a_held_lock_is_busy_and_its_neighbour_is_not() {
     let [free, held] = ["free", "held"].map(|name| client.acquire(name, tries()));
     client.feed(Input::Wake);
     leave_undone(&mut client, &["held"]);
-    let (id, _) = client.unanswered.remove(0);
-    client.reply(id, Ok(denied("busy")));
+    client.answer_with(Ok(denied("busy")));
     assert!(matches!(client.result_of(free), Some(Ok(Outcome::Acquired(_)))));
     assert!(matches!(client.result_of(held), Some(Err(Error::Busy { .. }))), "{:?}", client.result_of(held));
 }
@@ -327,7 +324,7 @@ fn a_reply_that_no_script_of_ours_gives_is_an_error_and_grants_nothing() {
         let calls = ["a", "b"].map(|name| client.acquire(name, fixed()));
         client.feed(Input::Wake);
         let (id, _) = client.unanswered.remove(0);
-        let server = 1_700_000_000_000_000 + client.now as i64;
+        let server = SERVER_US + client.now as i64;
         let result = Ok(Reply::List([server, number, 1, 1].map(Scalar::Int).to_vec()));
         client.feed(Input::Reply { id, result });
         for call in calls {
@@ -345,7 +342,7 @@ fn the_fences_of_a_block_end_where_the_server_ends_them() {
     client.feed(Input::Wake);
     // A fence this far ahead of the server's clock leaves room for one more.
     let (id, _) = client.unanswered.remove(0);
-    let server = 1_700_000_000_000_000 + client.now as i64;
+    let server = SERVER_US + client.now as i64;
     let ahead = server + 1_022;
     let result = Ok(Reply::List([server, ahead, 1, 1].map(Scalar::Int).to_vec()));
     client.feed(Input::Reply { id, result });
@@ -541,12 +538,7 @@ fn the_time_of_a_release_that_was_left_undone_begins_when_it_leaves_alone() {
     let mut client = Client::new(Config { batches: true, max_in_flight: 2, ..Config::default() });
     let timeout = Config::default().response_timeout;
     let leases = client.hold(2, fixed());
-    let calls: Vec<_> = leases
-        .into_iter()
-        .map(|lease| {
-            client.call(|op| Input::Release { op, lease })
-        })
-        .collect();
+    let calls: Vec<_> = leases.into_iter().map(|lease| client.call(|op| Input::Release { op, lease })).collect();
     client.feed(Input::Wake);
     // Something waits for room meanwhile, so the call's time depends on when its command left.
     for name in ["other", "another"] {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use leasehold_core::{AcquireOptions, Command, CommandId, Failure, OpId, Wait};
 
 pub(crate) use leasehold_harness::Client;
-pub(crate) use leasehold_harness::answers::{batch_reply, denied, entries, granting, name_of, words};
+pub(crate) use leasehold_harness::answers::{
+    SERVER_US, batch_reply, denied, entries, granting, name_of, status, words,
+};
 
 /// The server answers the oldest command, or refuses one that grants nothing.
 pub(crate) fn answer_anything(client: &mut Client) {

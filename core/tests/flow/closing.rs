@@ -44,8 +44,7 @@ fn closes(client: &mut Client) -> OpId {
 /// The server gives this answer to every release, until nothing more is asked.
 fn answers(client: &mut Client, answer: &Answer) {
     while !client.unanswered.is_empty() {
-        let (id, _) = client.unanswered.remove(0);
-        client.reply(id, answer.clone());
+        client.answer_with(answer.clone());
     }
 }
 
@@ -121,8 +120,7 @@ fn a_close_does_not_count_a_lease_that_a_second_copy_of_the_release_gave_back() 
     client.pass(Duration::from_millis(1_100));
     assert_eq!(client.unanswered.len(), HELD * 2, "{:?}", client.unanswered);
     for _ in 0..HELD - 1 {
-        let (id, _) = client.unanswered.remove(0);
-        client.reply(id, refused("NOPERM no"));
+        client.answer_with(refused("NOPERM no"));
     }
     assert!(client.unanswered.iter().all(|(_, command)| entries(command).is_none()));
     client.unanswered.reverse();

@@ -13,7 +13,9 @@ use leasehold_core::{
     Wait,
 };
 
-use self::client::{Client, denied, fill, fixed, granting, name_of, serve_until_it_leaves, tries, words};
+use self::client::{
+    Client, SERVER_US, denied, fill, fixed, granting, name_of, serve_until_it_leaves, status, tries, words,
+};
 
 #[test]
 fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
@@ -31,15 +33,13 @@ fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
 
 #[test]
 fn a_caller_behind_dead_waiters_asks_again_at_once_whether_it_waits_or_tries() {
-    for (status, wait) in [("waiting", Wait::Forever), ("busy", Wait::No)] {
+    for (word, wait) in [("waiting", Wait::Forever), ("busy", Wait::No)] {
         let mut client = Client::new(Config::default());
         let op = client.acquire("job", AcquireOptions { wait, ..tries() });
         let answer = |client: &mut Client, block| {
             let [(id, _)] = client.unanswered[..] else { panic!("{:?}", client.unanswered) };
             client.unanswered.clear();
-            let numbers = [0, block, 1_700_000_000_000_000, -2, 5, 0].map(Scalar::Int);
-            let list = [Scalar::Text(status.into())].into_iter().chain(numbers).collect();
-            client.reply(id, Ok(Reply::List(list)));
+            client.reply(id, Ok(status(word, [0, block, SERVER_US, -2, 5, 0])));
         };
         for _ in 0..100 {
             answer(&mut client, 1);
@@ -73,11 +73,9 @@ fn a_close_ends_after_a_sleep_in_which_releases_were_given_up() {
     let mut client = Client::new(config);
     client.hold(1, fixed());
     client.acquire("busy", AcquireOptions { wait: Wait::Forever, ..fixed() });
-    let (id, _) = client.unanswered.remove(0);
-    client.reply(id, Ok(denied("busy")));
+    client.answer_with(Ok(denied("busy")));
     client.feed(Input::Subscribed { node: NodeId(0), channel: "leasehold:07070707-0707-0707-0707-070707070707" });
-    let (id, _) = client.unanswered.remove(0);
-    client.reply(id, Ok(denied("waiting")));
+    client.answer_with(Ok(denied("waiting")));
     let op = client.call(|op| Input::Close { op });
 
     client.now += 400_000;
@@ -158,8 +156,7 @@ fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it(
     let names = ["first", "second", "third"].map(|name| (name, client.acquire(name, fixed())));
     client.pass(Duration::from_millis(40));
 
-    let (id, _) = client.unanswered.remove(0);
-    client.reply(id, Err(Failure::Refused("NOSCRIPT No matching script.".into())));
+    client.answer_with(Err(Failure::Refused("NOSCRIPT No matching script.".into())));
 
     let [(_, sent)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
     assert_eq!((&words(sent)[0][..], name_of(sent)), ("EVAL", names[0].0.to_owned()));
@@ -219,9 +216,7 @@ fn no_lease_is_lost_because_commands_without_a_reply_fill_the_window() {
 fn time_in_our_own_queue_is_no_silence_of_the_servers() {
     let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
     let leases = client.hold(100, fixed());
-    let ops = leases.into_iter().map(|lease| {
-        client.call(|op| Input::Release { op, lease })
-    });
+    let ops = leases.into_iter().map(|lease| client.call(|op| Input::Release { op, lease }));
     let ops: Vec<_> = ops.collect();
     // Ten seconds for all: five response timeouts.
     client.serve(Duration::from_millis(100));
@@ -297,8 +292,7 @@ fn a_force_waits_for_room_again_with_the_script_of_another_kind() {
     let op = client.call(|op| Input::ForceRelease { op, name: "job", foreign: false });
     fill(&mut client, 30);
     client.pass(Duration::from_millis(100));
-    let (id, _) = client.unanswered.remove(0);
-    client.reply(id, Err(Failure::Refused("WRONGTYPE Operation against a key".into())));
+    client.answer_with(Err(Failure::Refused("WRONGTYPE Operation against a key".into())));
 
     serve_until_it_leaves(&mut client, "job", op);
 
@@ -314,8 +308,7 @@ fn a_try_has_its_time_again_once_the_server_asks_for_the_script() {
     client.answer();
     client.pass(Duration::from_millis(900));
 
-    let (id, _) = client.unanswered.remove(0);
-    client.reply(id, Err(Failure::Refused("NOSCRIPT No matching script.".into())));
+    client.answer_with(Err(Failure::Refused("NOSCRIPT No matching script.".into())));
     client.pass(Duration::from_millis(1_900));
 
     assert_eq!(client.result_of(op), None, "the source left 1.9 s ago, and the response timeout is 2 s");
@@ -471,9 +464,7 @@ fn a_lease_that_the_server_has_not_confirmed_for_a_second_is_not_handed_over_una
     assert_eq!(client.result_of(next), None);
 
     // The server was emptied meanwhile.
-    let gone = [0, 0, 1_700_000_002_000_000, 0, 0, 0].map(Scalar::Int);
-    let gone = Reply::List([Scalar::Text(b"gone".to_vec())].into_iter().chain(gone).collect());
-    client.reply(id, Ok(gone));
+    client.reply(id, Ok(status("gone", [0, 0, SERVER_US + 2_000_000, 0, 0, 0])));
     client.serve(Duration::from_millis(1));
     let grant = client.grant_of(next);
     assert!(!grant.local, "it comes from the server");
@@ -484,12 +475,8 @@ fn a_local_waiter_gets_its_turn_soon_although_the_renewal_that_it_needs_was_lost
     let mut client = Client::new(Config::default());
     let options = AcquireOptions { ttl: Duration::from_secs(30), ..AcquireOptions::default() };
     let first = client.acquire("n", options);
-    let (id, _) = client.unanswered.remove(0);
-    let numbers = [1_700_000_000_000_000, 100, 1_700_000_000_000_000, 30_000, 0, 0].map(Scalar::Int);
-    let entered = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers).collect();
-    client.reply(id, Ok(Reply::List(entered)));
-    let grant = client.grant_of(first);
-    let lease = grant.lease;
+    client.answer_with(Ok(status("entered", [SERVER_US, 100, SERVER_US, 30_000, 0, 0])));
+    let lease = client.grant_of(first).lease;
 
     client.pass(Duration::from_millis(500));
     let next = client.acquire("n", AcquireOptions { renew: false, ..options });
@@ -511,10 +498,7 @@ fn a_refused_renewal_that_a_local_reader_waits_for_is_retried_before_the_lease_o
     let ttl = Duration::from_millis(120);
     let options = AcquireOptions { ttl, mode: Mode::Shared, ..AcquireOptions::default() };
     client.acquire("n", options);
-    let (id, _) = client.unanswered.remove(0);
-    let numbers = [1_700_000_000_000_000, 100, 1_700_000_000_000_000, 120, 0, 0].map(Scalar::Int);
-    let entered = [Scalar::Text(b"entered".to_vec())].into_iter().chain(numbers).collect();
-    client.reply(id, Ok(Reply::List(entered)));
+    client.answer_with(Ok(status("entered", [SERVER_US, 100, SERVER_US, 120, 0, 0])));
     let renews = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
 
     // The server is silent, so another reader needs a renewal when little time is left.
@@ -542,11 +526,8 @@ fn a_grant_that_is_older_than_the_answer_that_another_client_holds_the_lock_is_n
     let (id, _) = client.unanswered.pop().expect("the client asks again");
 
     // The server granted the first one and lost its data. Another client has the lock when the second one arrives.
-    let answer = |status: &str, fence: i64, server: i64| {
-        let numbers = [fence, 1, server, 30_000, 0, 0].map(Scalar::Int);
-        Reply::List([Scalar::Text(status.into())].into_iter().chain(numbers).collect())
-    };
-    client.reply(id, Ok(answer("waiting", 1, 1_700_000_002_000_000)));
-    client.feed(Input::Reply { id: late, result: Ok(answer("entered", 1_700_000_001_000_000, 1_700_000_001_000_000)) });
+    let (first, second) = (SERVER_US + 1_000_000, SERVER_US + 2_000_000);
+    client.reply(id, Ok(status("waiting", [1, 1, second, 30_000, 0, 0])));
+    client.reply(late, Ok(status("entered", [first, 1, first, 30_000, 0, 0])));
     assert_eq!(client.result_of(call), None, "{:?}", client.ended);
 }

@@ -113,6 +113,15 @@ impl Client {
         self.feed(Input::Reply { id, result });
     }
 
+    /// The oldest command ends.
+    ///
+    /// # Panics
+    /// If all have an answer.
+    pub fn answer_with(&mut self, result: Result<Reply, Failure>) {
+        let (id, _) = self.unanswered.remove(0);
+        self.reply(id, result);
+    }
+
     /// The server answers the oldest command, as one that grants everything.
     ///
     /// # Panics
