@@ -9,7 +9,6 @@ use crate::coverage::Coverage;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
 use crate::multi::MultiRun;
-use crate::mutants;
 use crate::quorum::{Manner, QuorumRun};
 use crate::theme::Theme;
 use crate::world::{ClusterRun, Counts};
@@ -135,8 +134,6 @@ impl Bench {
             // The functions refuse a call with other keys than the engine sends.
             () if self.bugs.none_key_left_out || self.bugs.renewals_need_all_keys => Engine::Lua,
             () if !self.bugs.scripts.is_empty() => Engine::Lua,
-            // The functions may have a deliberate bug.
-            () if mutants::is_one() => Engine::Rust,
             () if cfg!(feature = "lua54") => Engine::Both,
             () if seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros() >= LUA_BITS => Engine::Both,
             () => Engine::Rust,

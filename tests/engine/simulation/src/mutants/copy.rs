@@ -1,5 +1,4 @@
-//! The mutants of the engine and of the server in memory: all of them are put into one copy of the sources, each behind a
-//! switch.
+//! The mutants of the engine: all of them are put into one copy of the sources, each behind a switch.
 //!
 //! The product has no test code. A change says which text of a file to find and what to put there. The copy is built
 //! once. A process of it runs with one mutant, whose number is in the environment.
@@ -9,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-use super::server::SERVER;
 use super::{Mutant, all};
 
-/// A change to a file of the engine or of the server in memory. `MUTANT` in `put` is true while the mutant is switched on.
+/// A change to a file of the engine. `MUTANT` in `put` is true while the mutant is switched on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    /// The path below `core/src` or `memory/src`.
+    /// The path below `core/src`.
     pub(super) file: &'static str,
     /// The text to find. It occurs exactly once in the file.
     pub(super) find: &'static str,
@@ -40,7 +38,7 @@ const COPIED: [&str; 7] = [
     "tests/support/harness",
 ];
 
-/// A module that the copied crates get.
+/// A module that the engine gets.
 const SWITCH_MODULE: &str = "//! Which mutant is switched on.
 
 use std::sync::OnceLock;
@@ -53,30 +51,11 @@ pub(crate) fn is(number: usize) -> bool {
 ";
 
 /// What has mutants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Engine,
-    Server,
-}
+const ENGINE: &str = "core/src/";
 
-impl Part {
-    const ALL: [Self; 2] = [Self::Engine, Self::Server];
-
-    const fn folder(self) -> &'static str {
-        match self {
-            Self::Engine => "core/src/",
-            Self::Server => "memory/src/",
-        }
-    }
-
-    /// Every change, with its mutant's name.
-    fn changes(self) -> Vec<(&'static str, &'static Change)> {
-        let of = |(name, changes): (&'static str, &'static [Change])| changes.iter().map(move |change| (name, change));
-        match self {
-            Self::Engine => all().map(|mutant| (mutant.name, mutant.engine)).flat_map(of).collect(),
-            Self::Server => SERVER.iter().copied().flat_map(of).collect(),
-        }
-    }
+/// Every change, with its mutant's name.
+fn changes() -> impl Iterator<Item = (&'static str, &'static Change)> {
+    all().flat_map(|mutant| mutant.engine.iter().map(|change| (mutant.name, change)))
 }
 
 /// The program of the copy, with all of its mutants.
@@ -146,11 +125,8 @@ fn write(directory: &Path) -> io::Result<()> {
         for path in files(&root().join(part))? {
             let name = path.strip_prefix(root()).map_err(io::Error::other)?.to_string_lossy().into_owned();
             let bytes = fs::read(&path)?;
-            let source = Part::ALL.iter().find_map(|part| Some((*part, name.strip_prefix(part.folder())?)));
-            let changed = match (source, name.ends_with("Cargo.toml")) {
-                (Some((part, file)), _) => {
-                    mutated(part, file, &String::from_utf8_lossy(&bytes)).map_err(io::Error::other)?
-                }
+            let changed = match (name.strip_prefix(ENGINE), name.ends_with("Cargo.toml")) {
+                (Some(file), _) => mutated(file, &String::from_utf8_lossy(&bytes)).map_err(io::Error::other)?,
                 (None, true) => without_tests(&String::from_utf8_lossy(&bytes)),
                 (None, false) => {
                     put(&name, &bytes)?;
@@ -160,9 +136,7 @@ fn write(directory: &Path) -> io::Result<()> {
             put(&name, changed.as_bytes())?;
         }
     }
-    for part in Part::ALL {
-        put(&format!("{}mutant.rs", part.folder()), SWITCH_MODULE.as_bytes())?;
-    }
+    put(&format!("{ENGINE}mutant.rs"), SWITCH_MODULE.as_bytes())?;
     put("Cargo.toml", workspace(&fs::read_to_string(root().join("Cargo.toml"))?).as_bytes())?;
     put("Cargo.lock", &fs::read(root().join("Cargo.lock"))?)?;
     // A file that was renamed would be built twice.
@@ -206,13 +180,13 @@ fn without_tests(manifest: &str) -> String {
 ///
 /// # Errors
 /// If a change does not match exactly once, or two of them overlap.
-fn mutated(part: Part, file: &str, text: &str) -> Result<String, String> {
+fn mutated(file: &str, text: &str) -> Result<String, String> {
     let mut places = Vec::new();
-    for (name, change) in part.changes().into_iter().filter(|(_, change)| change.file == file) {
+    for (name, change) in changes().filter(|(_, change)| change.file == file) {
         let mut found = text.match_indices(change.find);
         let (Some((start, _)), None) = (found.next(), found.next()) else {
             let count = text.matches(change.find).count();
-            return Err(format!("{name}: this text occurs {count} times in {}{file}:\n{}", part.folder(), change.find));
+            return Err(format!("{name}: this text occurs {count} times in {ENGINE}{file}:\n{}", change.find));
         };
         let put = change.put.replace(WORD, &format!("crate::mutant::is({})", number(name)));
         places.push((start, start + change.find.len(), put, name));
@@ -241,26 +215,18 @@ mod tests {
 
     #[test]
     fn every_change_matches_once_and_overlaps_no_other() {
-        for part in Part::ALL {
-            for (name, change) in part.changes() {
-                let text = fs::read_to_string(root().join(part.folder()).join(change.file)).unwrap_or_default();
-                assert!(
-                    mutated(part, change.file, &text).is_ok(),
-                    "{name}: {:?}",
-                    mutated(part, change.file, &text).err()
-                );
-                assert_ne!(change.find, change.put, "{name}");
-            }
+        for (name, change) in changes() {
+            let text = fs::read_to_string(root().join(ENGINE).join(change.file)).unwrap_or_default();
+            assert!(mutated(change.file, &text).is_ok(), "{name}: {:?}", mutated(change.file, &text).err());
+            assert_ne!(change.find, change.put, "{name}");
         }
     }
 
     #[test]
     fn a_change_that_does_not_match_or_overlaps_is_refused() {
-        for part in Part::ALL {
-            let (_, first) = part.changes()[0];
-            let twice = format!("{0}{0}", first.find);
-            assert!(mutated(part, first.file, &twice).is_err_and(|error| error.contains("2 times")));
-            assert!(mutated(part, first.file, "").is_err_and(|error| error.contains("0 times")));
-        }
+        let (_, first) = changes().next().unwrap();
+        let twice = format!("{0}{0}", first.find);
+        assert!(mutated(first.file, &twice).is_err_and(|error| error.contains("2 times")));
+        assert!(mutated(first.file, "").is_err_and(|error| error.contains("0 times")));
     }
 }

@@ -5,7 +5,6 @@ mod engine;
 mod explored;
 mod kinds;
 mod scripts;
-mod server;
 mod table;
 mod told;
 
@@ -17,7 +16,6 @@ use crate::theme::Theme;
 
 use copy::{Change, Copy};
 
-pub(crate) use copy::is_switched_on as is_one;
 pub use explored::explore_all;
 
 /// A mutant that is not noticed within this many seeds has survived.
@@ -77,20 +75,24 @@ pub fn run_all(names: &[String], jobs: usize) -> Result<(), String> {
     let chosen = || chosen.iter().copied();
     let began = Instant::now();
     let mut survivors = Vec::new();
-    let is_one = is_one();
-    let copy =
-        if !is_one && chosen().any(Mutant::is_in_copy) { Some(Copy::build("leasehold-simulation")?) } else { None };
+    let is_one = copy::is_switched_on();
+    let copy = if !is_one && chosen().any(|mutant| mutant.is_in_copy()) {
+        Some(Copy::build("leasehold-simulation")?)
+    } else {
+        None
+    };
     if !is_one {
         println!("{:<40}{:<22}{:>5}{:>8}  rule that it breaks", "mutant", "noticed by", "seed", "seconds");
     }
     for mutant in chosen() {
-        // A bug of a script is there twice: in its text, and in its function.
-        let mut noticed = !mutant.engine.is_empty() && !is_one || mutant.is_noticed(jobs)?;
-        if let Some(copy) = copy.as_ref().filter(|_| mutant.is_in_copy()) {
-            let mut command = copy.command(mutant);
-            command.args(["mutants", mutant.name, "--jobs", &jobs.to_string()]);
-            noticed &= command.status().map_err(|error| error.to_string())?.success();
-        }
+        let noticed = match copy.as_ref().filter(|_| mutant.is_in_copy()) {
+            Some(copy) => {
+                let mut command = copy.command(mutant);
+                command.args(["mutants", mutant.name, "--jobs", &jobs.to_string()]);
+                command.status().map_err(|error| error.to_string())?.success()
+            }
+            None => mutant.is_noticed(jobs)?,
+        };
         if !noticed {
             survivors.push(mutant.name);
         }
@@ -114,13 +116,8 @@ fn choose(names: &[String]) -> Result<Vec<&'static Mutant>, String> {
 
 impl Mutant {
     /// Whether the copy has it.
-    fn is_in_copy(&self) -> bool {
-        !self.engine.is_empty() || server::SERVER.iter().any(|(name, _)| *name == self.name)
-    }
-
-    /// The bugs to inject. In the copy, a bug of a script is in its function.
-    fn injected(&self) -> InjectedBugs {
-        if is_one() { InjectedBugs { scripts: &[], ..self.bugs } } else { self.bugs }
+    const fn is_in_copy(&self) -> bool {
+        !self.engine.is_empty()
     }
 
     /// Runs seeds until an invariant notices the mutant, and prints which.
@@ -136,32 +133,19 @@ impl Mutant {
             }
         }
         let (by, seed) = noticed.clone().unwrap_or(("NOBODY", String::new()));
-        let place = if is_one() && self.engine.is_empty() { " (Rust)" } else { "" };
-        println!("{:<40}{by:<22}{seed:>5}{seconds:>8.1}  {}", format!("{}{place}", self.name), self.rule);
+        println!("{:<40}{by:<22}{seed:>5}{seconds:>8.1}  {}", self.name, self.rule);
         Ok(noticed.is_some())
     }
 
     fn campaign(&self, start: u64, seeds: u64, jobs: usize) -> Campaign {
-        Campaign { start, seeds, theme: Some(self.theme), jobs, bugs: self.injected(), first_only: true }
+        Campaign { start, seeds, theme: Some(self.theme), jobs, bugs: self.bugs, first_only: true }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::all;
-    use super::server::{NOT_THERE, SERVER};
     use crate::run::Bench;
-
-    #[test]
-    fn every_bug_of_a_script_is_also_in_its_function_unless_there_is_a_reason() {
-        let mut there: Vec<&str> = SERVER.iter().map(|(name, _)| *name).collect();
-        there.extend(NOT_THERE.iter().map(|(name, _)| *name));
-        let mut bugs: Vec<&str> =
-            all().filter(|mutant| !mutant.bugs.scripts.is_empty()).map(|mutant| mutant.name).collect();
-        there.sort_unstable();
-        bugs.sort_unstable();
-        assert_eq!(there, bugs);
-    }
 
     #[test]
     fn every_mutant_has_its_own_name_and_fits_the_scripts() {
