@@ -70,6 +70,21 @@ fn the_manual_lists_all_of_its_pages() {
     }
 }
 
+/// GitHub shows the lines that rustdoc hides, and who copies them gets a program that doesn't compile.
+#[test]
+fn no_rust_on_a_page_has_hidden_lines() {
+    for page in pages() {
+        let mut rust = false;
+        for (number, line) in fs::read_to_string(&page).unwrap().lines().enumerate() {
+            if line.starts_with("```") {
+                rust = !rust && line.starts_with("```rust");
+            }
+            let hidden = rust && (line == "#" || line.starts_with("# "));
+            assert!(!hidden, "{}:{}: {line}", page.strip_prefix(root()).unwrap().display(), number + 1);
+        }
+    }
+}
+
 /// What is wrong with a link on a page.
 fn problem(page: &Path, link: &str) -> Option<String> {
     let (place, anchor) = link.split_once('#').unwrap_or((link, ""));
