@@ -60,6 +60,11 @@ pub(crate) fn text(name: &str, seen: &Inspection) -> String {
     text
 }
 
+/// Whether a key without a TTL is in the lock's place. It never ends by itself.
+pub(crate) fn is_endless(seen: &Inspection) -> bool {
+    seen.holders.iter().any(|holder| holder.foreign && holder.remaining.is_none())
+}
+
 pub(crate) fn holder_line(holder: &Holder) -> String {
     let of = if holder.foreign { "of another library: " } else { "" };
     let left = match holder.remaining {

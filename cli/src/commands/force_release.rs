@@ -6,7 +6,7 @@ use leasehold::Inspection;
 use serde_json::json;
 
 use crate::args::{ForceRelease, Servers};
-use crate::render::{holder_line, object, shown};
+use crate::render::{holder_line, is_endless, object, shown};
 use crate::report::{Failure, Outcome, Output, exit};
 
 /// What to do about a key without a TTL.
@@ -23,13 +23,14 @@ pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Out
     }
     let locks = servers.locks().await?;
     let before = locks.inspect(name).await?;
+    let deletes = arguments.foreign && is_endless(&before);
     if !arguments.yes {
         if before.holders.is_empty() {
             let json = || json!({ "name": name, "holders": 0, "before": object(name, &before) });
             output.print(json, || format!("{}: nobody holds it. Check the name and --prefix.", shown(name)))?;
             return Ok(0);
         }
-        ask(name, &before)?;
+        ask(name, &before, deletes)?;
     }
     let taken =
         if arguments.foreign { locks.force_release_foreign(name).await } else { locks.force_release(name).await };
@@ -41,6 +42,7 @@ pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Out
     let json = || json!({ "name": name, "holders": holders, "before": object(name, &before) });
     output.print(json, || match holders {
         0 => format!("{}: nobody held it. Check the name and --prefix.", shown(name)),
+        1 if deletes => format!("{}: deleted", shown(name)),
         1 => format!("{}: taken from its holder", shown(name)),
         _ => format!("{}: taken from {holders} holders", shown(name)),
     })?;
@@ -48,14 +50,22 @@ pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Out
 }
 
 /// Asks on the terminal. Only `y` and `yes` are a yes.
-fn ask(name: &str, seen: &Inspection) -> Outcome<()> {
+fn ask(name: &str, seen: &Inspection, deletes: bool) -> Outcome<()> {
     let gone = |error: io::Error| not_confirmed(&format!("the terminal is gone: {error}"), "");
     let mut terminal = io::stderr().lock();
     for holder in &seen.holders {
         writeln!(terminal, "holder  {}", holder_line(holder)).map_err(gone)?;
     }
-    let warning = "A holder that is alive may go on writing until it is notified; only a fence stops it.";
-    let question = format!("Take {} from {} and grant the next of {} waiting?", shown(name), count(seen), seen.waiting);
+    let (warning, what) = if deletes {
+        (
+            "The key has no TTL. It is another library's or somebody's data, and nothing brings it back.",
+            format!("Delete {}", shown(name)),
+        )
+    } else {
+        let warning = "A holder that is alive may go on writing until it is notified; only a fence stops it.";
+        (warning, format!("Take {} from {}", shown(name), count(seen)))
+    };
+    let question = format!("{what} and grant the next of {} waiting?", seen.waiting);
     write!(terminal, "{warning}\n{question} [y/N] ").and_then(|()| terminal.flush()).map_err(gone)?;
     let mut answer = String::new();
     if io::stdin().lock().read_line(&mut answer).map_err(gone)? == 0 {

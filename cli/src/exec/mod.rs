@@ -29,6 +29,7 @@ use nix::sys::signal::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::args::{Exec, Servers};
+use crate::render::is_endless;
 use crate::report::{BUSY, Failure, Outcome, Output, exit};
 use crate::signals::{Signals, status};
 
@@ -111,8 +112,7 @@ async fn acquire(locks: &LockManager, arguments: &Exec, events: &Events<'_>) -> 
 /// Says once that a key without a TTL blocks the lock: such a wait may never end.
 async fn tell_endless(locks: &LockManager, events: &Events<'_>) {
     sleep(ENDLESS_AFTER).await;
-    let seen = locks.inspect(events.name).await;
-    if seen.is_ok_and(|seen| seen.holders.iter().any(|holder| holder.foreign && holder.remaining.is_none())) {
+    if locks.inspect(events.name).await.is_ok_and(|seen| is_endless(&seen)) {
         events.blocked();
     }
 }

@@ -18,6 +18,27 @@ fn hold(server: &Server, name: &str) -> Result<Process, Box<dyn std::error::Erro
     Ok(holder)
 }
 
+/// Runs the program on a terminal, and answers its question. Returns the exit code, and what it asked.
+fn answered(
+    server: &Server,
+    arguments: &[&str],
+    answer: &str,
+) -> Result<(Option<i32>, String), Box<dyn std::error::Error>> {
+    let (mut master, slave) = terminal()?;
+    let mut command = leasehold(server, arguments);
+    command.stdin(slave.try_clone()?).stderr(slave).stdout(Stdio::null());
+    let child = Process::spawn(&mut command)?;
+    drop(command);
+    let mut shown = String::new();
+    while !shown.contains("[y/N]") {
+        let mut some = [0; 512];
+        let length = master.read(&mut some)?;
+        shown.push_str(&text(&some[..length]));
+    }
+    master.write_all(answer.as_bytes())?;
+    Ok((finish(child)?.0, shown))
+}
+
 #[test]
 fn inspect_shows_the_holder_and_the_waiters() -> Tested {
     let server = Server::start()?;
@@ -115,20 +136,9 @@ fn force_release_asks_on_a_terminal() -> Tested {
     let server = Server::start()?;
     let _holder = hold(&server, "job")?;
     for (answer, code, left) in [("n\n", 79, 1), ("\n", 79, 1), ("\u{4}", 79, 1), ("yes\n", 0, 0)] {
-        let (mut master, slave) = terminal()?;
-        let mut command = leasehold(&server, &["force-release", "job"]);
-        command.stdin(slave.try_clone()?).stderr(slave).stdout(Stdio::null());
-        let child = Process::spawn(&mut command)?;
-        drop(command);
-        let mut shown = String::new();
-        while !shown.contains("[y/N]") {
-            let mut some = [0; 512];
-            let length = master.read(&mut some)?;
-            shown.push_str(&text(&some[..length]));
-        }
+        let (ended, shown) = answered(&server, &["force-release", "job"], answer)?;
         assert!(shown.contains("its holder") && shown.contains("0 waiting"), "{shown}");
-        master.write_all(answer.as_bytes())?;
-        assert_eq!(finish(child)?.0, Some(code), "{answer:?}");
+        assert_eq!(ended, Some(code), "{answer:?}");
         assert_eq!(holders(&server, "job"), left, "{answer:?}");
     }
     Ok(())
@@ -173,8 +183,10 @@ fn force_release_deletes_a_key_without_a_ttl_only_with_foreign() -> Tested {
     assert_eq!(code, Some(65));
     assert!(message.contains("no TTL") && message.contains("--foreign"), "{message}");
     assert_eq!(server.cli(&["GET", "job"])?.text(), Some("somebody's data"));
+    let (code, shown) = answered(&server, &["force-release", "--foreign", "job"], "n\n")?;
+    assert!(code == Some(79) && shown.contains("Delete job") && shown.contains("somebody's data"), "{shown}");
     let output = run(&server, &["force-release", "--yes", "--foreign", "job"])?;
-    assert_eq!(text(&output.stdout), "job: taken from its holder\n");
+    assert_eq!(text(&output.stdout), "job: deleted\n");
     assert_eq!(server.cli(&["EXISTS", "job"])?.integer(), Some(0));
     Ok(())
 }
