@@ -292,7 +292,7 @@ impl LockState {
             // the grant was known here.
             Status::Gone => self.ask_by_another_token(cx),
             _ => {
-                let error = Error::Protocol("acquire gave an answer that no waiting token can get".into());
+                let error = Error::Protocol("acquire answered what no waiter gets".into());
                 self.refuse_all(cx, &error);
             }
         }

@@ -254,11 +254,13 @@ impl LockState {
         let last = hold.refill.size;
         let grown = if hold.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
         let size = callers.saturating_add(1).max(grown).max(least).min(MOST_FENCES);
+        // A question leaves a lease its time. 0 would not do, because it deletes a key without a TTL.
+        let rest = if cx.config.mixed_fleet { hold.validity.until.since(cx.now) } else { hold.validity.granted };
         let what = Acquire {
             token: hold.token,
             kind: hold.kind,
             mode: hold.mode,
-            ttl: hold.wants(cx).unwrap_or(if cx.config.mixed_fleet { Duration::ZERO } else { hold.validity.granted }),
+            ttl: hold.wants(cx).unwrap_or(rest),
             how: AcquireMode::Refill,
             block: size,
         };

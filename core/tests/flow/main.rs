@@ -52,6 +52,21 @@ fn a_caller_behind_dead_waiters_asks_again_at_once_whether_it_waits_or_tries() {
 }
 
 #[test]
+fn a_client_that_asks_for_its_own_lease_leaves_the_lease_its_time_even_if_an_operator_has_made_the_key_persistent() {
+    let mut client = Client::new(Config { mixed_fleet: true, ..Config::default() });
+    client.hold(1, fixed());
+    client.pass(Duration::from_secs(500));
+    client.acquire("n0", tries());
+    let [(_, refill)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
+    let words = words(refill);
+    let [_, _, ttl, how, ..] = &words[9..] else { panic!("{words:?}") };
+    assert_eq!(how, "refill");
+    // The script shortens a key without a TTL to this time. 0 would delete it while the client still holds the lease.
+    let left = ttl.parse::<u64>().unwrap();
+    assert!((90_000..=100_000).contains(&left), "{left} ms of 100 s");
+}
+
+#[test]
 fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back() {
     let mut client = Client::new(Config::default());
     client.hold(3_000, fixed());
