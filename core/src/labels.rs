@@ -112,8 +112,8 @@ pub struct Labels {
     known: Vec<Known>,
     /// The holders of locks that callers of this client want.
     holders: Vec<Held>,
-    /// For how long callers find a key without a TTL before the driver reports it. None if the driver reports nothing.
-    claim_window: Option<(Enabled, Duration)>,
+    /// The keys without a TTL that callers find. None if the driver reports nothing.
+    found: Option<(Enabled, Found)>,
     /// The locks to report, and for how long callers have found the key.
     blocked: Vec<(String, Duration)>,
     /// Commands without a reply, and what they are for.
@@ -143,8 +143,19 @@ struct Held {
     client: Option<String>,
     held: Option<Duration>,
     at: Instant,
-    /// Since when callers have found such a key, and whether it was reported.
-    blocked: Option<(Instant, bool)>,
+}
+
+/// As many as are found within one claim window. So the other locks that are busy meanwhile push none of them out.
+struct Found {
+    claim_window: Duration,
+    keys: Vec<FoundKey>,
+}
+
+struct FoundKey {
+    name: String,
+    since: Instant,
+    at: Instant,
+    told: bool,
 }
 
 struct Inspecting {
@@ -179,7 +190,7 @@ impl Labels {
             due: None,
             known: Vec::new(),
             holders: Vec::new(),
-            claim_window: None,
+            found: None,
             blocked: Vec::new(),
             asked: Vec::new(),
             inspecting: Vec::new(),
@@ -204,7 +215,7 @@ impl Labels {
     /// `lease-labels`.
     #[must_use]
     pub fn with_blocked(mut self, claim_window: Duration) -> Self {
-        self.claim_window = ENABLED.map(|enabled| (enabled, claim_window));
+        self.found = ENABLED.map(|enabled| (enabled, Found { claim_window, keys: Vec::new() }));
         self
     }
 
@@ -363,6 +374,9 @@ impl Labels {
     /// A caller has been granted a lock, so what was known about its holder is old.
     pub fn granted(&mut self, name: &str) {
         self.holders.retain(|held| held.name != name);
+        if let Some((_, found)) = &mut self.found {
+            found.keys.retain(|key| key.name != name);
+        }
     }
 
     /// The client has been granted a lease. With the feature `lease-labels`, the driver then wakes at
@@ -524,35 +538,41 @@ impl Labels {
     /// that an error at the end of the wait can tell it.
     fn busy(&mut self, now: Instant, name: &str, answer: &[Scalar]) {
         let [Scalar::Text(status), _, _, server, left, _, _, token, since, ..] = answer else { return };
-        let before = self.holders.iter().position(|held| held.name == name).map(|place| self.holders.remove(place));
         let (Scalar::Text(token), b"waiting" | b"busy") = (token, status.as_slice()) else { return };
         let token = lossy(token);
         let client = client_of(&token);
-        if client.is_none() && crate::wire::integer(left) != Some(NO_TTL) {
-            return;
+        if client.is_none() && crate::wire::integer(left) == Some(NO_TTL) {
+            self.holders.retain(|held| held.name != name);
+            self.finds(now, name);
+        } else {
+            self.granted(name);
+            if client.is_none() {
+                return;
+            }
         }
         let held = microseconds(since).zip(microseconds(server));
         let held = held.map(|(since, server)| Duration::from_micros(server.saturating_sub(since)));
-        let blocked = if client.is_none() { self.blocked(now, name, before) } else { None };
         forget_oldest(&mut self.holders);
-        self.holders.push(Held { name: name.into(), client: client.map(Into::into), held, at: now, blocked });
+        self.holders.push(Held { name: name.into(), client: client.map(Into::into), held, at: now });
         if let Some(client) = client.filter(|_| status.as_slice() == b"waiting") {
             self.learn(now, client);
         }
     }
 
-    /// A caller has found a key without a TTL. Returns since when callers have found it, and whether it was reported.
-    fn blocked(&mut self, now: Instant, name: &str, before: Option<Held>) -> Option<(Instant, bool)> {
-        let (_, window) = self.claim_window?;
+    /// A caller has found a key without a TTL.
+    fn finds(&mut self, now: Instant, name: &str) {
+        let Some((_, Found { claim_window, keys })) = &mut self.found else { return };
         // A waiter asks more often than that.
-        let before = before.filter(|before| now.since(before.at) <= window);
-        let (since, told) = before.and_then(|before| before.blocked).unwrap_or((now, false));
-        let waited = now.since(since);
-        let tells = !told && waited >= window;
-        if tells {
+        keys.retain(|key| now.since(key.at) <= *claim_window);
+        let place = keys.iter().position(|key| key.name == name);
+        let new = || FoundKey { name: name.into(), since: now, at: now, told: false };
+        let mut key = place.map_or_else(new, |place| keys.swap_remove(place));
+        let waited = now.since(key.since);
+        if !key.told && waited >= *claim_window {
+            key.told = true;
             self.blocked.push((name.into(), waited));
         }
-        Some((since, told || tells))
+        keys.push(FoundKey { at: now, ..key });
     }
 
     fn learn(&mut self, now: Instant, client: &str) {

@@ -37,10 +37,14 @@ fn text(text: &str) -> Reply {
 
 /// An engine with an acquire of `door` in flight.
 fn waiting() -> (Engine, CommandId) {
+    waiting_for("door")
+}
+
+fn waiting_for(name: &str) -> (Engine, CommandId) {
     let config = Config { prefix: "billing:".into(), ..Config::default() };
     let mut engine = Engine::new(ClientId::from_random([7; 16]), config).unwrap();
     let options = AcquireOptions::default();
-    engine.handle(at(Duration::ZERO), Input::Acquire { op: OpId(1), name: "door", options: &options });
+    engine.handle(at(Duration::ZERO), Input::Acquire { op: OpId(1), name, options: &options });
     let Some(Output::Send { id, .. }) = engine.poll_output() else { panic!("no command") };
     (engine, id)
 }
@@ -551,6 +555,24 @@ fn a_key_without_a_ttl_is_named_and_reported_once_after_a_claim_window() {
     }
     let blocked = |waited| ("door".to_owned(), Duration::from_millis(waited));
     assert_eq!(told, [(3_000, blocked(3_000)), (23_000, blocked(3_000))]);
+}
+
+#[test]
+fn keys_without_a_ttl_are_told_however_many_locks_are_busy_meanwhile() {
+    let mut labels = labels("web-3").with_blocked(Duration::from_secs(3));
+    let mut told = Vec::new();
+    let calls: Vec<_> = (0..200).map(|place| (place, waiting_for(&format!("job:{place}")))).collect();
+    for second in 0..6 {
+        for (place, (engine, id)) in &calls {
+            let answer = if place % 2 == 0 { found("waiting", -1) } else { busy("waiting", &format!("{OTHER}:1"), 0) };
+            labels.takes(at(Duration::from_secs(second)), *id, &answer, engine);
+        }
+        told.extend(
+            std::iter::from_fn(|| labels.poll_blocked()).map(|(name, waited)| (second, name, waited.as_secs())),
+        );
+    }
+    let all: Vec<_> = (0..200).step_by(2).map(|place| (3, format!("job:{place}"), 3)).collect();
+    assert_eq!(told, all);
 }
 
 #[test]

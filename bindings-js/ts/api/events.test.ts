@@ -367,3 +367,17 @@ test('a_key_without_a_ttl_is_named_in_the_error_and_reported_once_after_a_claim_
   await redis.call(['DEL', 'billing:door']);
   await (await time.result(waiting)).release();
 });
+
+test('keys_without_a_ttl_are_told_however_many_locks_are_busy_meanwhile', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const redis = recognise(server);
+  const [locks, others] = [new LockManager(server), new LockManager(server)];
+  const heard = listenTo(locks, 'blocked');
+  const names = (what: string): string[] => Array.from({ length: 80 }, (_, place) => `${what}:${place}`);
+  for (const name of names('data')) await redis.call(['SET', name, "somebody's data"]);
+  const held = await time.result(Promise.all(names('job').map((name) => others.mutex(name).acquire())));
+  const waits = [...names('data'), ...names('job')].map((name) => caught(locks.mutex(name).acquire({ wait: '9s' })));
+  for (const error of await time.result(Promise.all(waits))) assert.ok(isLeaseholdError(error, 'busy'), String(error));
+  assert.deepEqual(eventsOf(heard, 'blocked').map(({ name }) => name).sort(), names('data').sort());
+  await time.result(Promise.all(held.map((lease) => lease.release())));
+});

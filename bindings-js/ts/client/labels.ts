@@ -41,12 +41,12 @@ interface Held {
   readonly held: number | undefined;
   /** When the server said so. */
   readonly at: number;
-  readonly blocked: Blocked | undefined;
 }
 
-/** Since when callers have found a key without a TTL, and whether that was reported. */
-interface Blocked {
+/** Since when callers have found a key without a TTL, when they last did, and whether that was reported. */
+interface Found {
   readonly since: number;
+  readonly at: number;
   readonly told: boolean;
 }
 
@@ -77,6 +77,8 @@ export class Labels {
   readonly #known = new Map<string, { readonly label: string | undefined; readonly asked: number }>();
   /** The holders of the locks that callers of this client want, by the lock's key. */
   readonly #holders = new Map<string, Held>();
+  /** The keys without a TTL that callers have found within a window. So the other locks that are busy meanwhile push none of them out. */
+  readonly #found = new Map<string, Found>();
 
   /**
    * `label` makes the client's own, empty for none. `timeout` is how long a command may take, and `longestHeld` how long the client has
@@ -133,28 +135,33 @@ export class Labels {
     const [status, server, token, since] = [text(reply[0]), Number(reply[3]), text(reply[7]), Number(reply[8])];
     const key = command.words[3];
     if (key === undefined || (status !== 'waiting' && status !== 'busy')) return;
-    const [before, clientId, at] = [this.#holders.get(key), clientOf(token), this.#time.now()];
+    const [clientId, at] = [clientOf(token), this.#time.now()];
     this.#holders.delete(key);
-    if (clientId === undefined && Number(reply[4]) !== NO_TTL) return;
+    const isFound = clientId === undefined && Number(reply[4]) === NO_TTL;
+    if (isFound) this.#finds(key, at);
+    else this.#found.delete(key);
+    if (clientId === undefined && !isFound) return;
     forgetOldest(this.#holders);
     const held = since > 0 ? Math.max(0, server - since) / 1_000 : undefined;
-    this.#holders.set(key, { clientId, held, at, blocked: clientId === undefined ? this.#blocked(key, before, at) : undefined });
+    this.#holders.set(key, { clientId, held, at });
     if (status === 'waiting' && clientId !== undefined) void this.#learn(clientId);
   }
 
   /** A caller has found a key without a TTL. */
-  #blocked(key: string, before: Held | undefined, now: number): Blocked {
+  #finds(key: string, at: number): void {
     const { window } = this.#blocking;
     // A waiter asks more often than that.
-    const { since, told } = (before !== undefined && now - before.at <= window ? before.blocked : undefined) ?? { since: now, told: false };
-    const tells = !told && now - since >= window;
-    if (tells) this.#blocking.tell(key, now - since);
-    return { since, told: told || tells };
+    for (const [other, found] of this.#found) if (at - found.at > window) this.#found.delete(other);
+    const { since, told } = this.#found.get(key) ?? { since: at, told: false };
+    const tells = !told && at - since >= window;
+    if (tells) this.#blocking.tell(key, at - since);
+    this.#found.set(key, { since, at, told: told || tells });
   }
 
   /** A caller has been granted a lock, so what was known about its holder is old. */
   granted(key: string): void {
     this.#holders.delete(key);
+    this.#found.delete(key);
     if (this.#told === undefined && this.#due === undefined && !this.#isSilent) this.#tellIn(HELD);
   }
 
