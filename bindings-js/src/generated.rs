@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use leasehold_core::{ErrorCode, FailureKind, LossReason, ReleaseOutcome};
+use leasehold_core::{ErrorCode, FailureKind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, ReleaseOutcome, Setting};
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputKind};
 
@@ -22,6 +22,133 @@ fn typescript_has_these_codes() {
 #[test]
 fn typescript_has_the_engines_errors() {
     check("ts/support/errors.generated.ts", &errors());
+}
+
+#[test]
+fn typescript_has_the_engines_options() {
+    check("ts/support/options.generated.ts", &options());
+}
+
+#[test]
+fn the_manual_has_the_options() {
+    let mut page = manual("options.md");
+    for (heading, settings) in [("## Options of a lock", LOCK_SETTINGS), ("## Options of a manager", MANAGER_SETTINGS)]
+    {
+        let start = page.find(heading).unwrap();
+        let start = start + page[start..].find("| --- |").or_else(|| page[start..].find("|---|")).unwrap();
+        let start = start + page[start..].find('\n').unwrap() + 1;
+        let end = start + page[start..].find("\n\n").unwrap() + 1;
+        page.replace_range(start..end, &settings.iter().filter_map(row_of_manual).collect::<String>());
+    }
+    check("../docs/options.md", &page);
+}
+
+/// The comments that give an option's bounds, and perhaps its default: the file, the line below the comment or with it, and
+/// the option.
+const COMMENTS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "core/src/options.rs",
+        &[
+            ("pub ttl:", "ttl"),
+            ("pub max_hold:", "max_hold"),
+            ("For(Duration)", "wait"),
+            ("pub linger:", "linger"),
+            ("pub timeout:", "wait_for_replicas"),
+            ("limit: u32", "limit"),
+            ("pub local_handoffs:", "local_handoffs"),
+            ("pub claim_window:", "claim_window"),
+            ("pub response_timeout:", "response_timeout"),
+            ("pub node_timeout:", "node_timeout"),
+        ],
+    ),
+    (
+        "native/src/api/lock.rs",
+        &[
+            ("pub fn ttl(", "ttl"),
+            ("pub fn max_hold(", "max_hold"),
+            ("pub fn wait(", "wait"),
+            ("pub fn linger(", "linger"),
+            ("pub fn wait_for_replicas(", "wait_for_replicas"),
+        ],
+    ),
+    (
+        "native/src/api/builder.rs",
+        &[
+            ("pub fn ttl(", "ttl"),
+            ("pub fn wait(", "wait"),
+            ("pub fn linger(", "linger"),
+            ("pub fn local_handoffs(", "local_handoffs"),
+            ("pub fn claim_window(", "claim_window"),
+            ("pub fn response_timeout(", "response_timeout"),
+            ("pub fn node_timeout(", "node_timeout"),
+        ],
+    ),
+    ("native/src/api/lease.rs", &[("pub async fn extend(", "ttl"), ("pub async fn shorten(", "ttl")]),
+    ("native/src/api/manager.rs", &[("pub fn semaphore(", "limit")]),
+    ("cli/src/args.rs", &[("pub(crate) ttl:", "ttl")]),
+    (
+        "bindings-js/ts/api/options.ts",
+        &[
+            ("readonly ttl?:", "ttl"),
+            ("readonly maxHold?:", "max_hold"),
+            ("readonly wait?:", "wait"),
+            ("readonly linger?:", "linger"),
+            ("readonly timeout:", "wait_for_replicas"),
+            ("readonly limit:", "limit"),
+            ("readonly localHandoffs?:", "local_handoffs"),
+            ("readonly claimWindow?:", "claim_window"),
+            ("readonly responseTimeout?:", "response_timeout"),
+            ("readonly nodeTimeout?:", "node_timeout"),
+        ],
+    ),
+    ("bindings-js/ts/api/lease.ts", &[("async extend(", "ttl"), ("async shorten(", "ttl")]),
+    ("bindings-js/ts/dropins/redis-semaphore.ts", &[("lockTimeout?:", "ttl")]),
+    (
+        "wit/locks.wit",
+        &[
+            ("ttl-ms:", "ttl"),
+            ("max-hold-ms:", "max_hold"),
+            ("local-handoffs:", "local_handoffs"),
+            ("claim-window-ms:", "claim_window"),
+            ("response-timeout-ms:", "response_timeout"),
+            ("node-timeout-ms:", "node_timeout"),
+        ],
+    ),
+    ("docs/drop-ins.md", &[("| durations |", "ttl"), ("| `lockTimeout` |", "ttl")]),
+    ("docs/kinds.md", &[("- The limit is", "limit")]),
+];
+
+#[test]
+fn comments_give_the_bounds_and_the_defaults_of_the_table() {
+    for (file, items) in COMMENTS {
+        let path = format!("../{file}");
+        let mut lines: Vec<String> = read(&path).lines().map(str::to_owned).collect();
+        for (item, name) in *items {
+            let setting = settings().find(|setting| setting.name == *name).unwrap();
+            let end = lines.iter().position(|line| line.trim_start().starts_with(item));
+            let end = end.unwrap_or_else(|| panic!("{file} has no `{item}`"));
+            let is_comment =
+                |line: &String| ["///", "*", "/**", "#["].iter().any(|mark| line.trim_start().starts_with(mark));
+            let start = lines[..end].iter().rposition(|line| !is_comment(line)).map_or(0, |before| before + 1);
+            for line in &mut lines[start..=end] {
+                *line = with_bounds(line, setting);
+            }
+            let comment = lines[start..=end].join("\n");
+            let words: Vec<_> = comment.split_whitespace().filter(|word| !["///", "*", "/**"].contains(word)).collect();
+            let comment = words.join(" ");
+            let (least, most, bounds) = (setting.bounds.least, setting.bounds.most, setting.bounds.text);
+            let told = comment.contains(bounds) || comment.contains(&format!("{least} to {most}"));
+            assert!(told, "{file}: the comment of `{item}` does not give the bounds in one line: {bounds}");
+            if let Some((_, default)) = comment.split_once("Default").filter(|_| setting.default_number > 0) {
+                let default = default.trim_start_matches([':', ' ', '`', '\'']);
+                let number = setting.default_number.to_string();
+                let forms = [setting.default, &setting.default.replace(' ', ""), &number];
+                let told = forms.iter().any(|form| default.starts_with(form)) || item.contains("lockTimeout");
+                assert!(told, "{file}: the default of `{item}` is not {}", setting.default);
+            }
+        }
+        check(&path, &(lines.join("\n") + "\n"));
+    }
 }
 
 #[test]
@@ -62,7 +189,11 @@ fn check(file: &str, text: &str) {
 }
 
 fn manual(page: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page)).unwrap()
+    read(&format!("../docs/{page}"))
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
 /// The cells of each row of the table with this head.
@@ -124,6 +255,118 @@ fn errors() -> String {
     messages(&mut module, "LOSS_MESSAGES", "LossReason", &losses);
     messages(&mut module, "FAILURE_MESSAGES", "Failure['kind']", &failures);
     module
+}
+
+fn settings() -> impl Iterator<Item = &'static Setting> {
+    LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS)
+}
+
+/// A row of the manual's table. None for what the manual explains elsewhere.
+fn row_of_manual(setting: &Setting) -> Option<String> {
+    let Setting { name, default, about, .. } = setting;
+    let javascript = camel_case_name(name);
+    let text = setting.bounds.text;
+    let is_lock_label = *name == "label" && default == &"none";
+    let (rust, default, bounds) = match *name {
+        "limit" => return None,
+        "permits" => ("`permits(n)`".to_owned(), *default, "1 to the limit".to_owned()),
+        "one_script" => ("`one_script()`".to_owned(), *default, String::new()),
+        "wasm" => (String::new(), *default, String::new()),
+        "wait" => ("`wait`".to_owned(), *default, format!("{text}, or forever")),
+        "wait_for_replicas" => (format!("`{name}`"), *default, format!("timeout {text}")),
+        "label" if is_lock_label => ("`label`".to_owned(), *default, "128 bytes".to_owned()),
+        "label" => ("`label`".to_owned(), "`<host>/<process id>`", "128 bytes".to_owned()),
+        _ => (format!("`{name}`"), *default, text.to_owned()),
+    };
+    let row = format!("| {rust} | `{javascript}` | {default} | {bounds} | {about} |\n");
+    Some(row.replace("|  |", "| |"))
+}
+
+/// The line with these bounds in place of others: `10 ms to 30 days`, or just the numbers where the line has no units.
+fn with_bounds(line: &str, Setting { bounds, .. }: &Setting) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    for (at, length) in (0..words.len()).flat_map(|at| [(at, 5), (at, 3)]) {
+        let Some(found) = words.get(at..at + length) else { continue };
+        let last = found[length - 1].trim_end_matches(['.', ',', ';', ':', ')']);
+        let is_number = |word: &str| word.trim_start_matches('(').starts_with(|first: char| first.is_ascii_digit());
+        let is_unit = |word: &str| ["ms", "s", "days"].contains(&word);
+        let text = match found {
+            [least, low, "to", most, _] if is_number(least) && is_unit(low) && is_number(most) && is_unit(last) => {
+                bounds.text.to_owned()
+            }
+            [least, "to", _] if is_number(least) && is_number(last) && bounds.text.split(' ').count() == 3 => {
+                bounds.text.to_owned()
+            }
+            [least, "to", _] if is_number(least) && is_number(last) => format!("{} to {}", bounds.least, bounds.most),
+            _ => continue,
+        };
+        let open = if found[0].starts_with('(') { "(" } else { "" };
+        let close = &found[length - 1][last.len()..];
+        let text = format!("{open}{text}{close}");
+        return [&words[..at], &[text.as_str()], &words[at + length..]].concat().join(" ");
+    }
+    line.to_owned()
+}
+
+/// The defaults, the bounds, and which options each place takes.
+fn options() -> String {
+    let names = |place: &str, also: &str| {
+        let at = |setting: &&Setting| {
+            setting.places.contains(&place) && (also.is_empty() || !setting.places.contains(&also))
+        };
+        settings()
+            .filter(at)
+            .map(|setting| format!("'{}'", camel_case_name(setting.name)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let mut module = HEADER.to_owned();
+    for (constant, of, settings) in [("LOCK", "a lock", LOCK_SETTINGS), ("MANAGER", "a manager", MANAGER_SETTINGS)] {
+        let _ = writeln!(module, "\n/** The defaults of {of}. Durations are in milliseconds. */");
+        let _ = writeln!(module, "export const {constant}_DEFAULTS = {{");
+        for Setting { name, default, default_number, .. } in settings {
+            let value = match *default {
+                "" | "none" => continue,
+                "empty" => "''".to_owned(),
+                "true" | "false" => (*default).to_owned(),
+                _ => with_underscores(*default_number),
+            };
+            let _ = writeln!(module, "  {}: {value},", camel_case_name(name));
+        }
+        module += "};\n";
+    }
+    module += "\n/** The bounds: the least value, the greatest, and both in words. Durations are in milliseconds. */\n";
+    module += "export const BOUNDS = {\n";
+    for Setting { name, bounds, .. } in settings().filter(|setting| !setting.bounds.text.is_empty()) {
+        let (name, least, most) =
+            (camel_case_name(name), with_underscores(bounds.least), with_underscores(bounds.most));
+        let _ = writeln!(module, "  {name}: [{least}, {most}, '{}'],", bounds.text);
+    }
+    module += "} as const;\n\n// The options that each place takes, in the order in which messages list them.\n";
+    let lock = names("lock", "");
+    let _ = writeln!(module, "export const LOCK = [{lock}] as const;");
+    let _ = writeln!(module, "export const MANAGER = [{}] as const;", names("manager", ""));
+    let _ = writeln!(module, "export const QUORUM = [...MANAGER, {}] as const;", names("quorum", ""));
+    for (constant, place) in [("SEMAPHORE", "semaphore"), ("MULTI", "multi")] {
+        let own = names(place, "lock");
+        let others = settings().filter(|setting| setting.places.contains(&"lock") && setting.places.contains(&place));
+        let others: Vec<_> = others.map(|setting| format!("'{}'", camel_case_name(setting.name))).collect();
+        let _ = writeln!(module, "export const {constant} = [{own}, {}] as const;", others.join(", "));
+    }
+    module
+}
+
+/// A number as TypeScript writes it: `30_000`.
+fn with_underscores(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push('_');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// The code, the message and the meaning of each row of a table.

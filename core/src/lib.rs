@@ -44,7 +44,9 @@ pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes,
 pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};
 pub use ids::{ByNumber, ClientId, CommandId, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, Labels, Question, check_label};
-pub use options::{AcquireOptions, Config, Kind, Mode, Owner, Replicas, Wait};
+pub use options::{
+    AcquireOptions, Bounds, Config, Kind, LOCK_SETTINGS, MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
+};
 pub use server::{check_eviction, check_server};
 pub use session::MOST_PAUSES;
 pub use time::Instant;

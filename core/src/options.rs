@@ -1,4 +1,7 @@
 //! The options of a client and of an acquire, with their defaults and bounds.
+//!
+//! [`LOCK_SETTINGS`] and [`MANAGER_SETTINGS`] are the table of all options. The checks here, the types and checks of
+//! TypeScript, and the manual come from it.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -96,8 +99,8 @@ pub struct AcquireOptions {
     /// How many replicas must have the lease before the caller gets it. Default: none. Not for several names, and not
     /// for a quorum, whose servers are not replicas of each other.
     pub replicas: Option<Replicas>,
-    /// How long to keep the lease after its holder has released it, while no other client asks for the lock: 1 ms to
-    /// 60 s. Default: none. The next caller of this client then gets the lock without a round trip, with the next fence.
+    /// How long to keep the lease after its holder has released it, while no other client asks for the lock:
+    /// 1 ms to 60 s. Default: none. The next caller of this client then gets the lock without a round trip, with the next fence.
     /// Only for mutexes and read-write locks, on connections that carry messages, and not with
     /// [`Config::mixed_fleet`].
     pub linger: Option<Duration>,
@@ -118,10 +121,10 @@ impl Default for AcquireOptions {
         Self {
             kind: Kind::Lock,
             mode: Mode::Exclusive,
-            ttl: Duration::from_secs(30),
+            ttl: TTL.default_time(),
             renew: true,
             max_hold: None,
-            wait: Wait::For(Duration::from_secs(60)),
+            wait: Wait::For(WAIT.default_time()),
             within: None,
             replicas: None,
             linger: None,
@@ -159,10 +162,10 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             prefix: String::new(),
-            local_handoffs: 32,
-            claim_window: Duration::from_secs(3),
-            response_timeout: Duration::from_secs(2),
-            node_timeout: Duration::from_millis(100),
+            local_handoffs: LOCAL_HANDOFFS.default_number as u32,
+            claim_window: CLAIM_WINDOW.default_time(),
+            response_timeout: RESPONSE_TIMEOUT.default_time(),
+            node_timeout: NODE_TIMEOUT.default_time(),
             mixed_fleet: false,
             max_in_flight: 1024,
             batches: false,
@@ -188,47 +191,207 @@ impl Mode {
     }
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
+/// One option: what all surfaces have in common. Numbers of a time are in milliseconds.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The name in Rust. Other languages write it in their own case.
+    pub name: &'static str,
+    /// The default, for the manual.
+    pub default: &'static str,
+    /// The default as a number, if it is one.
+    pub default_number: u64,
+    /// The least and the greatest value, and both as text. Not for all options.
+    pub bounds: Bounds,
+    /// Where it can be set: for a `lock`, a `manager`, a `quorum`, a `semaphore`, a `multi` of several names.
+    pub places: &'static [&'static str],
+    /// What it does, for the manual.
+    pub about: &'static str,
+}
 
-/// Refuses a value that is out of its bounds. `bounds` is their text for the error message.
+/// What values an option takes.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// The least value.
+    pub least: u64,
+    /// The greatest value.
+    pub most: u64,
+    /// Both as text: `10 ms to 30 days`.
+    pub text: &'static str,
+    /// What to choose, for error messages.
+    choose: &'static str,
+}
+
+impl Setting {
+    const fn default_time(self) -> Duration {
+        Duration::from_millis(self.default_number)
+    }
+
+    /// Refuses a time that is out of the bounds. It takes the row apart, so that the texts for the manual are in no binary.
+    #[inline(always)]
+    fn check(self, value: Duration) -> Result<(), Error> {
+        let bounds = (Duration::from_millis(self.bounds.least), Duration::from_millis(self.bounds.most));
+        within(self.name, value, bounds, self.bounds.choose)
+    }
+}
+
+/// Refuses a value that is out of its bounds. `choose` is their text for the error message.
 fn within(
     field: &'static str,
     value: Duration,
     (least, most): (Duration, Duration),
-    bounds: &str,
+    choose: &str,
 ) -> Result<(), Error> {
     if value < least || value > most {
-        let problem = ["is ", Digits::of(millis(value)).as_str(), " ms: choose ", bounds].concat();
+        let problem = ["is ", Digits::of(millis(value)).as_str(), " ms: choose ", choose].concat();
         return Err(Error::InvalidOption { field, problem });
     }
     Ok(())
 }
 
-/// Checks a TTL: 10 ms to 30 days.
+/// The number of a value in the table: a count, a time, or none.
+macro_rules! number {
+    (true) => {
+        0
+    };
+    (false) => {
+        0
+    };
+    ($number:literal) => {
+        $number
+    };
+    ($number:literal ms) => {
+        $number
+    };
+    ($number:literal s) => {
+        $number * 1_000
+    };
+    ($number:literal days) => {
+        $number * 24 * 3_600_000
+    };
+    ($word:ident) => {
+        0
+    };
+    () => {
+        0
+    };
+}
+
+macro_rules! text {
+    ($number:literal $($unit:ident)?) => { concat!($number $(, " ", stringify!($unit))?) };
+    ($word:ident) => { stringify!($word) };
+    () => { "" };
+}
+
+/// Bounds. Around them stand the words of error messages, if there are any.
+macro_rules! bounds {
+    () => { bounds!(@ 0, 0, "", "", "") };
+    ($least:literal to $most:literal as $text:literal, $before:literal, $after:literal) => {
+        bounds!(@ $least, $most, $text, $before, $after)
+    };
+    ($least:literal $low:ident to $most:literal $high:ident) => { bounds!($least $low to $most $high, "", "") };
+    ($least:literal $low:ident to $most:literal $high:ident, $before:literal, $after:literal) => {
+        bounds!(
+            @ number!($least $low), number!($most $high),
+            concat!($least, " ", stringify!($low), " to ", $most, " ", stringify!($high)),
+            $before, $after
+        )
+    };
+    (@ $least:expr, $most:expr, $text:expr, $before:literal, $after:literal) => {
+        Bounds { least: $least, most: $most, text: $text, choose: concat!($before, $text, $after) }
+    };
+}
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $list:ident {
+        $($setting:ident $name:literal ($($default:tt)*) ($($bounds:tt)*) [$($place:ident)+] $about:literal;)+
+    })+) => {
+        $(
+            $(
+                const $setting: Setting = Setting {
+                    name: $name,
+                    default: text!($($default)*),
+                    default_number: number!($($default)*),
+                    bounds: bounds!($($bounds)*),
+                    places: &[$(stringify!($place)),+],
+                    about: $about,
+                };
+            )+
+            $(#[doc = $doc])+
+            pub const $list: &[Setting] = &[$($setting),+];
+        )+
+    };
+}
+
+settings! {
+    /// The options of a lock, in the order of the manual.
+    LOCK_SETTINGS {
+        TTL "ttl" (30 s) (10 ms to 30 days) [lock manager semaphore multi]
+            "How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this long. A lease that a waiter gets by message lasts only for the claim window until the waiter has answered.";
+        RENEW "renew" (true) () [lock manager semaphore multi]
+            "The client renews the lease at a third of the TTL. `false` makes a fixed lease.";
+        MAX_HOLD "max_hold" (none) (10 ms to 30 days) [lock manager semaphore multi]
+            "A renewed lease is lost after this time, with the reason `max-hold`.";
+        WAIT "wait" (60 s) (1 ms to 30 days, "", ", or try without waiting") [lock manager semaphore multi]
+            "How long an acquire waits. The default is longer than the default TTL, so a waiter outlasts a crashed holder's lease.";
+        REPLICAS "wait_for_replicas" (none) (1 ms to 60 s, "a timeout of ", "") [lock semaphore]
+            "How many replicas must have the lease, and how long to wait for them. See [failover](fencing.md#wait-for-replicas).";
+        LINGER "linger" (none) (1 ms to 60 s) [lock manager]
+            "Mutexes and read-write locks: how long the client keeps the lease after its release, while no other client asks for the lock. See [below](#leases-that-linger).";
+        LEASE_LABEL "label" (none) () [lock semaphore multi]
+            "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
+        LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
+            "";
+        PERMITS "permits" (1) () [semaphore]
+            "Semaphore only.";
+        ONE_SCRIPT "one_script" (false) () [multi]
+            "Several names only: refuse names that one script can't take.";
+    }
+
+    /// The options of a manager, in the order of the manual.
+    MANAGER_SETTINGS {
+        PREFIX "prefix" (empty) () [manager]
+            "Put before every name. JavaScript refuses a prefix that begins with `leasehold:` or has a brace without a whole hash tag; Rust refuses the names.";
+        LOCAL_HANDOFFS "local_handoffs" (32) (0 to 1023 as "0 to 1023", "", "") [manager]
+            "How many times a client hands a lock over locally while another client waits, for 1 s at most.";
+        RESPONSE_TIMEOUT "response_timeout" (2 s) (10 ms to 60 s) [manager]
+            "How long one command's answer may take. After that, the command counts as maybe applied.";
+        NODE_TIMEOUT "node_timeout" (100 ms) (10 ms to 60 s) [quorum]
+            "Quorum only: the same for one of its servers. A slower server counts as down.";
+        WASM "wasm" (none) () [quorum]
+            "Quorum only, and only in [Cloudflare Workers](edge.md#cloudflare-workers): the default export of `leasehold/quorum.wasm`.";
+        CLAIM_WINDOW "claim_window" (3 s) (100 ms to 60 s) [manager]
+            "How long the server keeps a grant for a waiter. A dead waiter can delay the others for this long. Clients send heartbeats at a third of it.";
+        MIXED_FLEET "mixed_fleet" (false) () [manager]
+            "Compete with clients of other libraries on equal terms: all clients poll. See [interop](interop.md).";
+        LABEL "label" () () [manager]
+            "A name for this client. `inspect` and the `busy` errors of others show it. No control characters. With an empty label, others see only the client's id.";
+    }
+}
+
+/// The longest TTL.
+pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL.bounds.most);
+
+/// Checks a TTL.
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
-    within("ttl", ttl, (Duration::from_millis(10), MONTH), "10 ms to 30 days")
+    TTL.check(ttl)
 }
-
-fn check_wait(field: &'static str, wait: Duration) -> Result<(), Error> {
-    within(field, wait, (Duration::from_millis(1), MONTH), "1 ms to 30 days, or try without waiting")
-}
-
-/// The greatest limit of a semaphore.
-const MOST_PERMITS: u32 = 1_000_000;
 
 impl Kind {
     fn check(self, mode: Mode) -> Result<(), Error> {
-        let refuse = |field, problem: &str| Err(Error::InvalidOption { field, problem: problem.into() });
+        let refuse = |field, problem: &str, choose: &str| {
+            Err(Error::InvalidOption { field, problem: [problem, choose].concat() })
+        };
         if self != Self::Lock && mode == Mode::Shared {
-            return refuse("mode", "is shared: only a read-write lock has readers");
+            return refuse("mode", "is shared: only a read-write lock has readers", "");
         }
         match self {
-            Self::Semaphore { limit, .. } if limit == 0 || limit > MOST_PERMITS => {
-                refuse("limit", "is out of bounds: choose 1 to 1,000,000 permits")
+            Self::Semaphore { limit, .. } if limit == 0 || u64::from(limit) > LIMIT.bounds.most => {
+                refuse("limit", "is out of bounds: choose ", LIMIT.bounds.choose)
             }
             Self::Semaphore { permits, limit } if permits == 0 || permits > limit => {
-                refuse("permits", "is out of bounds: choose 1 to the semaphore's limit")
+                refuse("permits", "is out of bounds: choose ", "1 to the semaphore's limit")
             }
             _ => Ok(()),
         }
@@ -240,17 +403,17 @@ impl AcquireOptions {
         check_ttl(self.ttl)?;
         self.kind.check(self.mode)?;
         if let Some(most) = self.max_hold {
-            within("max_hold", most, (Duration::from_millis(10), MONTH), "10 ms to 30 days")?;
+            MAX_HOLD.check(most)?;
             if !self.renew {
                 let problem = "bounds renewals, but `renew` is false: use `ttl` alone".into();
                 return Err(Error::InvalidOption { field: "max_hold", problem });
             }
         }
         if let Some(within) = self.within {
-            check_wait("wait", within)?;
+            WAIT.check(within)?;
         }
         if let Some(linger) = self.linger {
-            within("linger", linger, (Duration::from_millis(1), MINUTE), "1 ms to 60 s")?;
+            LINGER.check(linger)?;
             if self.kind != Kind::Lock {
                 let problem = "is only for mutexes and read-write locks: leave it out".into();
                 return Err(Error::InvalidOption { field: "linger", problem });
@@ -261,10 +424,10 @@ impl AcquireOptions {
                 let problem = "asks for no replica: ask for at least one".into();
                 return Err(Error::InvalidOption { field: "wait_for_replicas", problem });
             }
-            within("wait_for_replicas", timeout, (Duration::from_millis(1), MINUTE), "a timeout of 1 ms to 60 s")?;
+            REPLICAS.check(timeout)?;
         }
         match self.wait {
-            Wait::For(wait) => check_wait("wait", wait),
+            Wait::For(wait) => WAIT.check(wait),
             Wait::No | Wait::Forever => Ok(()),
         }
     }
@@ -272,16 +435,17 @@ impl AcquireOptions {
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        within("claim_window", self.claim_window, (Duration::from_millis(100), MINUTE), "100 ms to 60 s")?;
-        within("response_timeout", self.response_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
-        within("node_timeout", self.node_timeout, (Duration::from_millis(10), MINUTE), "10 ms to 60 s")?;
+        CLAIM_WINDOW.check(self.claim_window)?;
+        RESPONSE_TIMEOUT.check(self.response_timeout)?;
+        NODE_TIMEOUT.check(self.node_timeout)?;
         if self.max_in_flight == 0 {
             let problem = "is 0: choose between 1 and 65,535".into();
             return Err(Error::InvalidOption { field: "max_in_flight", problem });
         }
-        if self.local_handoffs > 1023 {
-            let problem = ["is ", Digits::of(self.local_handoffs).as_str(), ": choose between 0 and 1023"].concat();
-            return Err(Error::InvalidOption { field: "local_handoffs", problem });
+        let Setting { name, bounds, .. } = LOCAL_HANDOFFS;
+        if u64::from(self.local_handoffs) > bounds.most {
+            let problem = ["is ", Digits::of(self.local_handoffs).as_str(), ": choose ", bounds.choose].concat();
+            return Err(Error::InvalidOption { field: name, problem });
         }
         Ok(())
     }

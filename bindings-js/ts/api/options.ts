@@ -4,6 +4,7 @@ import type { AcquireSettings, Config, ReplicaSettings } from '../engine/index.j
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
+import { BOUNDS, LOCK, LOCK_DEFAULTS, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
 import {
   type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
 } from './validate.js';
@@ -145,40 +146,10 @@ export interface ReplicaOptions {
   readonly timeout: Duration;
 }
 
-const DEFAULTS = {
-  settings: { ttl: 30_000, renew: true, maxHold: undefined, wait: 60_000, replicas: undefined, linger: undefined, label: undefined } satisfies AcquireSettings,
-  config: {
-    prefix: '',
-    localHandoffs: 32,
-    claimWindow: 3_000,
-    responseTimeout: 2_000,
-    nodeTimeout: 100,
-    mixedFleet: false,
-    batches: true,
-  } satisfies Config,
-};
-
-const MOST_PERMITS = 1_000_000;
-const MOST_NAMES = 256;
-const MINUTE = 60_000;
-const DAY = 24 * 60 * MINUTE;
-
-/** The bounds of durations, in milliseconds and in words. The engine has the same bounds. */
-const BOUNDS = {
-  ttl: [10, 30 * DAY, '10 ms to 30 days'],
-  maxHold: [10, 30 * DAY, '10 ms to 30 days'],
-  linger: [1, MINUTE, '1 ms to 60 s'],
-  wait: [1, 30 * DAY, "1 ms to 30 days, or 'forever', or call tryAcquire() instead"],
-} as const;
-
-/** The fields of each kind of options, in the order in which messages list them. */
-const LOCK_DEFAULTS = ['ttl', 'renew', 'maxHold', 'wait'] as const;
-const LOCK = [...LOCK_DEFAULTS, 'waitForReplicas', 'linger', 'label'] as const;
 const ACQUIRE = [...LOCK, 'signal'] as const;
-const MANAGER = [...LOCK_DEFAULTS, 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
-const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
-const SEMAPHORE = ['limit', 'permits', ...LOCK_DEFAULTS, 'waitForReplicas', 'label'] as const;
-const MULTI = ['oneScript', ...LOCK_DEFAULTS, 'label'] as const;
+const MOST_NAMES = 256;
+const { ttl, renew, wait } = LOCK_DEFAULTS;
+const SETTINGS: AcquireSettings = { ttl, renew, maxHold: undefined, wait, replicas: undefined, linger: undefined, label: undefined };
 
 /** Checks a manager's options and splits them into the engine's options, the defaults of its locks, and what makes its label. */
 export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string } {
@@ -204,18 +175,13 @@ function readModule(given: unknown): WebAssembly.Module | undefined {
 }
 
 function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
-  const { prefix, localHandoffs, claimWindow, responseTimeout, nodeTimeout, mixedFleet, batches } = DEFAULTS.config;
-  const config = {
-    prefix: given.prefix === undefined ? prefix : readPrefix(given.prefix),
-    localHandoffs: given.localHandoffs === undefined ? localHandoffs : readCount('localHandoffs', given.localHandoffs),
-    claimWindow: given.claimWindow === undefined ? claimWindow : readDuration('claimWindow', given.claimWindow),
-    responseTimeout:
-      given.responseTimeout === undefined ? responseTimeout : readDuration('responseTimeout', given.responseTimeout),
-    nodeTimeout,
-    mixedFleet: given.mixedFleet === undefined ? mixedFleet : readBoolean('mixedFleet', given.mixedFleet),
-    batches,
-  };
-  return { config, settings: mergeSettings({ ...given, label: undefined }, DEFAULTS.settings) };
+  const config = { ...MANAGER_DEFAULTS, batches: true };
+  if (given.prefix !== undefined) config.prefix = readPrefix(given.prefix);
+  if (given.localHandoffs !== undefined) config.localHandoffs = readCount('localHandoffs', given.localHandoffs);
+  if (given.claimWindow !== undefined) config.claimWindow = readDuration('claimWindow', given.claimWindow);
+  if (given.responseTimeout !== undefined) config.responseTimeout = readDuration('responseTimeout', given.responseTimeout);
+  if (given.mixedFleet !== undefined) config.mixedFleet = readBoolean('mixedFleet', given.mixedFleet);
+  return { config, settings: mergeSettings({ ...given, label: undefined }, SETTINGS) };
 }
 
 /** Merges a lock's options over its manager's. */
@@ -233,7 +199,8 @@ export function readAcquireOptions(options: unknown, defaults: AcquireSettings):
 /** Checks the options of a semaphore. */
 export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
   const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE);
-  if (!isCount(limit) || limit > MOST_PERMITS) throw new InvalidOptionError('limit', `is ${formatValue(limit)}: choose 1 to 1,000,000 permits`);
+  const [, most, bounds] = BOUNDS.limit;
+  if (!isCount(limit) || limit > most) throw new InvalidOptionError('limit', `is ${formatValue(limit)}: choose ${bounds} permits`);
   if (!isCount(permits) || permits > limit) {
     throw new InvalidOptionError('permits', `is ${formatValue(permits)}: choose 1 to the semaphore's limit, ${limit}`);
   }
@@ -292,7 +259,8 @@ function readBounded(field: keyof typeof BOUNDS, value: unknown): number {
   const millis = readDuration(field, value);
   const [least, most, bounds] = BOUNDS[field];
   if (millis >= least && millis <= most) return millis;
-  throw new InvalidOptionError(field, `is ${millis} ms: choose ${bounds}`);
+  const hint = field === 'wait' ? ", or 'forever', or call tryAcquire() instead" : '';
+  throw new InvalidOptionError(field, `is ${millis} ms: choose ${bounds}${hint}`);
 }
 
 function readReplicas(given: unknown): ReplicaSettings {
@@ -307,6 +275,7 @@ function readReplicas(given: unknown): ReplicaSettings {
   }
   if (duration === undefined) throw new InvalidOptionError('waitForReplicas', 'has no `timeout`: give { min, timeout }');
   const timeout = readDuration('waitForReplicas', duration);
-  if (timeout < 1 || timeout > MINUTE) throw new InvalidOptionError('waitForReplicas', `has a \`timeout\` of ${timeout} ms: choose 1 ms to 60 s`);
+  const [least, most, bounds] = BOUNDS.waitForReplicas;
+  if (timeout < least || timeout > most) throw new InvalidOptionError('waitForReplicas', `has a \`timeout\` of ${timeout} ms: choose ${bounds}`);
   return { min, timeout };
 }

@@ -10,6 +10,7 @@ import type { Redis } from 'ioredis';
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLock, type LockManager, UnsupportedError } from '../index.js';
 import { formatUuid, formatValue, isArray } from '../support/format.js';
 import { randomBytes, setTimerRef } from '../support/host.js';
+import { BOUNDS, MANAGER_DEFAULTS } from '../support/options.generated.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
 import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
 
@@ -72,9 +73,9 @@ export class LostLockError extends Error {}
 export class TimeoutError extends Error {}
 
 /** The longest wait that the engine takes, in milliseconds. */
-const LONGEST_WAIT = 30 * 24 * 60 * 60 * 1_000;
+const LONGEST_WAIT = BOUNDS.wait[1];
 /** How long a server may take to answer, in milliseconds. A shorter wait that gets no answer says nothing about the server. */
-const RESPONSE_TIMEOUT = 2_000;
+const RESPONSE_TIMEOUT = MANAGER_DEFAULTS.responseTimeout;
 
 /** What a lock is called in errors and on the server, and how it is taken. */
 interface Target {
@@ -319,7 +320,8 @@ function readOptions(given: LockOptions = {}): Settings {
   const { mixedFleet = true, onLockLost, identifierSuffix, lockTimeout = defaultTimeoutOptions.lockTimeout } = options;
   if (typeof mixedFleet !== 'boolean') throw new InvalidOptionError('mixedFleet', `is ${formatValue(mixedFleet)}: give true or false`);
   if (onLockLost !== undefined && typeof onLockLost !== 'function') throw new InvalidOptionError('onLockLost', `is ${formatValue(onLockLost)}: give a function`);
-  if (!(lockTimeout >= 10 && lockTimeout <= 30 * 24 * 60 * 60 * 1_000)) throw new InvalidOptionError('lockTimeout', `is ${lockTimeout} ms: choose 10 ms to 30 days`);
+  const [least, most, bounds] = BOUNDS.ttl;
+  if (!(lockTimeout >= least && lockTimeout <= most)) throw new InvalidOptionError('lockTimeout', `is ${lockTimeout} ms: choose ${bounds}`);
   return { refreshInterval: Math.round(lockTimeout * 0.8), ...defaultTimeoutOptions, ...options, lockTimeout, mixedFleet, onLockLost, identifierSuffix };
 }
 

@@ -12,6 +12,7 @@ import { isAbortOf } from '../support/abort.js';
 import { formatValue, isArray } from '../support/format.js';
 import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import { BOUNDS } from '../support/options.generated.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
 import { type Client, managerOf, withoutMargins } from './managers.js';
 
@@ -56,11 +57,8 @@ const DEFAULTS: Required<Settings> = {
   driftFactor: 0.01, retryCount: 10, retryDelay: 200, retryJitter: 100, automaticExtensionThreshold: 500, mixedFleet: true,
 };
 
-/** The bounds of a duration, in milliseconds. */
-const LEAST = 10;
-const MOST = 30 * 24 * 60 * 60 * 1_000;
 /** The longest wait that the engine takes, in milliseconds. */
-const LONGEST_WAIT = MOST;
+const LONGEST_WAIT = BOUNDS.wait[1];
 
 /** The codes of errors that another try can't mend. */
 const HOPELESS: readonly string[] = ['invalid-option', 'unsupported', 'closed'];
@@ -418,7 +416,8 @@ function mergeSettings(given: Partial<Settings> | undefined, defaults: Settings)
 
 function checkDuration(duration: unknown): void {
   if (typeof duration !== 'number' || !Number.isInteger(duration)) throw new InvalidOptionError('duration', `is ${formatValue(duration)}: give a whole number of milliseconds`);
-  if (duration < LEAST || duration > MOST) throw new InvalidOptionError('duration', `is ${duration} ms: choose 10 ms to 30 days`);
+  const [least, most, bounds] = BOUNDS.ttl;
+  if (duration < least || duration > most) throw new InvalidOptionError('duration', `is ${duration} ms: choose ${bounds}`);
 }
 
 /** Resources, for messages. */

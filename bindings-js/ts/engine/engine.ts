@@ -74,14 +74,10 @@ export class Engine {
     this.#outputs = outputs;
     this.#clocks = clocks;
     const record = this.#record;
-    record.set(InputField.localHandoffs, config.localHandoffs);
-    record.set(InputField.claimWindow, config.claimWindow);
-    record.set(InputField.responseTimeout, config.responseTimeout);
-    record.set(InputField.nodeTimeout, config.nodeTimeout);
-    record.setFlag(InputField.mixedFleet, config.mixedFleet);
-    record.setFlag(InputField.batches, config.batches);
+    const { prefix, ...fields } = config;
+    for (const field of Object.keys(fields) as (keyof typeof fields)[]) record.setOption(InputField[field], fields[field]);
     let ended: Outcome | undefined;
-    reader.read(this.#wasm.start(id, config.prefix, servers), this, { ...outputs, completed: (_, outcome) => (ended = outcome) });
+    reader.read(this.#wasm.start(id, prefix, servers), this, { ...outputs, completed: (_, outcome) => (ended = outcome) });
     if (ended?.kind !== 'failed') return;
     this.free();
     throw new InvalidOptionError(camelCase(ended.error.field), ended.error.text);

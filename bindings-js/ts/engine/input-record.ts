@@ -41,6 +41,11 @@ export class InputRecord {
     if (flag) this.set(field, 1);
   }
 
+  setOption(field: Field, value: number | boolean): void {
+    if (typeof value === 'number') this.set(field, value);
+    else this.setFlag(field, value);
+  }
+
   /** Begins the list, which will have this many numbers. */
   beginList(length: number): void {
     if (length > this.#room) {

@@ -3,6 +3,7 @@
 import type { Failure } from '../connections/index.js';
 import type { ReleaseOutcome } from '../support/errors.generated.js';
 import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
+import type { MANAGER_DEFAULTS } from '../support/options.generated.js';
 import type { Command } from './command.js';
 
 export type { ReleaseOutcome };
@@ -152,15 +153,8 @@ export interface Outputs {
   lost(lease: number, reason: LossReason): void;
 }
 
-/** The options of a client. Durations are in milliseconds. */
-export interface Config {
-  readonly prefix: string;
-  readonly localHandoffs: number;
-  readonly claimWindow: number;
-  readonly responseTimeout: number;
-  /** For a quorum only. */
-  readonly nodeTimeout: number;
-  readonly mixedFleet: boolean;
+/** The options of a client: those of a manager that have a default. Durations are in milliseconds. */
+export interface Config extends Readonly<typeof MANAGER_DEFAULTS> {
   /** Whether commands wait to travel together until the driver has no other input. It must then wake the engine in time. */
   readonly batches: boolean;
 }

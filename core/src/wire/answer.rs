@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use super::reply::{Reply, Scalar};
+use crate::options::LONGEST_TTL;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -96,8 +97,8 @@ pub(crate) fn time_left(millis: Option<u64>) -> Option<Option<Duration>> {
 }
 
 const MOST_FENCE: u64 = 1 << 53;
-/// The longest TTL, with room for drift and timers.
-const MOST_LEFT: Duration = Duration::from_secs(31 * 24 * 3600);
+/// The longest TTL, with a day of room for drift and timers.
+const MOST_LEFT: Duration = LONGEST_TTL.saturating_add(Duration::from_secs(24 * 3600));
 
 /// An integer, as a number or as text.
 pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {

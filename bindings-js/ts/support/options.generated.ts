@@ -1,0 +1,41 @@
+// Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
+
+/** The defaults of a lock. Durations are in milliseconds. */
+export const LOCK_DEFAULTS = {
+  ttl: 30_000,
+  renew: true,
+  wait: 60_000,
+  permits: 1,
+  oneScript: false,
+};
+
+/** The defaults of a manager. Durations are in milliseconds. */
+export const MANAGER_DEFAULTS = {
+  prefix: '',
+  localHandoffs: 32,
+  responseTimeout: 2_000,
+  nodeTimeout: 100,
+  claimWindow: 3_000,
+  mixedFleet: false,
+};
+
+/** The bounds: the least value, the greatest, and both in words. Durations are in milliseconds. */
+export const BOUNDS = {
+  ttl: [10, 2_592_000_000, '10 ms to 30 days'],
+  maxHold: [10, 2_592_000_000, '10 ms to 30 days'],
+  wait: [1, 2_592_000_000, '1 ms to 30 days'],
+  waitForReplicas: [1, 60_000, '1 ms to 60 s'],
+  linger: [1, 60_000, '1 ms to 60 s'],
+  limit: [1, 1_000_000, '1 to 1,000,000'],
+  localHandoffs: [0, 1_023, '0 to 1023'],
+  responseTimeout: [10, 60_000, '10 ms to 60 s'],
+  nodeTimeout: [10, 60_000, '10 ms to 60 s'],
+  claimWindow: [100, 60_000, '100 ms to 60 s'],
+} as const;
+
+// The options that each place takes, in the order in which messages list them.
+export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'label'] as const;
+export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
+export const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
+export const SEMAPHORE = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'label'] as const;
+export const MULTI = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait', 'label'] as const;
