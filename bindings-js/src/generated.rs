@@ -6,7 +6,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use leasehold_core::{ErrorCode, FailureKind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, ReleaseOutcome, Setting};
+use leasehold_core::{
+    ErrorCode, FailureKind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY, ReleaseOutcome, Setting,
+};
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputKind};
 
@@ -251,6 +253,8 @@ fn errors() -> String {
     list(&mut module, "LOSS_REASONS", "LossReason", losses.iter().map(|[code, ..]| *code));
     list(&mut module, "RELEASE_OUTCOMES", "ReleaseOutcome", outcomes.iter().map(|[code, ..]| *code));
     list(&mut module, "FAILURE_KINDS", "Failure['kind']", failures.iter().map(|[code, ..]| *code));
+    list(&mut module, "NOT_READY", "string", NOT_READY.into_iter());
+    list(&mut module, "NO_RIGHT", "string", NO_RIGHT.into_iter());
     messages(&mut module, "ERROR_MESSAGES", "ErrorCode", &errors);
     messages(&mut module, "LOSS_MESSAGES", "LossReason", &losses);
     messages(&mut module, "FAILURE_MESSAGES", "Failure['kind']", &failures);
@@ -400,7 +404,8 @@ fn union(module: &mut String, name: &str, doc: &str, rows: &Rows) {
 
 /// The texts of a table in the order of their numbers.
 fn list<'a>(module: &mut String, name: &str, of: &str, codes: impl Iterator<Item = &'a str>) {
-    let codes: Vec<_> = codes.map(|code| format!("  '{code}',\n")).collect();
+    let quote = |text: &str| if text.contains('\'') { '"' } else { '\'' };
+    let codes: Vec<_> = codes.map(|code| format!("  {0}{code}{0},\n", quote(code))).collect();
     let _ = writeln!(module, "\nexport const {name}: readonly {of}[] = [\n{}];", codes.concat());
 }
 

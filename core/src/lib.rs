@@ -50,7 +50,7 @@ pub use options::{
 pub use server::{check_eviction, check_server};
 pub use session::MOST_PAUSES;
 pub use time::Instant;
-pub use wire::{Command, Reply, Scalar, hash_slot, slot_tag};
+pub use wire::{Command, NO_RIGHT, NOT_READY, Reply, Scalar, hash_slot, slot_tag};
 
 #[cfg(test)]
 extern crate std;

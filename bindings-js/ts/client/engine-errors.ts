@@ -2,7 +2,7 @@
 
 import { type Failure, isOfReplica, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
-import { FAILURE_MESSAGES } from '../support/errors.generated.js';
+import { FAILURE_MESSAGES, NO_RIGHT, NOT_READY } from '../support/errors.generated.js';
 import {
   AuthError, BusyError, type BusyHolder, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
   LostError, NotHeldError, NotReplicatedError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
@@ -95,16 +95,16 @@ const NO_ANSWER: Failure = { kind: 'timed-out' };
 
 /** Makes the error for a refusal of the server that the engine did not report. */
 export function refusalError(text: string, lockName: string, cause: unknown): AuthError | ServerError {
-  const kind = /NOAUTH|NOPERM|WRONGPASS/.test(text) ? AuthError : ServerError;
+  const kind = NO_RIGHT.some((words) => text.includes(words)) ? AuthError : ServerError;
   return new kind(text, { lockName, cause });
 }
 
 /** The errors of a server that is not ready yet, or that another server has replaced. */
-const NOT_READY = /^-?(?:LOADING|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|READONLY|NOREPLICAS|MISCONF|MOVED|ASK) /;
+const NOT_NOW = new RegExp(`^-?(?:${[...NOT_READY, 'MOVED', 'ASK'].join('|')}) `);
 
 /** Whether a server's error means that it is not ready. */
 export function isNotReady(text: string): boolean {
-  return NOT_READY.test(text);
+  return NOT_NOW.test(text);
 }
 
 /** The library's own error, if it is the one that the engine reports, or if the engine has none. */

@@ -135,6 +135,25 @@ export const FAILURE_KINDS: readonly Failure['kind'][] = [
   'closed',
 ];
 
+export const NOT_READY: readonly string[] = [
+  'TRYAGAIN',
+  'CLUSTERDOWN',
+  'LOADING',
+  'MASTERDOWN',
+  'READONLY',
+  'BUSY',
+  'NOREPLICAS',
+  'MISCONF',
+];
+
+export const NO_RIGHT: readonly string[] = [
+  'NOAUTH',
+  'WRONGPASS',
+  'NOPERM',
+  "can't run this command or subcommand",
+  'unauthenticated',
+];
+
 export const ERROR_MESSAGES: Readonly<Record<ErrorCode, string>> = {
   'invalid-option': '`{field}` {problem}',
   'not-held': 'the lease is no longer held; acquire it again',

@@ -17,12 +17,13 @@ pub(crate) enum FailureClass {
 }
 
 /// Error codes of a server that can't run the command now, but may be able to soon.
-const PASSING: [&str; 8] =
+pub const NOT_READY: [&str; 8] =
     ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"];
 
-/// What an error without a code of its own says if the login or a right is missing. A client that has not logged in gets
+/// What an error says if the login or a right is missing. A client that has not logged in gets
 /// `ERR Protocol error: unauthenticated multibulk length` for a command of more than ten words.
-const NO_RIGHT: [&str; 3] = ["NOPERM", "can't run this command or subcommand", "unauthenticated"];
+pub const NO_RIGHT: [&str; 5] =
+    ["NOAUTH", "WRONGPASS", "NOPERM", "can't run this command or subcommand", "unauthenticated"];
 
 impl FailureClass {
     pub(crate) fn of(failure: Failure) -> Self {
@@ -38,16 +39,15 @@ impl FailureClass {
         // Redis 6 wraps an error inside a script as "ERR Error running script (...): CODE text".
         match first_code(&text) {
             "NOSCRIPT" => Self::NoScript,
-            code if PASSING.contains(&code) => Self::Retry(Failure::Unavailable(text)),
+            code if NOT_READY.contains(&code) => Self::Retry(Failure::Unavailable(text)),
             // A fence that none of our scripts can have written.
             "BADFENCE" => {
                 let remedy = ": update this client, or DEL the key if no newer version uses the server";
                 Self::Fatal(Error::Protocol([&text, remedy].concat()))
             }
-            "NOAUTH" | "WRONGPASS" | "NOPERM" => Self::Fatal(Error::Auth(text)),
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
             _ if NO_RIGHT.iter().any(|words| has(&text, words)) => Self::Fatal(Error::Auth(text)),
-            _ if PASSING
+            _ if NOT_READY
                 .iter()
                 .any(|code| has(&text, &[": ", code, " "].concat()) || has(&text, &[": -", code, " "].concat())) =>
             {
