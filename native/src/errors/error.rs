@@ -306,6 +306,7 @@ impl Error {
     }
 
     /// Converts the engine's error. `name` is the lock, `server` the server's URL, if known.
+    #[deny(clippy::wildcard_enum_match_arm)] // The last arm is only for a newer engine's errors.
     pub(crate) fn from_engine(error: leasehold_core::Error, name: Option<&str>, server: Option<&str>) -> Self {
         use leasehold_core::Error as Engine;
         let lock = || name.unwrap_or_default().to_owned();
