@@ -1,7 +1,7 @@
 /** Duplicates of the user's ioredis client. We open and close them ourselves. */
 
 import { afterPendingIo } from '../support/timers.js';
-import type { IoRedis } from './ioredis.js';
+import type { IoRedis } from './ioredis-types.js';
 
 /** The options in which a duplicate differs from the user's client. All others, such as the login, are the same. */
 const OVERRIDES = {

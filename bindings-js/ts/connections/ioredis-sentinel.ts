@@ -9,8 +9,9 @@
  */
 
 import { HOST_TIME } from '../support/timers.js';
-import { type IoRedis, IoRedisLink } from './ioredis.js';
+import { IoRedisLink } from './ioredis.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
+import type { IoRedis } from './ioredis-types.js';
 import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link } from './link.js';
 import { ReadyGate } from './reconnecting.js';
 import { closed, unavailable } from './results.js';

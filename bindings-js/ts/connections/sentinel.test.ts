@@ -12,7 +12,7 @@ import { until } from '../testing/expect.js';
 import { GENEROUS } from '../testing/generous.js';
 import { kindOf } from '../testing/results.js';
 import { expectFailover, PRIMARY, startSentinel, type SentinelSetup } from '../testing/topologies.js';
-import type { IoRedis } from './ioredis.js';
+import type { IoRedis } from './ioredis-types.js';
 import { IoRedisSentinelLink } from './ioredis-sentinel.js';
 
 const versions = [

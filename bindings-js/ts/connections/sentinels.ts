@@ -9,7 +9,7 @@
 
 import { setTimerRef } from '../support/host.js';
 import { HOST_TIME } from '../support/timers.js';
-import type { IoRedis, IoRedisOptions } from './ioredis.js';
+import type { IoRedis, IoRedisOptions } from './ioredis-types.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import type { Address } from './link.js';
 import { Reports } from './reports.js';
