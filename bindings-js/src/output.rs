@@ -175,7 +175,7 @@ impl OutputWriter {
             Error::Unreachable { cause: Some(cause), .. } => self.cause(cause),
             _ => {
                 self.push(&[ABSENT]);
-                self.text(message(error));
+                self.text(crate::failure::message(error));
             }
         }
         #[cfg(feature = "quorum")]
@@ -263,20 +263,6 @@ impl OutputWriter {
     /// The numbers and the text, as TypeScript reads them.
     pub(crate) fn record(&self) -> (&[f64], &[u8]) {
         (&self.numbers, &self.text)
-    }
-}
-
-/// The message of an error, if it has one.
-pub(crate) fn message(error: &Error) -> &str {
-    match error {
-        Error::InvalidOption { problem, .. } => problem,
-        Error::Conflict(text) => text,
-        Error::Unsupported(text)
-        | Error::Auth(text)
-        | Error::Server(text)
-        | Error::Protocol(text)
-        | Error::WrongKind(text) => text,
-        _ => "",
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use leasehold_core::{ClientId, Config, Engine, Error, Failure, Vote};
 
-use crate::output::message;
+use crate::failure::message;
 
 /// The engine of a quorum, if there are servers: the name of one on each line. Without servers, the engine of one server.
 pub(crate) fn engine(id: ClientId, config: Config, servers: &str) -> Result<Engine, Error> {
