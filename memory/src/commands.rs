@@ -10,7 +10,7 @@ use crate::answer::{Answer, Outcome, Refusal};
 use crate::keys::number::{bound, float, integer, score_text};
 use crate::keys::{Lifetime, Range, SetOptions};
 use crate::scripts;
-use crate::server::{Access, Server};
+use crate::state::{Access, Server};
 
 pub(crate) struct Command {
     name: &'static [u8],

@@ -29,8 +29,10 @@ mod commands;
 mod keys;
 mod scripts;
 mod server;
+mod state;
 mod transaction;
 
 pub use answer::{Answer, Refusal};
-pub use server::{Executed, Message, Server, TimeError};
+pub use server::{Executed, TimeError};
+pub use state::{Message, Server};
 pub use transaction::{Ended, Transaction, Writes};

@@ -1,6 +1,5 @@
-//! The server: its keys, messages and refusals.
+//! The server as its user sees it: runs commands, and shows its keys.
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -8,35 +7,11 @@ use leasehold_core::Reply;
 
 use crate::answer::{Outcome, Refusal};
 use crate::commands::Command;
-use crate::keys::{Data, Keyspace};
-use crate::scripts::Loaded;
+use crate::keys::Data;
+use crate::state::{Message, Server};
 
 /// The last time that a server can have, in µs: a year after 2250. Fences are numbers of at most 53 bits.
 const LAST_TIME_US: u64 = 1 << 53;
-
-/// A server with its keys, its loaded scripts and its clock.
-#[derive(Clone, Debug, Default)]
-pub struct Server {
-    pub(crate) keyspace: Keyspace,
-    pub(crate) loaded: Loaded,
-    published: Vec<Message>,
-    /// How many clients listen on each channel.
-    pub(crate) listeners: BTreeMap<Vec<u8>, u64>,
-    out_of_memory: bool,
-    refuses_publish: bool,
-    read_only: bool,
-    migrating: bool,
-    script: Option<RunningScript>,
-}
-
-/// A message that a command published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The channel.
-    pub channel: Vec<u8>,
-    /// The text.
-    pub payload: Vec<u8>,
-}
 
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,26 +39,6 @@ pub enum TimeError {
     },
 }
 
-/// What a command does to keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    /// It writes, and needs no memory.
-    Delete,
-    /// It may need memory, so it is refused at maxmemory.
-    Write,
-}
-
-#[derive(Clone, Debug)]
-struct RunningScript {
-    /// The keys that an interpreted script declared. The scripts of this crate have no others.
-    declared: Option<Vec<Vec<u8>>>,
-    /// It has written, so it is no longer stopped at maxmemory.
-    wrote: bool,
-    /// It runs while its slot is being moved, because all its keys are still here.
-    migrating: bool,
-}
-
 impl Server {
     /// Runs one command. `now_us` is the time of the server's wall clock, in µs since 1970.
     ///
@@ -109,11 +64,6 @@ impl Server {
         }
         self.keyspace.set_now_us(now_us);
         Ok(())
-    }
-
-    /// The server's time, in µs since 1970.
-    pub const fn now_us(&self) -> u64 {
-        self.keyspace.now_us()
     }
 
     /// Runs one command of a client or of the script that runs, at the server's time. Its messages are added to those
@@ -146,67 +96,6 @@ impl Server {
         }
         Ok(())
     }
-
-    /// The script has ended.
-    pub fn end_script(&mut self) {
-        self.script = None;
-    }
-
-    /// Behaves like a cluster whose slot is being moved: all keys of a script must be in one place. A single key may be
-    /// anywhere.
-    pub(crate) fn begin(&mut self, keys: &[&[u8]]) -> Result<(), Refusal> {
-        let migrating = self.migrating && self.has_all(keys);
-        if self.migrating && !migrating && keys.len() > 1 {
-            return Err(Refusal::TRY_AGAIN);
-        }
-        self.script = Some(RunningScript { declared: None, wrote: false, migrating });
-        Ok(())
-    }
-
-    /// Whether a command may run: the server's rules, and those for a script's commands.
-    pub(crate) fn admit(&mut self, access: Access, keys: &[&[u8]]) -> Result<(), Refusal> {
-        if self.read_only && access != Access::Read {
-            return Err(Refusal::READ_ONLY);
-        }
-        let refused = self.out_of_memory && access == Access::Write;
-        let Some(script) = &mut self.script else {
-            return if refused { Err(Refusal::OUT_OF_MEMORY) } else { Ok(()) };
-        };
-        if let Some(declared) = &script.declared
-            && keys.iter().any(|key| !declared.iter().any(|known| known == key))
-        {
-            return Err(Refusal::new("ERR Script attempted to access a key that is not declared in KEYS"));
-        }
-        let refused = refused && !script.wrote;
-        // Each command of a script is checked like a client's, so a key that the script has deleted counts as moved.
-        if script.migrating && !self.has_all(keys) {
-            return Err(Refusal::NON_LOCAL);
-        }
-        if refused {
-            return Err(Refusal::OUT_OF_MEMORY);
-        }
-        if let Some(script) = &mut self.script {
-            script.wrote |= access != Access::Read;
-        }
-        Ok(())
-    }
-
-    fn has_all(&mut self, keys: &[&[u8]]) -> bool {
-        keys.iter().all(|key| self.keyspace.entry(key).is_some())
-    }
-
-    /// How many clients get the message.
-    pub(crate) fn publish(&mut self, channel: &[u8], payload: &[u8]) -> Result<u64, Refusal> {
-        if self.refuses_publish {
-            return Err(Refusal::new("NOPERM this user has no permissions to access one of the channels used"));
-        }
-        self.published.push(Message { channel: channel.to_vec(), payload: payload.to_vec() });
-        Ok(self.listening(channel))
-    }
-
-    pub(crate) fn listening(&self, channel: &[u8]) -> u64 {
-        self.listeners.get(channel).copied().unwrap_or_default()
-    }
 }
 
 /// The clients' subscriptions. The host carries the messages: this server only counts who listens.
@@ -221,28 +110,10 @@ impl Server {
         let left = self.listening(channel).saturating_sub(1);
         self.set_listeners(channel, left);
     }
-
-    /// Sets how many clients listen on a channel.
-    pub fn set_listeners(&mut self, channel: &[u8], count: u64) {
-        match count {
-            0 => self.listeners.remove(channel),
-            count => self.listeners.insert(channel.to_vec(), count),
-        };
-    }
 }
 
 /// What can happen to a server.
 impl Server {
-    /// Deletes all keys, like FLUSHALL. Loaded scripts stay.
-    pub fn flush_all(&mut self) {
-        self.keyspace.clear();
-    }
-
-    /// Forgets the loaded scripts, like SCRIPT FLUSH.
-    pub fn script_flush(&mut self) {
-        self.loaded = Loaded::default();
-    }
-
     /// Sets the server's wall clock to any time, also an earlier one, as an administrator or NTP may do.
     pub const fn step_clock(&mut self, now_us: u64) {
         self.keyspace.set_now_us(now_us);
@@ -272,11 +143,6 @@ impl Server {
 
 /// Looking at the keys without changing anything. `now_us` may be any time.
 impl Server {
-    /// All keys that have not expired, sorted.
-    pub fn keys(&self, now_us: u64) -> impl Iterator<Item = &[u8]> {
-        self.keyspace.live(now_us).into_iter().map(|(key, _)| key)
-    }
-
     /// The server time, in µs, at which a key's last millisecond begins. None if there is no such key or it never
     /// expires.
     pub fn expires(&self, now_us: u64, key: &[u8]) -> Option<u64> {

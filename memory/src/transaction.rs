@@ -22,7 +22,8 @@ use leasehold_core::{Reply, Scalar};
 use crate::keys::number::{float, score_text};
 use crate::keys::{Data, Entry, SortedSet};
 use crate::scripts::{self, channel_of};
-use crate::server::{Executed, Server};
+use crate::server::Executed;
+use crate::state::Server;
 
 /// The words of one command.
 type Command = Vec<Vec<u8>>;

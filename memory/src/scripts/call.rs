@@ -7,7 +7,7 @@ use leasehold_core::Scalar;
 use super::text::{client_of, number_text, word};
 use crate::answer::{Answer, Refusal};
 use crate::keys::{Bound, Keyspace, Lifetime, Range, SetOptions};
-use crate::server::{Access, Server};
+use crate::state::{Access, Server};
 
 /// The result of a command.
 pub(crate) type Done<T = ()> = Result<T, Refusal>;

@@ -24,7 +24,7 @@ use leasehold_lua::{self as lua, Script};
 
 use crate::answer::{Answer, Outcome, Refusal};
 use crate::keys::number::integer;
-use crate::server::Server;
+use crate::state::Server;
 use arguments::Arguments;
 use call::Call;
 use prelude::{LockState, ReentrantState, SemaphoreState};
@@ -74,22 +74,6 @@ const FUNCTIONS: [(Known, Function); lua::ALL.len()] = [
     (Known::new(lua::semaphore::RENEW), renew::semaphore_renew),
     (Known::new(lua::semaphore::FORCE), force::force::<SemaphoreState>),
 ];
-
-/// Which scripts EVALSHA can run, by their places in [`FUNCTIONS`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Loaded([bool; FUNCTIONS.len()]);
-
-impl Loaded {
-    fn has(self, place: usize) -> bool {
-        self.0.get(place).copied().unwrap_or_default()
-    }
-
-    fn add(&mut self, place: usize) {
-        if let Some(loaded) = self.0.get_mut(place) {
-            *loaded = true;
-        }
-    }
-}
 
 /// `EVALSHA digest keys.. arguments..`
 pub(crate) fn evalsha(server: &mut Server, words: &[&[u8]]) -> Outcome {
@@ -199,7 +183,7 @@ mod tests {
     use alloc::format;
 
     use super::{FUNCTIONS, known, lua};
-    use crate::server::Server;
+    use crate::state::Server;
 
     #[test]
     fn every_script_has_a_function() {
