@@ -5,6 +5,7 @@
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod builder;
+mod connect;
 mod host;
 mod lease;
 mod lock;
@@ -39,6 +40,7 @@ mod tests {
         let different = ["lost", "from_connection", "from_connection_with_push", "inspect_server"];
         for (asynchronous, blocking) in [
             (include_str!("builder.rs"), include_str!("blocking/builder.rs")),
+            (include_str!("connect.rs"), include_str!("blocking/connect.rs")),
             (include_str!("manager.rs"), include_str!("blocking/manager.rs")),
             (include_str!("lock.rs"), include_str!("blocking/lock.rs")),
             (include_str!("lease.rs"), include_str!("blocking/lease.rs")),

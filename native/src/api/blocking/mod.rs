@@ -39,6 +39,7 @@
 
 mod background;
 mod builder;
+mod connect;
 mod lease;
 mod lock;
 mod manager;
