@@ -1,13 +1,134 @@
-//! The sans-IO engine of leasehold. It makes all decisions and performs no I/O.
+//! The engine of leasehold, without I/O. It makes all decisions, and a driver does what it decides.
 //!
-//! Events go in as an [`Input`] with the current time. Actions come out as [`Output`]s. [`Engine::poll_timeout`] says
-//! when to call the engine again at the latest. A driver runs this loop:
+//! Use the crate `leasehold` for locks. This crate is for those who write a driver for another host.
 //!
-//! 1. `engine.handle(now, input)`
-//! 2. `while let Some(output) = engine.poll_output() { .. }`
-//! 3. Wait until `engine.poll_timeout()` or for the next event, then call `engine.handle` with [`Input::Wake`] or that event.
+//! # What "without I/O" means
 //!
-//! The crate has no clock, no I/O and no source of randomness. It is `no_std` with `alloc`, and it never panics.
+//! The engine is a state machine for one client. It has no socket, no clock, no task and no random numbers. It is
+//! `no_std` with `alloc`, and it never panics. Everything that it knows comes in as an [`Input`] together with the
+//! current time: a user's call, a server's reply, a message on a channel, or only that time has passed. Everything
+//! that it wants goes out as an [`Output`]: a command to send, a channel to subscribe to, the result of a call, the
+//! loss of a lease.
+//!
+//! So the same engine runs under tokio, in JavaScript and in a WASI component. And a test runs it with any order of
+//! replies and at any time, without a server and without waiting.
+//!
+//! # The loop
+//!
+//! 1. [`Engine::handle`] takes one input.
+//! 2. [`Engine::poll_output`] gives the outputs. Call it until it returns `None`.
+//! 3. [`Engine::poll_timeout`] says until when to wait for the next event. If none comes, the input is
+//!    [`Input::Wake`].
+//!
+//! Here the server is one in memory. A real driver writes the words of a command to a connection, and goes on with the
+//! loop while it waits for the reply.
+//!
+//! ```
+//! use leasehold_core::{
+//!     AcquireOptions, ClientId, Config, Engine, Error, Failure, Input, Instant, OpId, Outcome, Output,
+//! };
+//! use leasehold_memory::Server;
+//!
+//! const STARTED: u64 = 1_800_000_000_000_000; // The server's clock, in microseconds.
+//! let mut server = Server::default();
+//!
+//! /// Runs the loop until a call has ended.
+//! fn run(engine: &mut Engine, server: &mut Server, now: &mut Instant) -> Result<Outcome, Error> {
+//!     loop {
+//!         while let Some(output) = engine.poll_output() {
+//!             match output {
+//!                 Output::Send { id, command, .. } => {
+//!                     let words: Vec<&[u8]> = command.words().collect();
+//!                     let executed = server.execute(STARTED + now.as_micros(), &words).unwrap();
+//!                     // An error of the server is `Refused`. A connection that breaks is `Interrupted`.
+//!                     let result = executed.reply.map_err(Failure::Refused);
+//!                     engine.handle(*now, Input::Reply { id, result });
+//!                 }
+//!                 Output::Subscribe { node, channel } => {
+//!                     engine.handle(*now, Input::Subscribed { node, channel: &channel });
+//!                 }
+//!                 Output::Completed { result, .. } => return result,
+//!                 Output::Lost { lease, reason } => println!("{lease:?} was lost: {reason:?}"),
+//!                 _ => {}
+//!             }
+//!         }
+//!         // Nothing else happens here, so time passes until the engine wants to be woken.
+//!         let (at, _) = engine.poll_timeout().expect("a call always has a time limit");
+//!         *now = at.max(*now);
+//!         engine.handle(*now, Input::Wake);
+//!     }
+//! }
+//!
+//! // The id must be random, because tokens begin with it.
+//! let mut engine = Engine::new(ClientId::from_random([7; 16]), Config::default())?;
+//! let mut now = Instant::from_micros(1);
+//! let options = AcquireOptions::default();
+//!
+//! engine.handle(now, Input::Acquire { op: OpId(1), name: "invoice:42", options: &options });
+//! let grant = run(&mut engine, &mut server, &mut now)?.grant().expect("the lock is free");
+//! assert!(grant.fence > 0 && engine.valid_until(grant.lease) > Some(now));
+//!
+//! engine.handle(now, Input::Release { op: OpId(2), lease: grant.lease });
+//! assert!(matches!(run(&mut engine, &mut server, &mut now)?, Outcome::Released(_)));
+//! # Ok::<_, Error>(())
+//! ```
+//!
+//! # What a driver must do
+//!
+//! - Give every call an [`OpId`] of its own. Each call ends with one [`Output::Completed`].
+//! - Answer each [`Output::Send`] with one [`Input::Reply`]. If there is no reply, the [`Failure`] says whether the
+//!   command may have run. Say that it did not (`Unavailable`) only if that is sure.
+//! - Never send a command again by itself, and never drop one. The engine decides. A driver only follows `MOVED` and
+//!   `ASK`.
+//! - Pass each message on with [`Input::Message`], and say what becomes of each subscription: [`Input::Subscribed`] or
+//!   [`Input::Unsubscribed`].
+//! - When a caller no longer waits for an acquire, give [`Input::Cancel`]. If the acquire has succeeded at that moment,
+//!   release the lease.
+//! - Before a lock is used, ask the server whether it is one that leasehold supports: [`check_server`] reads its
+//!   `INFO`, and [`check_eviction`] its `maxmemory-policy`.
+//! - At the end give [`Input::Close`], and go on with the loop until [`Outcome::Closed`].
+//!
+//! [`Driven`] does the part of this that needs no I/O: it keeps the calls, the leases and what is to be sent.
+//! [`Labels`] tells people who holds a lock.
+//!
+//! # Time
+//!
+//! An [`Instant`] is a number of microseconds since any origin.
+//!
+//! - The clock never goes back. If an input is earlier than the one before, the engine takes the later time.
+//! - The clock goes on while the machine is suspended, because leases on the server go on. On Linux this is
+//!   `CLOCK_BOOTTIME`. For hosts without such a clock, [`Clock`] makes one of a monotonic clock and the wall clock.
+//! - Timers may stop during a suspension. So don't sleep longer than about a second without reading the clock.
+//! - A wake-up may be early or late. A late one costs time, but never safety: [`Engine::valid_until`] holds by the
+//!   clock, whether the engine was woken or not.
+//!
+//! An application may block the thread that the driver runs on. Then answers have arrived that nobody has read, and the
+//! server looks silent. A driver that this can happen to calls [`Engine::catch_up`] before each input. If it is late,
+//! everything that the server has to answer gets its full time again, at most [`MOST_PAUSES`] times for each command
+//! and call. A driver with time limits of its own does the same. Leases still end by the clock.
+//!
+//! # The modules
+//!
+//! Each imports only those below it:
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `driver` | What drivers keep beside the engine: [`Driven`]. |
+//! | `labels` | The names of clients and leases, for people: [`Labels`]. |
+//! | `engine` | What drivers see: [`Engine`], for one server or a quorum. Waits for replicas. |
+//! | `quorum` | Several servers and a vote. A feature. |
+//! | `client` | One client of one server: several names, semaphores, force release, shared calls. |
+//! | `lock` | The state machine of one name. |
+//! | `session` | What all locks share: calls, commands in flight, timers, leases, releases. |
+//! | `event` | [`Input`], [`Output`] and [`Outcome`]. |
+//! | `wire` | Commands, replies, messages and keys. |
+//! | `ids`, `options`, `error`, `time`, `clock` | The words that all others use. |
+//!
+//! # Features
+//!
+//! - `sources` (default): the texts of the scripts. Without it the driver puts them into `EVAL`.
+//! - `quorum`: locks over several independent servers.
+//! - `lease-labels`: labels of leases, and reports of keys without a TTL.
 
 #![no_std]
 
