@@ -191,7 +191,8 @@ pub struct Driven<C, L> {
     pub outbox: Outbox,
     /// Whether the driver has stopped, so that nothing is sent any more.
     pub stopped: bool,
-    /// How many leases the server has not confirmed as released, once the engine is closed or the driver has stopped.
+    /// How many leases the server has not confirmed as released, once the engine is closed. A driver that stops before
+    /// that may set it, and `Release` then doesn't say that its lease has ended.
     pub unreleased: u32,
     last_id: u64,
 }
@@ -270,11 +271,8 @@ impl<C, L> Driven<C, L> {
     }
 
     /// The driver has stopped, so every call ends. The driver wakes the tasks, and reports the leases as lost.
-    pub fn stop(&mut self, now: Instant) {
+    pub fn stop(&mut self) {
         self.stopped = true;
-        if !self.outbox.closed {
-            self.unreleased = self.engine.unreleased(now);
-        }
         for call in self.calls.values_mut() {
             call.result.get_or_insert(Err(Error::Closed));
         }
@@ -284,6 +282,8 @@ impl<C, L> Driven<C, L> {
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         let of_labels = self.labels.as_mut().is_some_and(|labels| match &input {
             Input::Reply { id, result } => labels.takes(now, *id, result, &self.engine),
+            // Without labels of leases, all others are the engine's.
+            _ if !cfg!(feature = "lease-labels") => false,
             Input::Message { channel, payload, .. } => labels.hears(now, channel, payload),
             Input::Subscribed { channel, .. } => labels.channel(channel, None),
             Input::Unsubscribed { channel, cause, .. } => labels.channel(channel, Some(cause)),
@@ -311,12 +311,14 @@ impl<C, L> Driven<C, L> {
             }
         }
         let labels = self.labels.as_mut()?;
-        if let Some(question) = labels.poll_question() {
-            return Some(Event::Asked(question));
-        }
         let node = NodeId(0);
-        let subscribe = labels.wants_channel().map(|channel| Output::Subscribe { node, channel });
-        self.outbox.outputs.extend(subscribe);
+        if cfg!(feature = "lease-labels") {
+            if let Some(question) = labels.poll_question() {
+                return Some(Event::Asked(question));
+            }
+            let subscribe = labels.wants_channel().map(|channel| Output::Subscribe { node, channel });
+            self.outbox.outputs.extend(subscribe);
+        }
         while let Some((id, command)) = labels.poll_command() {
             self.outbox.outputs.push(Output::Send { id, node, command });
         }

@@ -167,7 +167,10 @@ impl State {
 
     /// The driver has stopped. Fails the pending operations, and reports the leases as lost, because nothing renews them.
     pub(super) fn stop(&mut self, now: Instant, deferred: &mut Deferred) {
-        self.driven.stop(now);
+        if !self.driven.outbox.closed {
+            self.driven.unreleased = self.driven.engine.unreleased(now);
+        }
+        self.driven.stop();
         self.driven
             .calls
             .values_mut()
