@@ -7,6 +7,7 @@
 //! Nothing in this folder knows the client that uses it.
 
 pub(crate) mod codec;
+mod member;
 mod quorum;
 mod server;
 

@@ -11,11 +11,12 @@ use core::time::Duration;
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{Error as EngineError, Failure, Roster, Vote, Votes};
+use leasehold_core::{Error as EngineError, Failure, Vote, Votes};
 
-use super::server::{Server, check_version, server_info};
+use super::member::{Member, Quorum};
+use super::server::Server;
 use crate::bindings::exports::leasehold::lock::locks::Error;
-use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
+use crate::bindings::leasehold::lock::connection::Servers;
 use crate::error;
 use crate::time::Stopwatch;
 
@@ -25,46 +26,6 @@ pub(crate) fn label(address: &str) -> &str {
     let place = address.get(scheme..).unwrap_or(address);
     let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
     place.split(['/', '?', '#']).next().unwrap_or(place)
-}
-
-/// Checks a server of a quorum: it must be new enough and different from the others. A server that is down at the start
-/// is checked when the driver connects to it.
-pub(super) struct Member {
-    index: usize,
-    quorum: Rc<Quorum>,
-}
-
-struct Quorum {
-    labels: Vec<String>,
-    roster: RefCell<Roster>,
-    /// What is wrong with the given servers, if a retry can't fix it.
-    invalid: RefCell<Option<Error>>,
-}
-
-impl Member {
-    /// Asks the server for its version and identity, and checks them.
-    pub(super) async fn check(&self, endpoint: &Endpoint, limit: Duration) -> Result<(), Failure> {
-        let info = server_info(endpoint, limit).await?;
-        let invalid = match check_version(&info) {
-            Err(error) => error,
-            Ok(()) => match self.quorum.roster.borrow_mut().admit(self.index, &info) {
-                Ok(()) => return Ok(()),
-                Err(other) => self.same_server(other),
-            },
-        };
-        let failure = Failure::Unavailable(invalid.message.clone());
-        self.quorum.invalid.borrow_mut().get_or_insert(invalid);
-        Err(failure)
-    }
-
-    fn same_server(&self, other: usize) -> Error {
-        let label = |index: usize| self.quorum.labels.get(index).map(String::as_str).unwrap_or_default();
-        let (other, this) = (label(other), label(self.index));
-        error::invalid(
-            "servers",
-            format!("lists one server twice: {other} and {this} are the same server; list each server once"),
-        )
-    }
 }
 
 /// Connects to all servers at once. A majority must answer. The driver connects to the others when it has a command for

@@ -3,16 +3,14 @@
 
 use alloc::borrow::ToOwned;
 use alloc::rc::Rc;
-use alloc::string::String;
-use alloc::vec;
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use leasehold_core::{Failure, Reply, Scalar};
+use leasehold_core::Failure;
 
 use super::codec;
-use super::quorum::Member;
+use super::member::{Member, check_version, server_info};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::error;
@@ -84,21 +82,4 @@ fn nothing_sent(failure: Failure) -> Failure {
         Failure::TimedOut => Failure::Unavailable("could not connect in time".to_owned()),
         failure => failure,
     }
-}
-
-/// The server's answer to `INFO`. Empty if this user may not run it.
-pub(super) async fn server_info(endpoint: &Endpoint, limit: Duration) -> Result<String, Failure> {
-    let info = endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]);
-    match timeout(limit, info).await.map(codec::result) {
-        Some(Ok(Reply::One(Scalar::Text(info)))) => Ok(String::from_utf8_lossy(&info).into_owned()),
-        Some(Ok(_)) => Ok(String::new()),
-        Some(Err(Failure::Refused(text))) if text.starts_with("NOPERM") => Ok(String::new()),
-        Some(Err(failure)) => Err(failure),
-        None => Err(Failure::TimedOut),
-    }
-}
-
-/// Fails if the server is too old. A server that doesn't report its version is accepted.
-pub(super) fn check_version(info: &str) -> Result<(), Error> {
-    leasehold_core::check_server(info).map_err(|error| error::from_engine(&error, None))
 }

@@ -1,0 +1,75 @@
+//! What a server must be like: new enough, and in a quorum different from the others.
+
+use alloc::format;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use core::cell::RefCell;
+use core::time::Duration;
+
+use leasehold_core::{Failure, Reply, Roster, Scalar};
+
+use super::codec;
+use crate::bindings::exports::leasehold::lock::locks::Error;
+use crate::bindings::leasehold::lock::connection::Endpoint;
+use crate::error;
+use crate::time::timeout;
+
+/// Checks a server of a quorum: it must be new enough and different from the others. A server that is down at the start
+/// is checked when the driver connects to it.
+pub(super) struct Member {
+    pub(super) index: usize,
+    pub(super) quorum: Rc<Quorum>,
+}
+
+pub(super) struct Quorum {
+    pub(super) labels: Vec<String>,
+    pub(super) roster: RefCell<Roster>,
+    /// What is wrong with the given servers, if a retry can't fix it.
+    pub(super) invalid: RefCell<Option<Error>>,
+}
+
+impl Member {
+    /// Asks the server for its version and identity, and checks them.
+    pub(super) async fn check(&self, endpoint: &Endpoint, limit: Duration) -> Result<(), Failure> {
+        let info = server_info(endpoint, limit).await?;
+        let invalid = match check_version(&info) {
+            Err(error) => error,
+            Ok(()) => match self.quorum.roster.borrow_mut().admit(self.index, &info) {
+                Ok(()) => return Ok(()),
+                Err(other) => self.same_server(other),
+            },
+        };
+        let failure = Failure::Unavailable(invalid.message.clone());
+        self.quorum.invalid.borrow_mut().get_or_insert(invalid);
+        Err(failure)
+    }
+
+    fn same_server(&self, other: usize) -> Error {
+        let label = |index: usize| self.quorum.labels.get(index).map(String::as_str).unwrap_or_default();
+        let (other, this) = (label(other), label(self.index));
+        error::invalid(
+            "servers",
+            format!("lists one server twice: {other} and {this} are the same server; list each server once"),
+        )
+    }
+}
+
+/// The server's answer to `INFO`. Empty if this user may not run it.
+pub(super) async fn server_info(endpoint: &Endpoint, limit: Duration) -> Result<String, Failure> {
+    let info = endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]);
+    match timeout(limit, info).await.map(codec::result) {
+        Some(Ok(Reply::One(Scalar::Text(info)))) => Ok(String::from_utf8_lossy(&info).into_owned()),
+        Some(Ok(_)) => Ok(String::new()),
+        Some(Err(Failure::Refused(text))) if text.starts_with("NOPERM") => Ok(String::new()),
+        Some(Err(failure)) => Err(failure),
+        None => Err(Failure::TimedOut),
+    }
+}
+
+/// Fails if the server is too old. A server that doesn't report its version is accepted.
+pub(super) fn check_version(info: &str) -> Result<(), Error> {
+    leasehold_core::check_server(info).map_err(|error| error::from_engine(&error, None))
+}
