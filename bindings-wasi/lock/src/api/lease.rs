@@ -11,11 +11,11 @@ use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
 
-use leasehold_core::{Error as EngineError, Grant, LeaseId, LossReason, Mode, OpId, Outcome};
+use leasehold_core::{Error as EngineError, Grant, LeaseId, LossReason, Mode, OpId, Operation, Outcome};
 
 use super::convert;
 use crate::bindings::exports::leasehold::lock::locks::{self, Error, ErrorKind, GuestLease, HoldEnd, ReleaseOutcome};
-use crate::client::{Client, Operation, Shared};
+use crate::client::{Client, Shared};
 use crate::error;
 use crate::limits::{self, Permit};
 use crate::time::{millis, sleep};

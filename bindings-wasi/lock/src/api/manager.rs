@@ -7,7 +7,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, NodeId, Outcome, Wait, check_label,
+    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, NodeId, Operation, Outcome, Wait,
+    check_label,
 };
 
 use super::convert::{self, Names};
@@ -17,7 +18,7 @@ use crate::bindings::exports::leasehold::lock::locks::{
 };
 use crate::bindings::leasehold::lock::connection::Servers;
 use crate::bindings::wasi::random::random;
-use crate::client::{Client, Operation};
+use crate::client::Client;
 use crate::limits::{self, Permit};
 use crate::{error, net};
 
@@ -79,7 +80,9 @@ impl GuestLockManager for LockManager {
         let without_wait = options.map(|options| locks::AcquireOptions { wait_ms: None, ..options });
         let (names, options) = convert::acquire(target, without_wait)?;
         let adopted = match (LeaseToken::read(&token), &names) {
-            (Ok(token), Names::One(name)) => self.client.run(&Operation::Adopt { name, token, options }).await,
+            (Ok(token), Names::One(name)) => {
+                self.client.run(&Operation::Adopt { name, token, options: &options }).await
+            }
             (Ok(_), Names::All { .. }) => {
                 Err(EngineError::Unsupported("a lease of several names can't be adopted".to_owned()))
             }
@@ -90,7 +93,7 @@ impl GuestLockManager for LockManager {
     }
 
     async fn inspect(&self, name: String) -> Result<Inspection, Error> {
-        match self.client.execute(Operation::Inspect { name: &name }, &name).await? {
+        match self.client.execute(Operation::Inspect { name: &name, asks: false }, &name).await? {
             Outcome::Inspected(inspection) => Ok(convert::inspection(inspection)),
             _ => Err(error::unexpected_outcome()),
         }
@@ -114,10 +117,10 @@ impl LockManager {
     async fn take(&self, target: &Names, options: AcquireOptions) -> Result<locks::Lease, EngineError> {
         let client = &self.client;
         let outcome = match target {
-            Names::One(name) => client.run(&Operation::Acquire { name, options }).await?,
+            Names::One(name) => client.run(&Operation::Acquire { name, options: &options }).await?,
             Names::All { names, one_script, .. } => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let operation = Operation::AcquireAll { names: &names, options, one_script: *one_script };
+                let operation = Operation::AcquireAll { names: &names, options: &options, one_script: *one_script };
                 client.run(&operation).await?
             }
         };

@@ -15,11 +15,10 @@ use core::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable, FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{Command, CommandId, Failure, Input, Instant, MOST_PAUSES, NodeId};
+use leasehold_core::{Command, CommandId, Failure, Input, Instant, MOST_PAUSES, NodeId, Output, Table};
 use wit_bindgen::StreamResult;
 
 use super::shared::Shared;
-use super::state::{ChannelRequest, Table};
 use crate::bindings::leasehold::lock::connection::Endpoint;
 use crate::limits::{self, Permit};
 use crate::net::{Server, codec};
@@ -60,26 +59,29 @@ pub(super) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Dur
 }
 
 impl Driver {
-    /// Performs actions and delivers what happened, until nothing is left or the other tasks should run.
+    /// Sends, and delivers what happened, until nothing is left or the other tasks should run.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut done = 0;
         while done < MAX_PER_TURN {
-            let (now, actions) = self.shared.take_actions();
-            if actions.closed {
+            let (now, outbox) = self.shared.take_outbox();
+            if outbox.closed {
                 return Poll::Ready(());
             }
-            let sent = actions.commands.len();
-            for (node, id, command) in actions.commands {
-                self.send(now, node, id, &command);
-            }
-            for request in actions.channel_requests {
-                self.change_subscription(request);
+            let sent = outbox.outputs.len();
+            for output in outbox.outputs {
+                match output {
+                    Output::Send { id, node, command } => self.send(now, node, id, &command),
+                    Output::Subscribe { node: _, channel } => self.subscribe(channel),
+                    Output::Unsubscribe { node: _, channel } => self.unsubscribe(&channel),
+                    // The contract has no call that waits for replicas. The others are not in the outbox.
+                    _ => {}
+                }
             }
             if self.timer.end_late(now) {
                 self.overdue.borrow_mut().begin_again(now);
             }
             self.overdue.borrow_mut().abort_overdue(now);
-            self.timer.set(now, actions.wake_at);
+            self.timer.set(now, outbox.wake_at);
             // Every command that was just sent may have its reply already.
             let Some(replies) = self.deliver(context, MAX_PER_TURN + sent) else {
                 self.shared.park_driver(context.waker().clone());
@@ -141,11 +143,13 @@ impl Driver {
         }));
     }
 
-    fn change_subscription(&mut self, request: ChannelRequest) {
-        let (ChannelRequest::Subscribe(channel) | ChannelRequest::Unsubscribe(channel)) = &request;
+    fn unsubscribe(&mut self, channel: &str) {
+        self.subscriptions.retain(|(other, _)| **other != *channel);
+    }
+
+    fn subscribe(&mut self, channel: String) {
         // An old subscription is dropped first, because an endpoint may have no room for two.
-        self.subscriptions.retain(|(other, _)| **other != **channel);
-        let ChannelRequest::Subscribe(channel) = request else { return };
+        self.unsubscribe(&channel);
         if let Some(endpoint) = self.servers.first().and_then(|server| server.endpoint().ok()) {
             let shared = Rc::clone(&self.shared);
             let channel: Rc<str> = channel.into();

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use core::time::Duration;
 
-use leasehold_core::{Engine, Error as EngineError, Labels, Outcome};
+use leasehold_core::{Engine, Error as EngineError, Labels, Operation, Outcome};
 
 use super::driver;
-use super::operation::{Operation, OperationFuture};
+use super::operation::OperationFuture;
 use super::shared::Shared;
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::error;

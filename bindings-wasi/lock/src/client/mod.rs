@@ -1,6 +1,6 @@
 //! One client: an engine, the state around it, and the task that drives it.
 //!
-//! [`Client`] starts the task and runs [`Operation`]s. Every handle keeps its client alive.
+//! [`Client`] starts the task and runs operations. Every handle keeps its client alive.
 
 mod driver;
 mod handle;
@@ -9,5 +9,4 @@ mod shared;
 mod state;
 
 pub(crate) use handle::Client;
-pub(crate) use operation::Operation;
 pub(crate) use shared::Shared;

@@ -10,10 +10,12 @@ use core::mem;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use leasehold_core::{BusyHolder, Engine, Error, Input, Instant, Labels, LeaseId, LossReason, Mode, OpId, Outcome};
+use leasehold_core::{
+    BusyHolder, Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LossReason, Mode, OpId, Operation,
+    Outbox,
+};
 
-use super::operation::Operation;
-use super::state::{Actions, OperationResult, PendingOperation, State};
+use super::state::{LeaseOptions, Pending, State};
 use crate::{limits, time};
 
 pub(crate) struct Shared {
@@ -26,45 +28,44 @@ impl Shared {
     }
 
     /// Runs an operation that the engine completes at once. None if it does not.
-    pub(super) fn execute_now(&self, operation: &Operation<'_>) -> Option<OperationResult> {
+    pub(super) fn execute_now(&self, operation: &Operation<'_>) -> Option<CallResult> {
         let op = self.start(operation);
-        let pending = self.state.borrow_mut().operations.remove(&op);
+        let pending = self.state.borrow_mut().driven.calls.remove(&op);
         pending.and_then(|pending| pending.result)
     }
 
     /// Starts an operation. [`poll_result`](Self::poll_result) returns its result.
     pub(crate) fn start(&self, operation: &Operation<'_>) -> OpId {
         self.turn(|state, now| {
-            let op = state.next_op();
-            let result = state.stopped.then(|| operation.result_when_stopped());
-            let runs = result.is_none();
+            let op = OpId(state.driven.next_id());
+            let options = operation.acquire_options().map(LeaseOptions::of);
             let permit = Some(limits::call_permit(operation.name_bytes()));
-            let options = operation.lease_options();
-            state.operations.insert(op, PendingOperation { options, wakers: Vec::new(), result, permit });
-            match operation {
-                _ if !runs => {}
-                Operation::Release { lease } => state.release(now, op, *lease),
-                operation => state.engine.handle(now, operation.input(op)),
+            let mut call = Call::new(operation, Pending { options, wakers: Vec::new(), permit });
+            call.result = state.driven.result_when_stopped(operation);
+            let runs = call.result.is_none();
+            state.driven.calls.insert(op, call);
+            if runs {
+                state.start(now, op, operation);
             }
             op
         })
     }
 
     /// Fetches the result of an operation. If there is none yet, the task is woken when there is.
-    pub(super) fn poll_result(&self, op: OpId, context: &mut Context<'_>) -> Poll<OperationResult> {
+    pub(super) fn poll_result(&self, op: OpId, context: &mut Context<'_>) -> Poll<CallResult> {
         if self.poll_completed(op, context).is_pending() {
             return Poll::Pending;
         }
-        let pending = self.state.borrow_mut().operations.remove(&op);
+        let pending = self.state.borrow_mut().driven.calls.remove(&op);
         Poll::Ready(pending.and_then(|pending| pending.result).unwrap_or(Err(Error::Closed)))
     }
 
     /// Whether an operation is completed. If not, all tasks that asked are woken when it is.
     pub(crate) fn poll_completed(&self, op: OpId, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
-        match state.operations.get_mut(&op) {
+        match state.driven.calls.get_mut(&op) {
             Some(pending) if pending.result.is_none() => {
-                add_waker(&mut pending.wakers, context);
+                add_waker(&mut pending.kept.wakers, context);
                 Poll::Pending
             }
             _ => Poll::Ready(()),
@@ -72,8 +73,8 @@ impl Shared {
     }
 
     /// Reads the result of a [completed](Self::poll_completed) operation. The result stays, for other tasks.
-    pub(crate) fn read_result<R>(&self, op: OpId, read: impl FnOnce(&OperationResult) -> R) -> R {
-        match self.state.borrow().operations.get(&op).and_then(|pending| pending.result.as_ref()) {
+    pub(crate) fn read_result<R>(&self, op: OpId, read: impl FnOnce(&CallResult) -> R) -> R {
+        match self.state.borrow().driven.calls.get(&op).and_then(|pending| pending.result.as_ref()) {
             Some(result) => read(result),
             None => read(&Err(Error::Closed)),
         }
@@ -81,60 +82,49 @@ impl Shared {
 
     /// The future of an operation was dropped. Cancels an acquire, or releases its lease if it was just granted.
     pub(crate) fn abandon(&self, op: OpId) {
-        self.turn(|state, now| match state.operations.remove(&op) {
-            Some(PendingOperation { result: Some(result), .. }) => {
-                if let Some(grant) = result.ok().as_ref().and_then(Outcome::grant) {
-                    let op = state.next_op();
-                    state.release(now, op, grant.lease);
-                }
-            }
-            Some(PendingOperation { result: None, options: Some(_), .. }) => {
-                state.engine.handle(now, Input::Cancel { op });
-            }
-            _ => {}
-        });
+        drop(self.turn(|state, now| state.driven.abandon(now, op)));
     }
 
     /// Releases one hold, without waiting for the result.
     pub(crate) fn release(&self, lease: LeaseId) {
-        self.turn(|state, now| {
-            let op = state.next_op();
-            state.release(now, op, lease);
-        });
+        self.run(&Operation::Release { lease });
     }
 
-    /// Closes the client, without waiting for the result.
+    /// Closes the client, without waiting for the result. Its close ends when the server has deleted its label.
     pub(super) fn close(&self) {
+        self.run(&Operation::Close);
+    }
+
+    fn run(&self, operation: &Operation<'_>) {
         self.turn(|state, now| {
-            let op = state.next_op();
-            state.engine.handle(now, Input::Close { op });
-            state.delete_label();
+            let op = OpId(state.driven.next_id());
+            state.start(now, op, operation);
         });
     }
 
     /// A lease's fence and mode. A conversion changes them.
     pub(crate) fn grant(&self, lease: LeaseId) -> Option<(u64, Mode)> {
-        self.state.borrow().engine.lease(lease).map(|lease| (lease.fence, lease.mode))
+        self.state.borrow().driven.engine.lease(lease).map(|lease| (lease.fence, lease.mode))
     }
 
     /// How long a lease is still valid by the local clock. Zero once it is over.
     pub(crate) fn remaining(&self, lease: LeaseId) -> Duration {
         let mut state = self.state.borrow_mut();
         let now = time::now(&mut state.clock);
-        let is_lost = state.leases.get(&lease).is_none_or(|lease| lease.loss.is_some());
-        let until = if is_lost { None } else { state.engine.valid_until(lease) };
+        let is_lost = state.driven.leases.get(&lease).is_none_or(|lease| lease.loss.is_some());
+        let until = if is_lost { None } else { state.driven.engine.valid_until(lease) };
         until.map_or(Duration::ZERO, |until| until.since(now))
     }
 
     /// How a lease was lost. None if it wasn't. Wakes the engine first, because the lease may have expired just now.
     pub(crate) fn loss(&self, lease: LeaseId) -> Option<LossReason> {
-        self.turn(|state, now| state.engine.handle(now, Input::Wake));
-        self.state.borrow().leases.get(&lease).and_then(|lease| lease.loss)
+        self.turn(|state, now| state.driven.engine.handle(now, Input::Wake));
+        self.state.borrow().driven.leases.get(&lease).and_then(|lease| lease.loss)
     }
 
     /// Wakes the task when the lease is lost, or when one of its holds is released.
     pub(crate) fn watch(&self, lease: LeaseId, context: &mut Context<'_>) {
-        if let Some(lease) = self.state.borrow_mut().leases.get_mut(&lease) {
+        if let Some(lease) = self.state.borrow_mut().driven.leases.get_mut(&lease) {
             add_waker(&mut lease.watchers, context);
         }
     }
@@ -150,30 +140,31 @@ impl Shared {
 
     /// Tells the engine what happened.
     pub(super) fn handle(&self, input: Input<'_>) {
-        self.turn(|state, now| state.handle(now, input));
+        self.turn(|state, now| state.driven.handle(now, input));
     }
 
     /// Who holds a lock that a caller did not get.
     pub(crate) fn holder(&self, name: &str) -> Option<BusyHolder> {
         let mut state = self.state.borrow_mut();
         let now = time::now(&mut state.clock);
-        state.labels.as_ref()?.holder(now, name)
+        state.driven.labels.as_ref()?.holder(now, name)
     }
 
-    /// Called by the driver when it wakes. `wake_at` and `closed` stay, so that the state knows when the driver wakes next.
-    pub(super) fn take_actions(&self) -> (Instant, Actions) {
+    /// Called by the driver when it wakes.
+    pub(super) fn take_outbox(&self) -> (Instant, Outbox) {
         self.state.borrow_mut().driver = None;
         // The calls of this turn have been made, so that their commands leave together.
         self.turn(|state, now| {
-            if state.engine.poll_timeout().is_some_and(|(at, _)| at <= now) {
-                state.engine.handle(now, Input::Wake);
+            if state.driven.engine.poll_timeout().is_some_and(|(at, _)| at <= now) {
+                state.driven.engine.handle(now, Input::Wake);
             }
         });
         let mut state = self.state.borrow_mut();
         let now = time::now(&mut state.clock);
-        state.actions.wake_at = state.engine.poll_timeout().map(|(at, _)| at);
-        let Actions { wake_at, closed, .. } = state.actions;
-        (now, mem::replace(&mut state.actions, Actions { wake_at, closed, ..Actions::default() }))
+        state.driven.outbox.wake_at = state.driven.engine.poll_timeout().map(|(at, _)| at);
+        let mut outbox = Outbox::default();
+        state.driven.outbox.take(&mut outbox);
+        (now, outbox)
     }
 
     /// Whether there are actions for the driver before its timer fires.
@@ -186,7 +177,7 @@ impl Shared {
         self.state.borrow_mut().driver = Some(waker);
     }
 
-    /// The driver has stopped: fails pending and future operations.
+    /// The driver has stopped: fails pending and future driven.calls.
     pub(super) fn stop(&self) {
         self.turn(|state, now| state.stop(now));
     }
@@ -194,7 +185,7 @@ impl Shared {
     fn turn<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.state.borrow_mut();
         let now = time::now(&mut state.clock);
-        state.engine.catch_up(now);
+        state.driven.engine.catch_up(now);
         let answer = act(&mut state, now);
         state.drain_outputs(now);
         state.wake_driver_if_needed();
