@@ -1,7 +1,7 @@
 //! Checks the imports between the folders of all our Rust crates, by their `use` lines.
 //!
 //! Imports between the folders below `src` point one way. A file directly in `src` counts as a folder of its own, unless
-//! there are no folders. Inside a folder, no cycle of imports has more than three files.
+//! there are no folders. Inside a folder there are no cycles of imports, but for those in [`KNOWN`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,20 +9,35 @@ use std::path::{Path, PathBuf};
 
 use crate::tools::workspace::packages;
 
-/// The most files that a cycle inside a folder may have.
-const MOST: usize = 3;
+/// The cycles that are left. Whoever opens one takes it off the list; none may be added.
+const KNOWN: &[&str] = &[
+    "leasehold-core: a cycle of imports: client, client/operator, client/semaphore",
+    "leasehold-core: a cycle of imports: engine, engine/replication",
+    "leasehold-core: a cycle of imports: labels, labels/told",
+    "leasehold-core: a cycle of imports: lock/claim, lock/grant",
+    "leasehold-core: a cycle of imports: quorum/acquire, quorum/lock, quorum/place",
+    "leasehold-core: a cycle of imports: session, session/release",
+    "leasehold-servers: a cycle of imports: install, locate",
+    "leasehold-playground: a cycle of imports: world/client, world/network, world/server",
+    "leasehold-explorer: a cycle of imports: invariants, world",
+    "leasehold-fuzz: a cycle of imports: backing, world",
+    "leasehold-model: a cycle of imports: interpreter, lib, scripts",
+];
 
 /// What each module imports: `lock/hold` has the modules `time`, `session` and so on.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn imports_between_folders_point_one_way_and_cycles_inside_a_folder_are_small() {
+fn imports_point_one_way() {
     let mut wrong = Vec::new();
     for package in packages().unwrap().iter().filter(|package| package.has_ordered_folders) {
         let imports = imports(&package.directory.join("src"));
         wrong.extend(problems(&imports).into_iter().map(|problem| format!("{}: {problem}", package.name)));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let new: Vec<_> = wrong.iter().filter(|problem| !KNOWN.contains(&problem.as_str())).collect();
+    assert!(new.is_empty(), "{new:#?}");
+    let open: Vec<_> = KNOWN.iter().filter(|known| !wrong.iter().any(|problem| problem == *known)).collect();
+    assert!(open.is_empty(), "take these off the list, because they are gone: {open:#?}");
 }
 
 #[test]
@@ -35,16 +50,14 @@ fn a_cycle_is_found() {
         }
         problems(&imports)
     };
-    assert_eq!(
-        of(&[("lock/hold", "session"), ("session", "time"), ("lock/hold", "lock"), ("lock", "lock/hold")]),
-        [""; 0]
-    );
+    assert_eq!(of(&[("lock/hold", "session"), ("session", "time"), ("lock/hold", "lock")]), [""; 0]);
+    assert_eq!(of(&[("lock/hold", "lock"), ("lock", "lock/hold")]), ["a cycle of imports: lock, lock/hold"]);
     assert_eq!(
         of(&[("lock/hold", "session/calls"), ("session/calls", "lock/claim")]),
         ["lock and session import each other"]
     );
     let ring = [("a/a", "a/b"), ("a/b", "a/c"), ("a/c", "a/d"), ("a/d", "a/a")];
-    assert_eq!(of(&ring), ["a cycle of 4 files: a/a, a/b, a/c, a/d"]);
+    assert_eq!(of(&ring), ["a cycle of imports: a/a, a/b, a/c, a/d"]);
     assert_eq!(of(&ring[..3]), [""; 0]);
 }
 
@@ -71,10 +84,9 @@ fn problems(imports: &Imports) -> Vec<String> {
         folders.entry(folder(module)).or_default().extend(others);
     }
     let between = cycles(&folders).into_iter().map(|cycle| format!("{} import each other", cycle.join(" and ")));
-    let inside = cycles(imports)
-        .into_iter()
-        .filter(|cycle| cycle.len() > MOST && cycle.iter().all(|module| folder(module) == folder(&cycle[0])));
-    between.chain(inside.map(|cycle| format!("a cycle of {} files: {}", cycle.len(), cycle.join(", ")))).collect()
+    let inside =
+        cycles(imports).into_iter().filter(|cycle| cycle.iter().all(|module| folder(module) == folder(&cycle[0])));
+    between.chain(inside.map(|cycle| format!("a cycle of imports: {}", cycle.join(", ")))).collect()
 }
 
 /// The groups of modules that reach each other.
