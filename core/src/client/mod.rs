@@ -8,7 +8,9 @@
 //! | `semaphore` | the callers and permits of a semaphore |
 //! | `multi` | several names as one lease |
 //! | `batch` | commands that travel together |
+//! | `again` | requests that the server has left undone |
 
+mod again;
 mod batch;
 mod messages;
 mod multi;
@@ -35,9 +37,9 @@ use crate::lock::{GiveBack, LockState, LockTable};
 #[cfg(feature = "quorum")]
 use crate::options::AcquireOptions;
 use crate::options::{Config, Family, Mode};
-use crate::session::{Context, Leased, NameHash, Purpose, Queued, SentCommand, Timer};
+use crate::session::{Ask, Context, Form, Leased, NameHash, Purpose, Renew, Request, SentCommand, Timer};
 use crate::time::Instant;
-use crate::wire::{Answer, Command, Failed, Form, Reply, Status};
+use crate::wire::{Answer, Command, Failed, Reply, Status};
 
 /// One client's locks on one server.
 #[derive(Clone, Hash)]
@@ -79,24 +81,37 @@ impl Client {
     #[inline(never)]
     fn pump(&mut self) {
         while let Some((flow, mut queued)) = self.cx.flows.pop(self.cx.now) {
-            if self.is_wanted(queued.purpose) {
-                self.renew_for_now(&mut queued);
-                self.cx.transmit(flow, queued.purpose, queued.command);
-                self.sent(queued.purpose);
+            let purpose = queued.purpose;
+            if self.is_wanted(purpose) {
+                self.renew_for_now(purpose, &mut queued.request);
+                self.cx.transmit(flow, purpose, Form::Digest, queued.request);
+                self.sent(purpose);
+                continue;
             }
+            self.dropped(purpose);
+        }
+    }
+
+    /// A request is not needed any more, or can't be sent now.
+    fn dropped(&mut self, purpose: Purpose) {
+        match purpose {
+            // While a convert is in flight, no renewal is possible.
+            Purpose::Renew { op: Some(op), .. } => self.cx.send_op_again(op),
+            Purpose::Multi { script } => self.drop_multi(script),
+            _ => {}
         }
     }
 
     /// What the holders need may have changed while a renewal waited.
-    fn renew_for_now(&self, queued: &mut Queued) {
-        if let Purpose::Renew { lock, op: None, .. } = queued.purpose
-            && let Some(command) = self.locks.get(lock).and_then(|lock| lock.renewal(&self.cx, queued.command.form()))
+    fn renew_for_now(&self, purpose: Purpose, request: &mut Request) {
+        if let Purpose::Renew { lock, op: None, .. } = purpose
+            && let Some(what) = self.locks.get(lock).and_then(|lock| lock.renewal(&self.cx))
         {
-            queued.command = command;
+            request.ask = Ask::Renew(what);
         }
     }
 
-    fn is_wanted(&mut self, purpose: Purpose) -> bool {
+    fn is_wanted(&self, purpose: Purpose) -> bool {
         let lock = |id: LockId| self.locks.get(id);
         match purpose {
             Purpose::Acquire { lock: id, token } => lock(id).is_some_and(|name| name.wants_to_ask(token)),
@@ -111,11 +126,7 @@ impl Client {
             }
             Purpose::Renew { lock: id, op: Some(op), .. } => {
                 let hold = lock(id).and_then(|name| name.hold.as_ref());
-                let converting = hold.is_some_and(|hold| hold.converting.is_some());
-                if converting {
-                    self.cx.send_op_again(op);
-                }
-                !converting && self.cx.ops.contains_key(&op)
+                hold.is_none_or(|hold| hold.converting.is_none()) && self.cx.ops.contains_key(&op)
             }
             Purpose::Convert { lock: id, new } => {
                 let converting = lock(id).and_then(|name| name.hold.as_ref()?.converting.as_ref());
@@ -124,7 +135,7 @@ impl Client {
             Purpose::Inspect { op } | Purpose::Force { op } => self.cx.ops.contains_key(&op),
             Purpose::Release { token } => self.cx.releases.contains_key(&token),
             Purpose::Multi { script } => self.wants_multi(script),
-            Purpose::Batch { .. } => true,
+            Purpose::Batch => true,
         }
     }
 
@@ -140,7 +151,7 @@ impl Client {
             }
             Purpose::Release { token } => self.cx.release_sent(token),
             Purpose::Multi { script } => self.multi_sent(script),
-            Purpose::Batch { .. } => {}
+            Purpose::Batch => {}
         }
     }
 
@@ -240,8 +251,8 @@ impl Client {
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
         let hold = lock.hold.as_ref()?;
-        let form = |form| self.cx.touch_command(form, &lock.name, hold.token, hold.mode);
-        Some([Form::Digest, Form::Source].map(form))
+        let request = lock.request(Ask::Renew(Renew { token: hold.token, mode: hold.mode, ttl: None }));
+        Some([Form::Digest, Form::Source].map(|form| self.cx.command(form, &request)))
     }
 
     /// Whether nothing is left over. For tests: an operation that has ended must leave no state behind.
@@ -344,7 +355,7 @@ impl Client {
 
     fn reply(&mut self, id: CommandId, result: Result<Reply, Failure>) {
         let failure = result.as_ref().err();
-        let Some(sent) = self.cx.unanswered.close(id) else {
+        let Some((sent, request)) = self.cx.unanswered.close(id) else {
             // Late or a duplicate. But it shows that the server is alive.
             if matches!(failure, None | Some(Failure::Refused(_))) {
                 self.cx.flows.alive(self.cx.now);
@@ -352,13 +363,19 @@ impl Client {
             return;
         };
         self.cx.flows.ended(self.cx.now, &sent, failure);
-        use Purpose::{Batch, Force, Inspect, Multi};
-        if matches!(sent.purpose, Multi { .. } | Inspect { .. } | Force { .. } | Batch { .. }) {
+        if sent.form == Form::Digest && failure.is_some_and(Failure::lacks_script) {
+            return self.send_source(&sent, request);
+        }
+        if let Ask::Batch(entries) = request.ask {
+            return self.batch_replied(&sent, entries, result);
+        }
+        use Purpose::{Force, Inspect, Multi};
+        if matches!(sent.purpose, Multi { .. } | Inspect { .. } | Force { .. }) {
             return self.replied(&sent, result);
         }
         let answer = match result {
             Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
-            Err(failure) => Err(Failed::by(failure, sent.form)),
+            Err(failure) => Err(Failed::by(failure)),
         };
         match answer {
             Ok(answer) => self.answered(&sent, &answer),
@@ -371,9 +388,8 @@ impl Client {
     fn replied(&mut self, sent: &SentCommand, result: Result<Reply, Failure>) {
         match sent.purpose {
             Purpose::Multi { script } => self.multi_replied(sent, script, result),
-            Purpose::Inspect { op } => self.inspect_replied(op, result, sent.form),
-            Purpose::Force { op } => self.force_replied(op, result, sent.form),
-            Purpose::Batch { batch } => self.batch_replied(sent, batch, result),
+            Purpose::Inspect { op } => self.inspect_replied(op, result),
+            Purpose::Force { op } => self.force_replied(op, result),
             _ => {}
         }
     }
@@ -427,7 +443,7 @@ impl Client {
                 self.with(lock, |lock, cx| lock.convert_failed(cx, new, failed));
             }
             Purpose::Release { token } => self.cx.release_failed(token, failed),
-            Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } | Purpose::Batch { .. } => {}
+            Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } | Purpose::Batch => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! Users' calls: checks them and passes them to the name that they are about.
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Client;
@@ -11,7 +12,7 @@ use crate::lock::{LockState, only_adoptable};
 use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl};
 use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
-use crate::wire::{Form, Name};
+use crate::wire::Name;
 
 impl Client {
     pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
@@ -68,7 +69,7 @@ impl Client {
         });
     }
 
-    fn adoptable(&self, name: &str, token: LeaseToken, options: &AcquireOptions) -> Result<Name, Error> {
+    fn adoptable(&self, name: &str, token: LeaseToken, options: &AcquireOptions) -> Result<Arc<Name>, Error> {
         if self.cx.closed {
             return Err(Error::Closed);
         }
@@ -141,7 +142,7 @@ impl Client {
         };
         lease.pending.push(op);
         self.cx.open(op, kind, Some(self.cx.patience()));
-        self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));
+        self.with(lock, |lock, cx| lock.send_lease_call(cx, op));
     }
 
     pub(super) fn convert(&mut self, op: Caller, id: LeaseId, mode: Mode) {
@@ -304,11 +305,11 @@ impl Client {
         match open.kind {
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } => {
                 let Some(lock) = self.cx.leases.get(&lease).and_then(Lease::lock) else { return };
-                self.with(lock, |lock, cx| lock.send_lease_call(cx, op, Form::Digest));
+                self.with(lock, |lock, cx| lock.send_lease_call(cx, op));
             }
-            OpKind::Inspect { .. } => self.send_inspect(op, Form::Digest),
-            OpKind::AcquireAll { group } => self.send_multi(group, Form::Digest),
-            OpKind::Force { .. } => self.send_force(op, Form::Digest),
+            OpKind::Inspect { .. } => self.send_inspect(op),
+            OpKind::AcquireAll { group } => self.send_multi(group),
+            OpKind::Force { .. } => self.send_force(op),
             OpKind::Acquire { .. }
             | OpKind::Semaphore { .. }
             | OpKind::Convert { .. }

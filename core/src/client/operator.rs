@@ -13,9 +13,9 @@ use crate::event::{Holder, Inspection, Outcome, Waiter};
 use crate::ids::Caller;
 use crate::lock::waited;
 use crate::options::{Family, Mode};
-use crate::session::{OpKind, Purpose, within};
+use crate::session::{Ask, OpKind, Purpose, Request, within};
 use crate::text::{lossy, signed};
-use crate::wire::{Answer, Failed, FailureClass, Form, Name, Reply, Scalar, Status, integer};
+use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer};
 
 /// Why a force release leaves a key alone.
 const NO_LEASE: &str = "it has no TTL; `foreign` deletes it";
@@ -30,27 +30,26 @@ impl Client {
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));
-        self.send_inspect(op, Form::Digest);
+        self.send_inspect(op);
     }
 
-    pub(super) fn send_inspect(&mut self, op: Caller, form: Form) {
+    pub(super) fn send_inspect(&mut self, op: Caller) {
         let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let command = self.cx.inspect_command(form, name);
-        if self.cx.send(within::CALL, Purpose::Inspect { op }, command) {
+        let request = Request::new(name, Ask::Inspect);
+        if self.cx.send(within::CALL, Purpose::Inspect { op }, request) {
             self.cx.op_sent(op);
         }
     }
 
-    pub(super) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
+    pub(super) fn inspect_replied(&mut self, op: Caller, result: Result<Reply, Failure>) {
         let class = match result {
             Ok(reply) => match read(&reply) {
                 Some(inspection) => return self.cx.complete(op, Ok(Outcome::Inspected(inspection))),
                 None => FailureClass::Fatal(Error::Protocol(["inspect answered ", &reply.shown()].concat())),
             },
-            Err(failure) => Failed::by(failure, form).class,
+            Err(failure) => Failed::by(failure).class,
         };
         match class {
-            FailureClass::NoScript => self.send_inspect(op, Form::Source),
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             FailureClass::Fatal(error) => self.cx.complete(op, Err(error)),
         }
@@ -137,18 +136,18 @@ impl Client {
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open(op, OpKind::Force { name, foreign }, Some(self.cx.patience()));
-        self.send_force(op, Form::Digest);
+        self.send_force(op);
     }
 
-    pub(super) fn send_force(&mut self, op: Caller, form: Form) {
+    pub(super) fn send_force(&mut self, op: Caller) {
         let Some(OpKind::Force { name, foreign }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let command = self.cx.force_command(form, name, *foreign);
-        if self.cx.send(within::CALL, Purpose::Force { op }, command) {
+        let request = Request::new(name, Ask::Force { foreign: *foreign });
+        if self.cx.send(within::CALL, Purpose::Force { op }, request) {
             self.cx.op_sent(op);
         }
     }
 
-    pub(super) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>, form: Form) {
+    pub(super) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>) {
         let failed = match result {
             Ok(reply) => match Answer::read(&reply) {
                 Ok(answer) if answer.status == Status::Taken => {
@@ -160,10 +159,9 @@ impl Client {
                 }
                 Err(text) => Failed::unreadable(text),
             },
-            Err(failure) => Failed::by(failure, form),
+            Err(failure) => Failed::by(failure),
         };
         match failed.class {
-            FailureClass::NoScript => self.send_force(op, Form::Source),
             // A second command could take the lock from the next holder.
             FailureClass::Retry(cause) if failed.maybe_applied => {
                 let error = Error::unreachable(waited(&self.cx, op), Some(cause));
@@ -172,13 +170,14 @@ impl Client {
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             FailureClass::Fatal(error @ Error::WrongKind(_)) => {
                 let Some(OpKind::Force { name, .. }) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
-                name.family = match name.family {
+                let family = match name.family {
                     Family::Lock => Family::Reentrant,
                     Family::Reentrant => Family::Semaphore,
                     Family::Semaphore => return self.cx.complete(op, Err(error)),
                 };
+                *name = Name::new(name.key.as_ref().into(), family, &self.cx.counter);
                 self.cx.sends_another(op);
-                self.send_force(op, Form::Digest);
+                self.send_force(op);
             }
             FailureClass::Fatal(error) => self.cx.complete(op, Err(error)),
         }

@@ -23,7 +23,7 @@ const ASKING: usize = 16;
 /// A semaphore in use.
 #[derive(Clone, Hash)]
 struct Semaphore {
-    name: Name,
+    name: Arc<Name>,
     /// In the order in which they were opened.
     lanes: Vec<LockId>,
     queue: LocalQueue,
@@ -61,7 +61,7 @@ impl Semaphores {
         self.list.get_mut(*self.slots.get(key)?)
     }
 
-    fn open(&mut self, name: Name) {
+    fn open(&mut self, name: Arc<Name>) {
         if self.slots.contains_key(&name.key) {
             return;
         }

@@ -215,9 +215,7 @@ impl Replication {
         let ReplicatedAcquire { replicas, grant: Some(grant), since, .. } = *acquire else { return };
         let waited = self.now.since(since);
         let error = match (&mut acquire.stage, result) {
-            (Stage::Touching(source), Err(Failure::Refused(text)))
-                if text.starts_with("NOSCRIPT") && source.is_some() =>
-            {
+            (Stage::Touching(source), Err(failure)) if failure.lacks_script() && source.is_some() => {
                 let command = source.take().map(|command| Output::SendDedicated { op, command });
                 return self.outputs.extend(command);
             }

@@ -11,11 +11,11 @@ use crate::error::{Error, Failure};
 use crate::ids::{LeaseToken, LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
 use crate::session::{
-    Acquire, AcquireMode, CommonPath, Context, Convert, InFlight, Old, Purpose, SentCommand, Slot, Timer, covering,
+    Acquire, AcquireMode, Ask, Context, Convert, InFlight, Old, Purpose, Request, SentCommand, Slot, Timer, covering,
     within,
 };
 use crate::time::Instant;
-use crate::wire::{Answer, Failed, FailureClass, Form, Status};
+use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// The shortest time between two commands for a lock that is about to become free.
 const SOON: Duration = Duration::from_millis(5);
@@ -118,6 +118,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The longest time between two polls in a mixed fleet.
 const MIXED_POLL: Duration = Duration::from_millis(250);
 
+/// Whether to try the common path first, or the lock is probably not free.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Path {
+    Common,
+    Own,
+}
+
 /// The conversion that gives another client's lease the claim's token.
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, mode, ttl, block, .. } = *what;
@@ -128,10 +135,10 @@ fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
 impl LockState {
     /// Makes sure that a claim is in progress for the first local caller.
     pub(super) fn ask(&mut self, cx: &mut Context) {
-        self.ask_by(cx, Form::Entry);
+        self.ask_by(cx, Path::Common);
     }
 
-    fn ask_by(&mut self, cx: &mut Context, form: Form) {
+    fn ask_by(&mut self, cx: &mut Context, path: Path) {
         let Some((_, head)) = self.queue.head() else { return };
         let waits = self.queue.len() > self.queue.tries();
         match &mut self.claim {
@@ -143,7 +150,7 @@ impl LockState {
                 self.claim = Some(claim);
             }
         }
-        self.send_acquire(cx, form);
+        self.send_by_path(cx, path);
     }
 
     /// Joins the server's queue although a token is held, because that token can't serve the next caller.
@@ -151,14 +158,14 @@ impl LockState {
         if cx.is_mixed(self.name.family) {
             self.refill_if_low(cx);
         } else {
-            self.ask_by(cx, Form::Digest);
+            self.ask_by(cx, Path::Own);
         }
     }
 
     /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
     pub(super) fn ask_anew(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) || self.claim.is_some() {
-            return self.ask_by(cx, Form::Digest);
+            return self.ask_by(cx, Path::Own);
         }
         // Waiters that listen on the lock's channel ask at once, so a short pause is enough for them.
         let wait = cx.random.jitter(if cx.config.mixed_fleet { MIXED_POLL } else { PAUSE });
@@ -174,7 +181,11 @@ impl LockState {
         self.claim = Some(claim);
     }
 
-    fn send_acquire(&mut self, cx: &mut Context, form: Form) {
+    fn send_acquire(&mut self, cx: &mut Context) {
+        self.send_by_path(cx, Path::Own);
+    }
+
+    fn send_by_path(&mut self, cx: &mut Context, path: Path) {
         let Some((_, head)) = self.queue.head() else { return };
         let callers = self.queue.len();
         let Some(claim) = &mut self.claim else { return };
@@ -193,24 +204,15 @@ impl LockState {
         claim.clear_timer(cx, self.id);
         let soon = if claim.joined { within::HEARTBEAT } else { within::CALL };
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
-        let command = match self.adopts {
-            None => cx.acquire_command(form, &self.name, &what),
-            Some(old) => cx.convert_command(form, &self.name, &adoption(old, &what)),
+        let ask = match self.adopts {
+            None => Ask::Acquire(what),
+            Some(old) => Ask::Convert(adoption(old, &what)),
         };
-        if form == Form::Source {
-            // The server has answered the copy without the source.
-            claim.sent = None;
-        }
-        let common = match (claim.kind, claim.mode) {
-            _ if form != Form::Entry || self.adopts.is_some() => None,
-            (Kind::Lock, Mode::Exclusive) => Some(CommonPath::Acquire),
-            (Kind::Lock, Mode::Shared) => Some(CommonPath::Share),
-            (Kind::Semaphore { .. }, _) => Some(CommonPath::Permit),
-            (Kind::Reentrant(_), _) => Some(CommonPath::AcquireReentrant),
-        };
-        let sent = match common {
-            Some(common) => cx.send_together(soon, purpose, command, (common, 0)),
-            None => cx.send(soon, purpose, command),
+        let request = Request::new(&self.name, ask);
+        let sent = if path == Path::Common && self.adopts.is_none() {
+            cx.send_together(soon, purpose, request)
+        } else {
+            cx.send(soon, purpose, request)
         };
         if sent {
             self.acquire_sent(cx);
@@ -308,7 +310,7 @@ impl LockState {
         }
         if answer.block > 0 {
             // Perhaps only dead waiters are ahead. Each command drops some of them.
-            return self.send_acquire(cx, Form::Digest);
+            return self.send_acquire(cx);
         }
         if self.name.family == Family::Reentrant {
             return self.listen(cx, answer.left);
@@ -322,7 +324,7 @@ impl LockState {
             // It was only a try, because no caller waited yet or the subscription was not confirmed.
             cx.listen();
             if cx.subscription.is_settled() {
-                self.send_acquire(cx, Form::Digest);
+                self.send_acquire(cx);
             }
             return;
         }
@@ -349,7 +351,6 @@ impl LockState {
         let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) else { return };
         claim.in_flight.failed(&failed);
         match failed.class {
-            FailureClass::NoScript => self.send_acquire(cx, Form::Source),
             FailureClass::Retry(failure) => {
                 let most = cx.config.claim_window / 3;
                 let wait = cx.backoff(claim.attempts, most);
@@ -374,6 +375,6 @@ impl LockState {
         let Some(claim) = &mut self.claim else { return };
         // If the subscription has changed, the timer was not due yet and must not fire again.
         claim.clear_timer(cx, self.id);
-        self.send_acquire(cx, Form::Digest);
+        self.send_acquire(cx);
     }
 }

@@ -14,8 +14,8 @@ use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
 use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Context, Convert, InFlight, Old, Purpose, SentCommand, Timer, within};
-use crate::wire::{Answer, Failed, FailureClass, Form, Status};
+use crate::session::{Ask, Context, Convert, InFlight, Old, Purpose, SentCommand, Timer, within};
+use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
 fn retry_within(cx: &Context, validity: &Validity) -> Duration {
@@ -58,7 +58,7 @@ impl LockState {
             lease.mode = to;
         }
         hold.converting = Some(Converting::new(cx, op, id, to));
-        self.send_convert(cx, Form::Digest);
+        self.send_convert(cx);
     }
 
     /// Makes a lease end after `ttl`. This is a conversion to the mode that the lease has.
@@ -84,10 +84,10 @@ impl LockState {
         hold.validity.until = hold.validity.until.min(end);
         hold.converting = Some(Converting::new(cx, op, id, hold.mode));
         hold.watch(cx, self.id);
-        self.send_convert(cx, Form::Digest);
+        self.send_convert(cx);
     }
 
-    fn send_convert(&mut self, cx: &mut Context, form: Form) {
+    fn send_convert(&mut self, cx: &mut Context) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
         let Some(converting) = &mut hold.converting else { return };
@@ -104,8 +104,7 @@ impl LockState {
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         let purpose = Purpose::Convert { lock: id, new: converting.new };
-        let command = cx.convert_command(form, &self.name, &what);
-        if cx.send(within::CALL, purpose, command) {
+        if cx.send(within::CALL, purpose, self.request(Ask::Convert(what))) {
             self.convert_sent(cx);
         }
     }
@@ -125,7 +124,7 @@ impl LockState {
     pub(crate) fn convert_due(&mut self, cx: &mut Context) {
         if let Some(converting) = self.hold.as_mut().and_then(|hold| hold.converting.as_mut()) {
             converting.timer = None;
-            self.send_convert(cx, Form::Digest);
+            self.send_convert(cx);
         }
     }
 
@@ -199,7 +198,6 @@ impl LockState {
         };
         converting.in_flight.failed(&failed);
         match failed.class {
-            FailureClass::NoScript => self.send_convert(cx, Form::Source),
             FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, GiveBack::Always),
             FailureClass::Fatal(error) if !converting.in_flight.any() => {
                 let op = converting.op;

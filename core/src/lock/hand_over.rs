@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken};
 use crate::options::{AcquireOptions, Family, Kind, Mode, Wait};
-use crate::session::{CommonPath, Context, Lease, Leased, ReleaseParams, Timer};
+use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
 
 impl LockState {
     /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
@@ -134,10 +134,9 @@ impl LockState {
         let wanted = hold.budget.is_some();
         let common = match (self.name.family, hold.mode) {
             _ if wanted || used > 0 => None,
-            (Family::Lock, Mode::Exclusive) => hold.stamp.map(|fence| (CommonPath::Release, fence)),
-            (Family::Lock, Mode::Shared) => Some((CommonPath::Unshare, 0)),
-            (Family::Semaphore, _) => Some((CommonPath::Unpermit, 0)),
-            (Family::Reentrant, _) => Some((CommonPath::ReleaseReentrant, 0)),
+            // The key has the fence, which must be known.
+            (Family::Lock, Mode::Exclusive) => hold.stamp.map(|stamp| (Mode::Exclusive, stamp)),
+            (_, mode) => Some((mode, 0)),
         };
         let params = ReleaseParams::of(hold.token, bury);
         cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, common, ..params });

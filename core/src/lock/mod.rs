@@ -37,13 +37,14 @@ mod reentrant;
 mod renew;
 mod table;
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use self::hold::Hold;
 use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseToken, LockId};
 use crate::options::{AcquireOptions, Mode};
-use crate::session::{Context, OpKind, Subscription};
+use crate::session::{Ask, Context, OpKind, Request, Subscription};
 use crate::wire::Name;
 
 pub(crate) use claim::Claim;
@@ -57,7 +58,7 @@ pub(crate) use table::LockTable;
 #[derive(Clone, Hash)]
 pub(crate) struct LockState {
     pub(crate) id: LockId,
-    pub(crate) name: Name,
+    pub(crate) name: Arc<Name>,
     pub(crate) queue: LocalQueue,
     pub(crate) hold: Option<Hold>,
     pub(crate) claim: Option<Claim>,
@@ -68,9 +69,14 @@ pub(crate) struct LockState {
 }
 
 impl LockState {
-    pub(crate) fn new(id: LockId, name: Name) -> Self {
+    pub(crate) fn new(id: LockId, name: Arc<Name>) -> Self {
         let (queue, subscription) = (LocalQueue::default(), Subscription::new());
         Self { id, name, queue, hold: None, claim: None, subscription, adopts: None }
+    }
+
+    /// What to ask the server about this name.
+    pub(crate) fn request(&self, ask: Ask) -> Request {
+        Request::new(&self.name, ask)
     }
 
     pub(crate) fn is_idle(&self) -> bool {

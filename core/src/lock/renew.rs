@@ -8,11 +8,10 @@ use super::hold::Validity;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
-use crate::options::{Family, Mode};
 use crate::session::{
-    Acquire, AcquireMode, CommonPath, Context, OpKind, Purpose, SentCommand, Timer, covering, within,
+    Acquire, AcquireMode, Ask, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, within,
 };
-use crate::wire::{Answer, Command, Failed, FailureClass, Form, Status};
+use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// The shortest pause before a renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
@@ -32,27 +31,21 @@ impl LockState {
     }
 
     /// The renewal that the holders need now.
-    pub(crate) fn renewal(&self, cx: &Context, form: Form) -> Option<Command> {
+    pub(crate) fn renewal(&self, cx: &Context) -> Option<Renew> {
         let hold = self.hold.as_ref()?;
         let ttl = hold.wants(cx).max(hold.passing)?;
-        Some(cx.renew_command(form, &self.name, hold.token, hold.mode, ttl))
+        Some(Renew { token: hold.token, mode: hold.mode, ttl: Some(ttl) })
     }
 
     fn send_renewal(&mut self, cx: &mut Context) {
-        let Some(command) = self.renewal(cx, Form::Digest) else { return };
+        let Some(what) = self.renewal(cx) else { return };
         let Some(hold) = &mut self.hold else { return };
         let left = hold.validity.until.since(cx.now);
         // The answer to the convert brings the new token. Until then no renewal is possible.
         if hold.converting.is_none() {
             let soon = if hold.passing.is_some() { within::CALL } else { left / 8 };
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
-            let common = match (self.name.family, hold.mode) {
-                (Family::Lock, Mode::Exclusive) => CommonPath::Renew,
-                (Family::Lock, Mode::Shared) => CommonPath::RenewShare,
-                (Family::Reentrant, _) => CommonPath::RenewReentrant,
-                (Family::Semaphore, _) => CommonPath::RenewPermit,
-            };
-            if !cx.send_together(soon, purpose, command, (common, 0)) {
+            if !cx.send_together(soon, purpose, self.request(Ask::Renew(what))) {
                 return;
             }
         }
@@ -151,20 +144,6 @@ impl LockState {
             return ask_by_new_token(cx, op);
         };
         match (failed.class, op) {
-            // Until a convert is answered, no renewal is possible.
-            (FailureClass::NoScript, None) if hold.converting.is_some() => {}
-            (FailureClass::NoScript, None) => {
-                if let Some(command) = self.renewal(cx, Form::Source) {
-                    cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
-                }
-            }
-            // The call has ended since. The server gets the script all the same, because the next turn will need it.
-            #[cfg(feature = "quorum")]
-            (FailureClass::NoScript, Some(op)) if cx.is_of_quorum() && !cx.ops.contains_key(&op) => {
-                let command = cx.raise_command(Form::Source, &self.name, token, hold.mode, 0);
-                cx.send(within::CALL, Purpose::Renew { lock: self.id, token, op: None }, command);
-            }
-            (FailureClass::NoScript, Some(op)) => self.send_lease_call(cx, op, Form::Source),
             // The key was overwritten with another type.
             (FailureClass::Fatal(Error::WrongKind(_)), op) => self.renew_found_nothing(cx, op, LossReason::Taken),
             (FailureClass::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
@@ -180,7 +159,7 @@ impl LockState {
     }
 
     /// Sends a user's extend or verify. Both are renewals; a verify changes nothing.
-    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: Caller, form: Form) {
+    pub(crate) fn send_lease_call(&mut self, cx: &mut Context, op: Caller) {
         let Some(hold) = &mut self.hold else { return };
         let (id, wanted, raise) = match cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Extend { lease, ttl }) => (*lease, Some(*ttl), 0),
@@ -203,21 +182,18 @@ impl LockState {
                 cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
             }
         }
-        let command = match raise {
-            0 => cx.renew_command(form, &self.name, hold.token, hold.mode, ttl),
+        let (token, mode) = (hold.token, hold.mode);
+        let ask = match raise {
+            0 => Ask::Renew(Renew { token, mode, ttl: Some(ttl) }),
             #[cfg(feature = "quorum")]
-            fence => cx.raise_command(form, &self.name, hold.token, hold.mode, fence),
+            fence => Ask::Raise { token, mode, fence },
             #[cfg(not(feature = "quorum"))]
             _ => return,
         };
-        if cx.send(within::CALL, Purpose::Renew { lock: self.id, token: hold.token, op: Some(op) }, command) {
+        let purpose = Purpose::Renew { lock: self.id, token, op: Some(op) };
+        if cx.send(within::CALL, purpose, self.request(ask)) {
             cx.op_sent(op);
         }
-    }
-
-    /// Asks for more fences, so that local hand-overs can go on.
-    pub(crate) fn refill(&mut self, cx: &mut Context) {
-        self.send_refill(cx, Form::Digest);
     }
 
     /// Asks for fences and a confirmation early, so that local callers don't have to wait for them. In a mixed fleet, also
@@ -229,7 +205,7 @@ impl LockState {
         let last = || self.queue.iter().map(|(op, _)| op).rfind(|op| cx.ops.contains_key(op));
         let unsure = cx.config.mixed_fleet && last().is_some_and(|op| self.is_unsure(cx, op));
         if unsure || untold && (low || hold.needs_confirming(cx)) {
-            self.send_refill(cx, Form::Digest);
+            self.refill(cx);
         }
     }
 
@@ -238,15 +214,16 @@ impl LockState {
         let Some(hold) = &self.hold else { return };
         let long_ago = cx.now.since(hold.heard) >= cx.config.claim_window / 3;
         if hold.budget.is_none() && long_ago {
-            self.send_refill(cx, Form::Digest);
+            self.refill(cx);
         }
     }
 
-    fn send_refill(&mut self, cx: &mut Context, form: Form) {
+    /// Asks for more fences, so that local hand-overs can go on.
+    pub(crate) fn refill(&mut self, cx: &mut Context) {
         let id = self.id;
         let callers = u64::try_from(self.queue.len()).unwrap_or(MOST_FENCES);
         let Some(hold) = &mut self.hold else { return };
-        if (hold.refill.unanswered && form == Form::Digest) || hold.converting.is_some() {
+        if hold.refill.unanswered || hold.converting.is_some() {
             return;
         }
         // As many as the callers could use, or more if the last block was used quickly.
@@ -267,8 +244,8 @@ impl LockState {
         hold.refill.unanswered = true;
         hold.refill.asked = size;
         cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
-        let command = cx.acquire_command(form, &self.name, &what);
-        if cx.send(within::CALL, Purpose::Refill { lock: id, token: hold.token }, command) {
+        let purpose = Purpose::Refill { lock: id, token: hold.token };
+        if cx.send(within::CALL, purpose, self.request(Ask::Acquire(what))) {
             self.refill_sent(cx);
         }
     }
@@ -328,7 +305,6 @@ impl LockState {
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
         match failed.class {
-            FailureClass::NoScript => self.send_refill(cx, Form::Source),
             FailureClass::Retry(_) => {
                 let wait = cx.backoff(hold.refill.failures, cx.config.claim_window / 3);
                 hold.refill.failures = hold.refill.failures.saturating_add(1);

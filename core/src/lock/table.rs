@@ -73,18 +73,19 @@ impl LockTable {
     }
 
     /// Creates a machine for a name.
-    pub(crate) fn add(&mut self, name: Name) -> LockId {
-        let id = self.add_beside(name.clone());
-        match name.family {
-            Family::Lock => self.locks.insert(name.key, id),
-            Family::Reentrant => self.reentrant.insert(name.key, id),
+    pub(crate) fn add(&mut self, name: Arc<Name>) -> LockId {
+        let (family, key) = (name.family, name.key.clone());
+        let id = self.add_beside(name);
+        match family {
+            Family::Lock => self.locks.insert(key, id),
+            Family::Reentrant => self.reentrant.insert(key, id),
             Family::Semaphore => None,
         };
         id
     }
 
     /// Creates a machine for a lease that is adopted. The name may have another machine, for this client's own callers.
-    pub(crate) fn add_adopted(&mut self, name: Name, token: LeaseToken) -> LockId {
+    pub(crate) fn add_adopted(&mut self, name: Arc<Name>, token: LeaseToken) -> LockId {
         let id = self.add_beside(name);
         if let Some(lock) = self.get_mut(id) {
             lock.adopts = Some(token);
@@ -93,7 +94,7 @@ impl LockTable {
     }
 
     /// Creates a machine that a search for the name doesn't find.
-    fn add_beside(&mut self, name: Name) -> LockId {
+    fn add_beside(&mut self, name: Arc<Name>) -> LockId {
         self.list.add(|id| LockState::new(id, name))
     }
 

@@ -1,15 +1,16 @@
 //! Builds the command of each script. `lua/README.md` describes the keys and arguments.
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Context;
-use super::flow::{CommonPath, Queued};
-use super::unanswered::Purpose;
-use crate::ids::{LeaseToken, Token};
+use super::flow::Queued;
+use super::request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Renew, Request};
+use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
 use crate::time::millis;
-use crate::wire::{Command, Form, Name};
+use crate::wire::{Command, Name};
 
 /// The parts of a script that are sent. The whole text is left out, because it would be stored a second time beside the parts.
 struct Script {
@@ -39,47 +40,83 @@ const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
 const MULTI: Script = Script::of(leasehold_lua::MULTI);
 const BATCH: Script = Script::of(leasehold_lua::BATCH);
 
-/// What an acquire may do apart from taking a free lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AcquireMode {
-    /// Nothing else.
-    Try,
-    /// Join the queue.
-    Wait,
-    /// Only extend and refill a lock that is already held.
-    Refill,
-}
-
 /// How many keys each name has in the scripts.
 const KEYS: usize = 6;
 
 /// How long the server remembers a token that was given up.
 const BURIED: Duration = Duration::from_secs(60);
 
-pub(crate) struct Acquire {
-    pub(crate) token: Token,
-    pub(crate) kind: Kind,
-    pub(crate) mode: Mode,
-    pub(crate) ttl: Duration,
-    pub(crate) how: AcquireMode,
-    pub(crate) block: u64,
+/// How a request travels: to its own script, or as an entry of a batch (`lua/src/batch.lua`).
+struct Way {
+    script: &'static Script,
+    entry: &'static str,
+    /// Its side keys in a batch. A renewal alone has the same.
+    queue: bool,
+    members: bool,
+    /// The script of its common path if it leaves alone. An exclusive lock is taken and given back by these.
+    alone: Option<&'static Script>,
 }
 
-/// The token whose lease a convert moves: one of this client, or one that this client adopts.
-pub(crate) enum Old {
-    Own(Token),
-    Adopted(LeaseToken),
+/// How acquires, releases and renewals travel, for each kind and mode.
+static WAYS: [[Way; 3]; 4] = [
+    [
+        Way { script: &ACQUIRE, entry: "acquire", queue: true, members: false, alone: Some(&ACQUIRE_FAST) },
+        Way { script: &RELEASE, entry: "release", queue: false, members: false, alone: Some(&RELEASE_FAST) },
+        Way { script: &RENEW, entry: "renew", queue: false, members: false, alone: None },
+    ],
+    [
+        Way { script: &ACQUIRE, entry: "share", queue: true, members: true, alone: None },
+        Way { script: &RELEASE, entry: "unshare", queue: false, members: true, alone: None },
+        Way { script: &RENEW, entry: "renew-share", queue: false, members: true, alone: None },
+    ],
+    [
+        Way { script: &REENTRANT_ACQUIRE, entry: "acquire-reentrant", queue: true, members: false, alone: None },
+        Way { script: &REENTRANT_RELEASE, entry: "release-reentrant", queue: false, members: false, alone: None },
+        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, alone: None },
+    ],
+    [
+        Way { script: &SEMAPHORE_ACQUIRE, entry: "permit", queue: true, members: true, alone: None },
+        Way { script: &SEMAPHORE_RELEASE, entry: "unpermit", queue: true, members: true, alone: None },
+        Way { script: &SEMAPHORE_RENEW, entry: "renew-permit", queue: false, members: true, alone: None },
+    ],
+];
+
+/// Whether a request that leaves alone has a script for its common path, with a reply of its own.
+pub(crate) fn has_own_common_path(request: &Request) -> bool {
+    way(request).is_some_and(|way| way.alone.is_some())
 }
 
-pub(crate) struct Convert {
-    pub(crate) old: Old,
-    pub(crate) new: Token,
-    pub(crate) mode: Mode,
-    pub(crate) ttl: Duration,
-    pub(crate) block: u64,
-    pub(crate) bury: bool,
-    /// The greatest fence that was used.
-    pub(crate) used: u64,
+/// How a request travels. None if it has no common path.
+fn way(Request { name, ask }: &Request) -> Option<&'static Way> {
+    let (what, mode) = match ask {
+        Ask::Acquire(what) => (0, what.mode),
+        Ask::Release(what) => (1, what.mode),
+        Ask::Renew(what) => (2, what.mode),
+        _ => return None,
+    };
+    let kind = match (name.family, mode) {
+        (Family::Lock, Mode::Exclusive) => 0,
+        (Family::Lock, Mode::Shared) => 1,
+        (Family::Reentrant, _) => 2,
+        (Family::Semaphore, _) => 3,
+    };
+    WAYS.get(kind)?.get::<usize>(what)
+}
+
+impl Way {
+    fn keys(&self) -> usize {
+        usize::from(self.queue).saturating_add(usize::from(self.members)).saturating_add(1)
+    }
+
+    fn push_keys(&self, command: &mut Command, name: &Name) {
+        command.push(name.key.as_bytes());
+        if self.queue {
+            command.push_parts(&[name.side(), "queue"]);
+        }
+        if self.members {
+            command.push_parts(&[name.side(), name.members()]);
+        }
+    }
 }
 
 impl Script {
@@ -101,76 +138,122 @@ impl Script {
 }
 
 impl Context {
-    pub(crate) fn acquire_command(&self, form: Form, name: &Name, what: &Acquire) -> Command {
-        let script = match name.family {
-            Family::Lock => &ACQUIRE,
-            Family::Reentrant => &REENTRANT_ACQUIRE,
-            Family::Semaphore => &SEMAPHORE_ACQUIRE,
-        };
-        let mut command = all_keys(script, form, name);
-        self.push_token(&mut command, what.token);
-        match what.kind {
-            Kind::Semaphore { permits, limit } => {
-                command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()])
+    /// The command of a request.
+    pub(crate) fn command(&self, form: Form, request: &Request) -> Command {
+        let Request { name, ask } = request;
+        let Some(way) = way(request) else { return self.other_command(form, request) };
+        if let Ask::Renew(what) = ask {
+            // For an exclusive lease, it declares only the lock's own key. So renewals go on while its slot moves.
+            let mut command = begin(way.script, form, way.keys(), 128);
+            way.push_keys(&mut command, name);
+            self.push_renewal(&mut command, what);
+            return command;
+        }
+        let mut command = all_keys(way.script, form, name);
+        match ask {
+            Ask::Acquire(what) => {
+                self.push_token(&mut command, what.token);
+                push_mode(&mut command, what);
+                command.push_number(millis(what.ttl));
+                command.push(match what.how {
+                    AcquireMode::Try => b"try",
+                    AcquireMode::Wait => b"wait",
+                    AcquireMode::Refill => b"refill",
+                });
+                command.push_number(millis(self.config.claim_window));
+                command.push_number(what.block);
+                self.push_fleet(&mut command, name, 0);
             }
-            Kind::Lock | Kind::Reentrant(_) => command.push(what.mode.word().as_bytes()),
+            Ask::Release(what) => {
+                self.push_token(&mut command, what.token);
+                push_bury(&mut command, what.bury);
+                self.push_fleet(&mut command, name, what.used);
+            }
+            _ => {}
         }
-        command.push_number(millis(what.ttl));
-        command.push(match what.how {
-            AcquireMode::Try => b"try",
-            AcquireMode::Wait => b"wait",
-            AcquireMode::Refill => b"refill",
-        });
-        command.push_number(millis(self.config.claim_window));
-        command.push_number(what.block);
-        self.push_fleet(&mut command, name, 0);
         command
     }
 
-    pub(super) fn release_command(&self, form: Form, name: &Name, token: Token, bury: bool, used: u64) -> Command {
-        let script = match name.family {
-            Family::Lock => &RELEASE,
-            Family::Reentrant => &REENTRANT_RELEASE,
-            Family::Semaphore => &SEMAPHORE_RELEASE,
-        };
-        let mut command = all_keys(script, form, name);
-        self.push_token(&mut command, token);
-        push_bury(&mut command, bury);
-        self.push_fleet(&mut command, name, used);
-        command
-    }
-
-    /// For an exclusive lease, declares only the lock's own key. So renewals go on while its slot moves.
-    pub(crate) fn renew_command(&self, form: Form, name: &Name, token: Token, mode: Mode, ttl: Duration) -> Command {
-        let mut command = self.begin_renew(form, name, token, mode);
-        command.push_number(millis(ttl));
-        command
-    }
-
-    /// A renewal by one millisecond, whatever is left. It always writes.
-    pub(crate) fn touch_command(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
-        let mut command = self.begin_renew(form, name, token, mode);
-        command.push(b"-1");
-        command
-    }
-
-    fn begin_renew(&self, form: Form, name: &Name, token: Token, mode: Mode) -> Command {
-        let (script, side) = match (name.family, mode) {
-            (Family::Lock, Mode::Exclusive) => (&RENEW, None),
-            (Family::Lock, Mode::Shared) => (&RENEW, Some("readers")),
-            (Family::Reentrant, _) => (&REENTRANT_RENEW, None),
-            (Family::Semaphore, _) => (&SEMAPHORE_RENEW, Some("permits")),
-        };
-        let mut command = begin(script, form, if side.is_some() { 2 } else { 1 }, 128);
-        command.push(name.key.as_bytes());
-        if let Some(side) = side {
-            command.push_parts(&[name.side(), side]);
+    #[inline(never)]
+    fn other_command(&self, form: Form, Request { name, ask }: &Request) -> Command {
+        match ask {
+            Ask::Convert(what) => self.convert_command(form, name, what),
+            #[cfg(feature = "quorum")]
+            Ask::Raise { token, mode, fence } => self.raise_command(form, name, *token, *mode, *fence),
+            Ask::Batch(entries) => self.common_command(form, entries),
+            Ask::Force { foreign } => self.force_command(form, name, *foreign),
+            Ask::Multi { parts, ttl } => self.multi_command(form, parts, *ttl),
+            _ => all_keys(&INSPECT, form, name),
         }
-        self.push_token(&mut command, token);
+    }
+
+    /// The common path of requests that leave together, or of one.
+    fn common_command(&self, form: Form, entries: &[Queued]) -> Command {
+        let alone = if let [entry] = entries { way(&entry.request).and_then(|way| way.alone) } else { None };
+        let entries = || entries.iter().filter_map(|Queued { request, .. }| Some((request, way(request)?)));
+        let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
+        for (request, way) in entries() {
+            keys = keys.saturating_add(way.keys());
+            if matches!(request.ask, Ask::Acquire(_)) {
+                takes = takes.saturating_add(1);
+                fence = Some(&request.name.fence);
+            }
+        }
+        let keys = keys.saturating_add(usize::from(fence.is_some()));
+        let mut command = begin(alone.unwrap_or(&BATCH), form, keys, keys.saturating_mul(128));
+        for (request, way) in entries() {
+            way.push_keys(&mut command, &request.name);
+        }
+        if let Some(fence) = fence {
+            command.push(fence.as_bytes());
+        }
+        if alone.is_none() {
+            command.push_number(takes);
+        }
+        for (request, way) in entries() {
+            if alone.is_none() {
+                command.push(way.entry.as_bytes());
+            }
+            self.push_entry(&mut command, request, way);
+        }
         command
     }
 
-    pub(crate) fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
+    /// The arguments of a request on its common path.
+    fn push_entry(&self, command: &mut Command, request: &Request, way: &Way) {
+        match &request.ask {
+            Ask::Acquire(what) => {
+                self.extend_token(command, what.token);
+                // As the lock's key begins with the token, or has it with the fence.
+                command.push(if way.alone.is_some() { b" " } else { b"" });
+                command.push_number(millis(what.ttl));
+                if let Kind::Semaphore { .. } = what.kind {
+                    push_mode(command, what);
+                }
+            }
+            Ask::Release(what) => {
+                self.extend_token(command, what.token);
+                if way.alone.is_some() {
+                    command.extend(&[" "]);
+                    command.push_number(what.stamp);
+                } else {
+                    command.push(b"");
+                }
+            }
+            Ask::Renew(what) => self.push_renewal(command, what),
+            _ => {}
+        }
+    }
+
+    fn push_renewal(&self, command: &mut Command, what: &Renew) {
+        self.push_token(command, what.token);
+        match what.ttl {
+            Some(ttl) => command.push_number(millis(ttl)),
+            None => command.push(b"-1"),
+        }
+    }
+
+    fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
         let mut command = all_keys(&CONVERT, form, name);
         match what.old {
             Old::Own(token) => self.push_token(&mut command, token),
@@ -185,9 +268,8 @@ impl Context {
         command
     }
 
-    /// Makes the server remember a quorum's fence, if the token still holds the lock.
     #[cfg(feature = "quorum")]
-    pub(crate) fn raise_command(&self, form: Form, name: &Name, token: Token, mode: Mode, fence: u64) -> Command {
+    fn raise_command(&self, form: Form, name: &Name, token: Token, mode: Mode, fence: u64) -> Command {
         let mut command = begin(&RAISE, form, if mode == Mode::Shared { 3 } else { 2 }, 192);
         command.push(name.key.as_bytes());
         command.push(name.fence.as_bytes());
@@ -199,13 +281,7 @@ impl Context {
         command
     }
 
-    #[allow(clippy::unused_self)]
-    pub(crate) fn inspect_command(&self, form: Form, name: &Name) -> Command {
-        all_keys(&INSPECT, form, name)
-    }
-
-    /// All names at once, each with its own token.
-    pub(crate) fn multi_command(&self, form: Form, parts: &[(&Name, Token)], ttl: Duration) -> Command {
+    fn multi_command(&self, form: Form, parts: &[(Arc<Name>, Token)], ttl: Duration) -> Command {
         let keys = parts.len().saturating_mul(3).saturating_add(1);
         let mut command = begin(&MULTI, form, keys, keys.saturating_mul(48));
         for (name, _) in parts {
@@ -220,56 +296,7 @@ impl Context {
         command
     }
 
-    /// The common path of commands that leave together, or of one command.
-    pub(crate) fn common_command(&self, form: Form, entries: &[Queued]) -> Command {
-        let (script, is_batch) = match entries {
-            [Queued { common: CommonPath::Acquire, .. }] => (&ACQUIRE_FAST, false),
-            [Queued { common: CommonPath::Release, .. }] => (&RELEASE_FAST, false),
-            _ => (&BATCH, true),
-        };
-        let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
-        for entry in entries {
-            let (_, words, arguments) = common_words(entry.common);
-            keys = keys.saturating_add(words.len());
-            if arguments.first() == Some(&ACQUIRE_TTL) {
-                takes = takes.saturating_add(1);
-                fence = Some(entry.command.word(FENCE));
-            }
-        }
-        let keys = keys.saturating_add(usize::from(fence.is_some()));
-        let mut command = begin(script, form, keys, entries.len().saturating_mul(256));
-        for entry in entries {
-            command.push_words(&entry.command, common_words(entry.common).1);
-        }
-        if let Some(fence) = fence {
-            command.push(fence);
-        }
-        if is_batch {
-            command.push_number(takes);
-        }
-        for entry in entries {
-            let (what, keys, arguments) = common_words(entry.common);
-            // A renewal has only the keys that it needs.
-            let token = if matches!(entry.purpose, Purpose::Renew { .. }) { keys.len() + KEY } else { TOKEN };
-            if is_batch {
-                command.push(what);
-            }
-            command.push_words(&entry.command, &[token]);
-            // As the lock's key begins with the token, or has it with the fence.
-            match entry.common {
-                CommonPath::Acquire => command.extend_word(" "),
-                CommonPath::Release => {
-                    command.extend_word(" ");
-                    command.extend_word(Digits::of(entry.fence).as_str());
-                }
-                _ => {}
-            }
-            command.push_words(&entry.command, arguments);
-        }
-        command
-    }
-
-    pub(crate) fn force_command(&self, form: Form, name: &Name, foreign: bool) -> Command {
+    fn force_command(&self, form: Form, name: &Name, foreign: bool) -> Command {
         let script = match name.family {
             Family::Lock => &FORCE,
             Family::Reentrant => &REENTRANT_FORCE,
@@ -282,7 +309,13 @@ impl Context {
     }
 
     fn push_token(&self, command: &mut Command, token: Token) {
-        command.push_parts(&[&self.client, ":", Digits::of(token.0).as_str()]);
+        self.extend_token(command, token);
+        command.push(b"");
+    }
+
+    /// Begins a word with the token.
+    fn extend_token(&self, command: &mut Command, token: Token) {
+        command.extend(&[&self.client, ":", Digits::of(token.0).as_str()]);
     }
 
     /// The last two arguments: the greatest fence that was used, and the fleet.
@@ -292,34 +325,14 @@ impl Context {
     }
 }
 
-/// What an entry is called in a batch, and the words of its command that it takes along: keys, and arguments after the
-/// token.
-const fn common_words(common: CommonPath) -> (&'static [u8], &'static [usize], &'static [usize]) {
-    match common {
-        CommonPath::Acquire => (b"acquire", &[KEY, QUEUE], &[ACQUIRE_TTL]),
-        CommonPath::Release => (b"release", &[KEY], &[]),
-        CommonPath::Renew => (b"renew", &[KEY], &[5]),
-        CommonPath::AcquireReentrant => (b"acquire-reentrant", &[KEY, QUEUE], &[ACQUIRE_TTL]),
-        CommonPath::ReleaseReentrant => (b"release-reentrant", &[KEY], &[]),
-        CommonPath::RenewReentrant => (b"renew-reentrant", &[KEY], &[5]),
-        CommonPath::RenewShare => (b"renew-share", &[KEY, 4], &[6]),
-        CommonPath::RenewPermit => (b"renew-permit", &[KEY, 4], &[6]),
-        CommonPath::Share => (b"share", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL]),
-        CommonPath::Unshare => (b"unshare", &[KEY, MEMBERS], &[]),
-        CommonPath::Permit => (b"permit", &[KEY, QUEUE, MEMBERS], &[ACQUIRE_TTL, ACQUIRE_MODE]),
-        CommonPath::Unpermit => (b"unpermit", &[KEY, QUEUE, MEMBERS], &[]),
+fn push_mode(command: &mut Command, what: &Acquire) {
+    match what.kind {
+        Kind::Semaphore { permits, limit } => {
+            command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()]);
+        }
+        Kind::Lock | Kind::Reentrant(_) => command.push(what.mode.word().as_bytes()),
     }
 }
-
-/// Where an acquire and a release have their keys and their token, and where an acquire has its mode, TTL and block.
-const KEY: usize = 3;
-const FENCE: usize = 4;
-const QUEUE: usize = 5;
-const MEMBERS: usize = 7;
-const TOKEN: usize = 9;
-const ACQUIRE_MODE: usize = 10;
-pub(crate) const ACQUIRE_TTL: usize = 11;
-pub(crate) const ACQUIRE_BLOCK: usize = 14;
 
 fn push_bury(command: &mut Command, bury: bool) {
     command.push_number(if bury { millis(BURIED) } else { 0 });
@@ -327,7 +340,7 @@ fn push_bury(command: &mut Command, bury: bool) {
 
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
     let (name, body) = match form {
-        Form::Entry | Form::Digest => ("EVALSHA", core::slice::from_ref(&script.sha1)),
+        Form::Digest => ("EVALSHA", core::slice::from_ref(&script.sha1)),
         Form::Source => ("EVAL", script.source()),
     };
     let body_bytes: usize = body.iter().map(|part| part.len()).sum();
@@ -342,14 +355,10 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
 fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
     let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(4)).saturating_add(208);
     let mut command = begin(script, form, KEYS, bytes);
-    push_keys(&mut command, name);
-    command
-}
-
-fn push_keys(command: &mut Command, name: &Name) {
     command.push(name.key.as_bytes());
     command.push(name.fence.as_bytes());
-    for side in name.sides() {
+    for side in &name.sides() {
         command.push_parts(&[name.side(), side]);
     }
+    command
 }

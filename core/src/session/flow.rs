@@ -23,10 +23,11 @@ use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
+use super::request::Request;
 use super::unanswered::{Purpose, SentCommand};
 use crate::error::Failure;
 use crate::time::Instant;
-use crate::wire::{Command, hash_slot};
+use crate::wire::hash_slot;
 
 /// The window before anything is known about the server.
 const INITIAL: u16 = 64;
@@ -50,9 +51,6 @@ const LONGEST_WAIT: Duration = within::CALL;
 const RANGE: u32 = 8;
 const SLOTS: u32 = 1 << 14;
 
-/// EVALSHA, the digest, the number of keys, the first key.
-const FIRST_KEY: usize = 3;
-
 /// The index of a slot's flow.
 fn place(slot: u16) -> u8 {
     u8::try_from(slot >> RANGE).unwrap_or(0)
@@ -72,7 +70,7 @@ pub(crate) mod within {
     pub(crate) const LEISURE: Duration = Duration::from_millis(500);
 }
 
-/// A command that waits for room.
+/// A request that waits for room.
 #[derive(Clone)]
 pub(crate) struct Queued {
     /// When it is needed.
@@ -80,46 +78,14 @@ pub(crate) struct Queued {
     /// Breaks ties: the older command goes first.
     number: u64,
     pub(crate) purpose: Purpose,
-    pub(crate) command: Command,
-    pub(crate) common: CommonPath,
-    /// The fence in the lock's key, for a release.
-    pub(crate) fence: u64,
+    pub(crate) request: Request,
     /// The slot of its keys, if it may travel together with others.
     slot: u16,
 }
 
-/// What a command is on its common path: see `lua/src/batch.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum CommonPath {
-    /// Take a free lock exclusively.
-    Acquire,
-    /// Give an exclusive lock back. Its key has the entry's fence.
-    Release,
-    /// Renew an exclusive lease.
-    Renew,
-    /// Read with others.
-    Share,
-    /// Read on.
-    RenewShare,
-    /// Stop reading.
-    Unshare,
-    /// Take a free reentrant lock.
-    AcquireReentrant,
-    /// Give a reentrant lock back.
-    ReleaseReentrant,
-    /// Renew a reentrant lock.
-    RenewReentrant,
-    /// Take permits of a semaphore.
-    Permit,
-    /// Keep them.
-    RenewPermit,
-    /// Give them back.
-    Unpermit,
-}
-
 impl Queued {
-    pub(super) fn new(purpose: Purpose, command: Command, common: CommonPath, fence: u64) -> Self {
-        Self { due: Instant::default(), number: 0, purpose, command, common, fence, slot: 0 }
+    pub(super) fn new(purpose: Purpose, request: Request) -> Self {
+        Self { due: Instant::default(), number: 0, purpose, request, slot: 0 }
     }
 }
 
@@ -170,11 +136,6 @@ impl Flows {
         self.flows.resize_with((SLOTS >> RANGE) as usize, || Flow::new(self.most));
     }
 
-    /// The index of the flow that a command belongs to.
-    fn place(&self, command: &Command) -> u8 {
-        place(self.slot(command.word(FIRST_KEY)))
-    }
-
     /// The index of the flow that commands about this key belong to.
     pub(crate) fn place_of(&self, key: &str) -> u8 {
         place(self.slot(key.as_bytes()))
@@ -190,8 +151,8 @@ impl Flows {
     }
 
     /// The flow by which a command may leave now. None if it must wait.
-    pub(super) fn room(&self, purpose: Purpose, command: &Command) -> Option<u8> {
-        let place = self.place(command);
+    pub(super) fn room(&self, purpose: Purpose, request: &Request) -> Option<u8> {
+        let place = self.place_of(&request.name.key);
         let flow = self.flows.get(usize::from(place))?;
         let may_leave = flow.in_flight < flow.window && flow.queue.is_empty();
         (may_leave || self.may_renew(flow, purpose)).then_some(place)
@@ -205,19 +166,19 @@ impl Flows {
     }
 
     /// Queues a command until there is room. `due` is when it is needed.
-    pub(super) fn push(&mut self, now: Instant, due: Instant, purpose: Purpose, command: Command) {
+    pub(super) fn push(&mut self, now: Instant, due: Instant, entry: Queued) {
         self.numbers = self.numbers.saturating_add(1);
-        let (place, number) = (self.place(&command), self.numbers);
+        let (place, number) = (self.place_of(&entry.request.name.key), self.numbers);
         if let Some(flow) = self.flows.get_mut(usize::from(place)) {
             flow.full_at = Some(now);
-            flow.queue.push(Queued { due, number, ..Queued::new(purpose, command, CommonPath::Renew, 0) });
+            flow.queue.push(Queued { due, number, ..entry });
         }
     }
 
     /// Queues a command until the driver has nothing else to say.
     pub(super) fn push_together(&mut self, now: Instant, due: Instant, entry: Queued) {
         self.numbers = self.numbers.saturating_add(1);
-        let (number, slot) = (self.numbers, self.slot(entry.command.word(FIRST_KEY)));
+        let (number, slot) = (self.numbers, self.slot(entry.request.name.key.as_bytes()));
         let Some(flow) = self.flows.get_mut(usize::from(place(slot))) else { return };
         if flow.together.is_empty() {
             flow.since = now;
@@ -429,8 +390,8 @@ impl RoundTrip {
 /// Its number only orders it among others, and [`Flow`] is hashed in order.
 impl Hash for Queued {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { due, number: _, purpose, command, common, fence, slot } = self;
-        (due, purpose, command, common, fence, slot).hash(state);
+        let Self { due, number: _, purpose, request, slot } = self;
+        (due, purpose, request, slot).hash(state);
     }
 }
 

@@ -11,6 +11,7 @@ mod op;
 mod pause;
 mod random;
 mod release;
+mod request;
 mod slab;
 mod subscription;
 mod timers;
@@ -34,10 +35,10 @@ use crate::event::{Outcome, Output};
 use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family, Wait};
 use crate::time::Instant;
-use crate::wire::{Command, FenceCounter, Form};
+use crate::wire::FenceCounter;
 
-pub(crate) use commands::{ACQUIRE_BLOCK, ACQUIRE_TTL, Acquire, AcquireMode, Convert, Old};
-pub(crate) use flow::{CommonPath, Queued, within};
+pub(crate) use commands::has_own_common_path;
+pub(crate) use flow::{Queued, within};
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
@@ -46,6 +47,7 @@ pub(crate) use op::{Gather, OpKind};
 pub use pause::MOST_PAUSES;
 pub(crate) use pause::late;
 pub(crate) use release::ReleaseParams;
+pub(crate) use request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Renew, Request};
 pub(crate) use slab::Slab;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
@@ -69,8 +71,6 @@ pub(crate) struct Context {
     pub(crate) unanswered: Unanswered,
     pub(crate) flows: Flows,
     pub(crate) counter: FenceCounter,
-    /// Commands that left as entries of one call and have no answer yet.
-    pub(crate) batches: IdMap<LeaseId, Vec<Queued>>,
     pub(crate) ops: OpenCalls,
     pub(crate) leases: IdMap<LeaseId, Lease>,
     /// The users' leases that were lost and have holds that are not released yet.
@@ -110,7 +110,6 @@ impl Context {
             unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
             counter: FenceCounter::Server("leasehold:fence".into()),
-            batches: IdMap::default(),
             config,
             ops: IdMap::default(),
             leases: IdMap::default(),
@@ -164,66 +163,45 @@ impl Context {
     /// Sends a command now, or queues it until there is room. `within` is how soon it is needed. Returns true
     /// if it has left: the caller then updates its state. For a queued command,
     /// [`Client::pump`](crate::client::Client::pump) does that later.
-    pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, command: Command) -> bool {
-        let form = command.form();
-        if form == Form::Source {
-            self.is_answered(purpose);
-        }
-        match self.flows.room(purpose, &command) {
+    pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, request: Request) -> bool {
+        match self.flows.room(purpose, &request) {
             Some(flow) => {
-                self.transmit(flow, purpose, command);
+                self.transmit(flow, purpose, Form::Digest, request);
                 true
             }
             None => {
-                let mut due = self.now + within;
-                if form == Form::Source {
-                    // Until the server has this script, it refuses every other command that needs it.
-                    due = Instant::default();
-                }
-                self.flows.push(self.now, due, purpose, command);
+                let due = self.now + within;
+                self.flows.push(self.now, due, Queued::new(purpose, request));
                 false
             }
         }
     }
 
     /// As [`send`](Self::send), for a command that tries its common path first, and may travel together with others:
-    /// see `client/batch.rs`. The fence is the one that a release finds in the lock's key.
-    pub(crate) fn send_together(
-        &mut self,
-        soon: Duration,
-        purpose: Purpose,
-        command: Command,
-        (common, fence): (CommonPath, u64),
-    ) -> bool {
+    /// see `client/batch.rs`.
+    pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, request: Request) -> bool {
         if !self.config.batches {
-            return self.send(soon, purpose, command);
+            return self.send(soon, purpose, request);
         }
-        let entry = Queued::new(purpose, command, common, fence);
+        let entry = Queued::new(purpose, request);
         // Releases go first: what leaves at the same moment may want the same name.
         let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
         self.flows.push_together(self.now, self.now + within, entry);
         false
     }
 
-    /// Sends the common path of one command or several. A renewal alone has no shorter one.
+    /// Sends the common path of one request or several. A renewal alone has its own script, which the server may know.
     pub(crate) fn transmit_entries(&mut self, flow: u8, form: Form, mut entries: Vec<Queued>) {
         if let [entry] = entries.as_slice()
             && matches!(entry.purpose, Purpose::Renew { .. })
         {
             let Some(entry) = entries.pop() else { return };
-            return self.transmit(flow, entry.purpose, entry.command);
+            return self.transmit(flow, entry.purpose, Form::Digest, entry.request);
         }
-        let command = self.common_command(form, &entries);
-        let batch = self.new_lease();
-        self.batches.insert(batch, entries);
-        self.transmit(flow, Purpose::Batch { batch }, command);
-    }
-
-    /// The server has answered that it needs the script's source. What a user's call sends now is another command.
-    pub(crate) fn is_answered(&mut self, purpose: Purpose) {
-        if let Some(op) = self.call_behind(purpose) {
-            self.sends_another(op);
-        }
+        let Some(name) = entries.first().map(|entry| entry.request.name.clone()) else { return };
+        // Leases and batches are counted together.
+        self.new_lease();
+        self.transmit(flow, Purpose::Batch, form, Request { name, ask: Ask::Batch(entries) });
     }
 
     /// The user's call that a command is for, if it has a time limit of its own.
@@ -243,8 +221,9 @@ impl Context {
         }
     }
 
-    pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, command: Command) {
-        let id = self.unanswered.open(SentCommand { at: self.now, purpose, form: command.form(), flow });
+    pub(crate) fn transmit(&mut self, flow: u8, purpose: Purpose, form: Form, request: Request) {
+        let command = self.command(form, &request);
+        let id = self.unanswered.open(SentCommand { at: self.now, purpose, form, flow }, request);
         self.flows.sent(flow);
         self.outputs.push_back(Output::Send { id, node: NodeId(0), command });
     }

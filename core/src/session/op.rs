@@ -60,11 +60,11 @@ pub(crate) enum OpKind {
         token: Token,
     },
     Inspect {
-        name: Name,
+        name: Arc<Name>,
     },
     /// The call tries the script of one family after the other.
     Force {
-        name: Name,
+        name: Arc<Name>,
         foreign: bool,
     },
     Close,

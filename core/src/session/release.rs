@@ -1,23 +1,26 @@
 //! Giving tokens back: a release is sent at once, and resent until it is answered or no longer matters.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Context;
-use super::flow::{CommonPath, within};
+use super::flow::within;
 use super::op::OpKind;
+use super::request::{self, Ask, Request};
 use super::timers::{Slot, Timer};
 use super::unanswered::{InFlight, Purpose};
 use crate::error::{Error, Failure};
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, Token};
+use crate::options::Mode;
 use crate::time::Instant;
-use crate::wire::{Failed, FailureClass, Form, Name, Status};
+use crate::wire::{Failed, FailureClass, Name, Status};
 
 /// A token that is being given back. It belongs to no name in use any more.
 #[derive(Clone, Hash)]
 pub(crate) struct Release {
-    name: Name,
+    name: Arc<Name>,
     bury: bool,
     /// The call that waits for the outcome.
     pub(crate) op: Option<Caller>,
@@ -32,7 +35,7 @@ pub(crate) struct Release {
     /// When the server will have forgotten the token by itself.
     give_up: Instant,
     /// Commands that may have been applied, or may still be.
-    in_flight: InFlight,
+    pub(crate) in_flight: InFlight,
     /// How often the release was sent and how often it failed.
     sends: u32,
     failures: u32,
@@ -68,8 +71,8 @@ pub(crate) struct ReleaseParams {
     pub(crate) wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
     pub(crate) used: u64,
-    /// What it is on the common path, if nobody is known to wait.
-    pub(crate) common: Option<(CommonPath, u64)>,
+    /// For the common path, if nobody is known to wait: the mode, and the fence in the key of an exclusive lock.
+    pub(crate) common: Option<(Mode, u64)>,
 }
 
 impl ReleaseParams {
@@ -96,7 +99,7 @@ impl Release {
 }
 
 impl Context {
-    pub(crate) fn give_back(&mut self, name: &Name, params: ReleaseParams) {
+    pub(crate) fn give_back(&mut self, name: &Arc<Name>, params: ReleaseParams) {
         let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted, used, common } = params;
         let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
@@ -126,7 +129,7 @@ impl Context {
         if let Some(op) = op {
             self.open(op, OpKind::Release { token }, Some(self.patience()));
         }
-        self.send_release(token, Form::Digest, common.filter(|_| held && !bury));
+        self.send_release(token, common.filter(|_| held && !bury));
     }
 
     /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
@@ -138,14 +141,17 @@ impl Context {
     }
 
     /// Sends a release, by the common path first if it has one.
-    fn send_release(&mut self, token: Token, form: Form, common: Option<(CommonPath, u64)>) {
+    #[inline(never)]
+    fn send_release(&mut self, token: Token, common: Option<(Mode, u64)>) {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { within::NONE } else { within::LEISURE };
-        let command = self.release_command(form, &release.name, token, release.bury, release.used);
+        let (mode, stamp) = common.unwrap_or((Mode::Exclusive, 0));
+        let what = request::Release { token, bury: release.bury, used: release.used, mode, stamp };
+        let request = Request::new(&release.name, Ask::Release(what));
         let purpose = Purpose::Release { token };
         let sent = match common {
-            Some(common) => self.send_together(soon, purpose, command, common),
-            None => self.send(soon, purpose, command),
+            Some(_) => self.send_together(soon, purpose, request),
+            None => self.send(soon, purpose, request),
         };
         if sent {
             self.release_sent(token);
@@ -182,7 +188,7 @@ impl Context {
             self.forget_release(token);
             return;
         }
-        self.send_release(token, Form::Digest, None);
+        self.send_release(token, None);
     }
 
     pub(crate) fn release_failed(&mut self, token: Token, failed: Failed) {
@@ -195,7 +201,6 @@ impl Context {
         release.moving =
             matches!(&failed.class, FailureClass::Retry(Failure::Unavailable(text)) if text.starts_with("TRYAGAIN"));
         match failed.class {
-            FailureClass::NoScript => self.send_release(token, Form::Source, None),
             FailureClass::Retry(_) => {
                 let failures = release.failures;
                 release.failures = failures.saturating_add(1);

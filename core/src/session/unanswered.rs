@@ -4,10 +4,10 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use super::id_map::IdMap;
-
+use super::request::{Form, Request};
 use crate::ids::{Caller, CommandId, LeaseId, LockId, Token};
 use crate::time::Instant;
-use crate::wire::{Failed, Form};
+use crate::wire::Failed;
 
 /// Why a command was sent, and so who gets its reply.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -28,8 +28,8 @@ pub(crate) enum Purpose {
     Inspect { op: Caller },
     /// An operator takes a lock by force.
     Force { op: Caller },
-    /// Commands that left together. They are stored under this number.
-    Batch { batch: LeaseId },
+    /// Requests that left together.
+    Batch,
 }
 
 /// A command that has no reply yet.
@@ -53,7 +53,8 @@ impl SentCommand {
 #[derive(Clone, Hash)]
 pub(crate) struct Unanswered {
     next: u64,
-    open: IdMap<CommandId, SentCommand>,
+    /// Each with its request, which is sent again with the source if the server lacks the script.
+    open: IdMap<CommandId, (SentCommand, Request)>,
     /// When the time of each command began, and how often it began again.
     sent: VecDeque<(Instant, CommandId, u8)>,
     timeout: Duration,
@@ -64,24 +65,24 @@ impl Unanswered {
         Self { next: 0, open: IdMap::default(), sent: VecDeque::new(), timeout }
     }
 
-    pub(super) fn open(&mut self, sent: SentCommand) -> CommandId {
+    pub(super) fn open(&mut self, sent: SentCommand, request: Request) -> CommandId {
         self.next = self.next.saturating_add(1);
         let id = CommandId(self.next);
         self.sent.push_back((sent.at, id, 0));
-        self.open.insert(id, sent);
+        self.open.insert(id, (sent, request));
         id
     }
 
     /// A command that has no reply yet.
     pub(crate) fn get(&self, id: CommandId) -> Option<&SentCommand> {
-        self.open.get(&id)
+        self.open.get(&id).map(|(sent, _)| sent)
     }
 
     /// Removes a command. None if it has already ended, so the reply is late or a duplicate.
-    pub(crate) fn close(&mut self, id: CommandId) -> Option<SentCommand> {
-        let sent = self.open.remove(&id)?;
+    pub(crate) fn close(&mut self, id: CommandId) -> Option<(SentCommand, Request)> {
+        let closed = self.open.remove(&id)?;
         self.sweep();
-        Some(sent)
+        Some(closed)
     }
 
     /// The next command whose reply is overdue.

@@ -24,23 +24,15 @@ impl Command {
 
     /// Appends one word that is given in parts.
     pub(crate) fn push_parts(&mut self, parts: &[&str]) {
-        for part in parts {
-            self.buffer.extend_from_slice(part.as_bytes());
-        }
+        self.extend(parts);
         self.end_word();
     }
 
-    /// Appends words of another command.
-    pub(crate) fn push_words(&mut self, other: &Self, indexes: &[usize]) {
-        for index in indexes {
-            self.push(other.word(*index));
+    /// Begins the next word, or goes on with it.
+    pub(crate) fn extend(&mut self, parts: &[&str]) {
+        for part in parts {
+            self.buffer.extend_from_slice(part.as_bytes());
         }
-    }
-
-    /// Appends to the last word.
-    pub(crate) fn extend_word(&mut self, more: &str) {
-        self.ends.pop();
-        self.push(more.as_bytes());
     }
 
     pub(crate) fn push_number(&mut self, number: u64) {
@@ -59,15 +51,10 @@ impl Command {
     }
 
     /// The word at this position. Empty if there is none.
-    pub(crate) fn word(&self, index: usize) -> &[u8] {
+    fn word(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
         let end = self.ends.get(index).map_or(start, |end| *end as usize);
         self.buffer.get(start..end).unwrap_or_default()
-    }
-
-    /// Whether it has the script's digest or its source.
-    pub(crate) fn form(&self) -> Form {
-        if self.words().next() == Some(b"EVAL") { Form::Source } else { Form::Digest }
     }
 
     /// The key that decides which server of a cluster runs the command: the first one, or the channel of a message. None if
@@ -79,15 +66,6 @@ impl Command {
         let mut words = self.words().skip(2);
         words.next().filter(|keys| *keys != b"0").and(words.next())
     }
-}
-
-/// Whether to send the digest, or the source after the server answered NOSCRIPT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Form {
-    /// The digest, in a batch if possible: the lock is probably free.
-    Entry,
-    Digest,
-    Source,
 }
 
 impl fmt::Debug for Command {

@@ -1,15 +1,12 @@
-//! What to do after a failure: retry, send the script's source, or give up.
+//! What to do after a failure: send the script's source, retry, or give up.
 
 use alloc::string::String;
 use core::time::Duration;
 
-use super::command::Form;
 use crate::error::{Error, Failure, Votes};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FailureClass {
-    /// The server doesn't have the script. Send its source.
-    NoScript,
     /// Retry while there is time.
     Retry(Failure),
     /// A retry would fail in the same way.
@@ -25,6 +22,13 @@ pub const NOT_READY: [&str; 8] =
 pub const NO_RIGHT: [&str; 5] =
     ["NOAUTH", "WRONGPASS", "NOPERM", "can't run this command or subcommand", "unauthenticated"];
 
+impl Failure {
+    /// Whether the server doesn't have the script. It gets the source.
+    pub(crate) fn lacks_script(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.starts_with("NOSCRIPT"))
+    }
+}
+
 impl FailureClass {
     pub(crate) fn of(failure: Failure) -> Self {
         let text = match failure {
@@ -38,7 +42,6 @@ impl FailureClass {
         };
         // Redis 6 wraps an error inside a script as "ERR Error running script (...): CODE text".
         match first_code(&text) {
-            "NOSCRIPT" => Self::NoScript,
             code if NOT_READY.contains(&code) => Self::Retry(Failure::Unavailable(text)),
             // A fence that none of our scripts can have written.
             "BADFENCE" => {
@@ -69,7 +72,6 @@ impl Error {
         match FailureClass::of(failure) {
             FailureClass::Retry(cause) => Self::Unreachable { waited, cause: Some(cause), votes: Votes::default() },
             FailureClass::Fatal(error) => error,
-            FailureClass::NoScript => Self::Server("NOSCRIPT".into()),
         }
     }
 }
@@ -83,12 +85,11 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    pub(crate) fn by(failure: Failure, form: Form) -> Self {
-        let class = match FailureClass::of(failure) {
-            FailureClass::NoScript if form == Form::Source => {
-                FailureClass::Fatal(Error::Protocol("NOSCRIPT in answer to EVAL".into()))
-            }
-            class => class,
+    pub(crate) fn by(failure: Failure) -> Self {
+        let class = if failure.lacks_script() {
+            FailureClass::Fatal(Error::Protocol("NOSCRIPT in answer to EVAL".into()))
+        } else {
+            FailureClass::of(failure)
         };
         let maybe_applied = matches!(&class, FailureClass::Retry(failure) if failure.maybe_applied());
         Self { class, maybe_applied }
@@ -128,6 +129,10 @@ mod tests {
         FailureClass::of(Failure::Refused(text.into()))
     }
 
+    fn lacks_script(text: &str) -> bool {
+        Failure::Refused(text.into()).lacks_script()
+    }
+
     #[test]
     fn where_in_a_script_an_error_arose_is_left_out() {
         let text = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -160,12 +165,11 @@ mod tests {
             "ERR Error running script (call to f_1): @user_script:69: @user_script: 69: Lua script attempted to access a non \
              local key in a cluster node",
         ] {
-            let failed = Failed::by(Failure::Refused(text.into()), Form::Digest);
+            let failed = Failed::by(Failure::Refused(text.into()));
             assert!(matches!(failed.class, FailureClass::Retry(Failure::Interrupted(_))), "{text}");
             assert!(failed.maybe_applied, "{text}");
         }
-        let failed =
-            Failed::by(Failure::Refused("TRYAGAIN Multiple keys claim during rehashing of slot".into()), Form::Digest);
+        let failed = Failed::by(Failure::Refused("TRYAGAIN Multiple keys claim during rehashing of slot".into()));
         assert!(!failed.maybe_applied);
     }
 
@@ -186,7 +190,7 @@ mod tests {
         let wrapped = "ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key";
         assert!(matches!(of(wrapped), FailureClass::Fatal(Error::WrongKind(_))));
         assert!(matches!(of("OOM command not allowed"), FailureClass::Fatal(Error::Server(_))));
-        assert_eq!(of("NOSCRIPT No matching script."), FailureClass::NoScript);
+        assert!(lacks_script("NOSCRIPT No matching script."));
         assert!(matches!(of("BADFENCE leasehold:{a}:fence holds"), FailureClass::Fatal(Error::Protocol(_))));
     }
 
@@ -210,7 +214,7 @@ mod tests {
             assert!(matches!(of(text), FailureClass::Fatal(Error::Auth(_))), "{text:?}");
         }
         assert!(matches!(of("ERR in a script: -WRONGTYPE"), FailureClass::Fatal(Error::WrongKind(_))));
-        assert_eq!(of("NOSCRIPT\r\n"), FailureClass::NoScript);
+        assert!(lacks_script("NOSCRIPT\r\n") && !lacks_script("ERR NOSCRIPT"));
         for text in ["", "-", "WRONGTYP", "ERR LOADING"] {
             assert!(matches!(of(text), FailureClass::Fatal(Error::Server(_))), "{text:?}");
         }

@@ -15,5 +15,4 @@ pub(crate) use name::{FenceCounter, Name};
 pub use name::{hash_slot, slot_tag};
 
 pub use command::Command;
-pub(crate) use command::Form;
 pub use reply::{Reply, Scalar};

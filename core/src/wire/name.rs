@@ -10,13 +10,13 @@ use crate::options::Family;
 /// The longest name, including its prefix, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A valid name, including its prefix, and its side keys. Cheap to clone.
-#[derive(Clone, Hash)]
+/// A valid name, including its prefix, and its side keys. It is shared.
+#[derive(Hash)]
 pub(crate) struct Name {
     /// The lock's own key.
     pub(crate) key: Arc<str>,
     /// The beginning of the side keys. It contains the name's hash tag, or the name as the hash tag, so all keys are in one slot.
-    side: Arc<str>,
+    side: String,
     /// The counter that its fences are drawn from.
     pub(crate) fence: Arc<str>,
     /// The kind of data under the key, which decides the scripts to use.
@@ -25,14 +25,14 @@ pub(crate) struct Name {
 
 impl Name {
     /// Makes a name from its whole key, which [`Name::check`] has accepted.
-    pub(crate) fn new(key: String, family: Family, counter: &FenceCounter) -> Self {
+    pub(crate) fn new(key: String, family: Family, counter: &FenceCounter) -> Arc<Self> {
         let fence = counter.of(&key);
         let side = if hash_tag(key.as_bytes()).is_some() {
             ["leasehold::", &key, ":"].concat()
         } else {
             ["leasehold:{", &key, "}:"].concat()
         };
-        Self { key: key.into(), side: side.into(), fence, family }
+        Arc::new(Self { key: key.into(), side, fence, family })
     }
 
     /// The whole key: prefix and name.
@@ -67,8 +67,11 @@ impl Name {
     /// never exists. It makes a cluster refuse the scripts while the slot moves. Otherwise the server would start a
     /// script that finds all its keys, and stop it after it has deleted one.
     pub(crate) const fn sides(&self) -> [&'static str; 4] {
-        let members = if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" };
-        ["queue", "waiters", members, "none"]
+        ["queue", "waiters", self.members(), "none"]
+    }
+
+    pub(crate) const fn members(&self) -> &'static str {
+        if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" }
     }
 }
 

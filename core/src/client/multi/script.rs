@@ -13,8 +13,8 @@ use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::{Claim, LockState};
 use crate::options::{Family, Wait};
-use crate::session::{Context, InFlight, OpKind, Purpose, SentCommand, covering, within};
-use crate::wire::{Answer, Failed, FailureClass, Form, Reply, Scalar, Status, fence, integer, time_left};
+use crate::session::{Ask, Context, InFlight, OpKind, Purpose, Request, SentCommand, covering, within};
+use crate::wire::{Answer, Failed, FailureClass, Reply, Scalar, Status, fence, integer, time_left};
 
 impl Client {
     /// Asks for all names with one script, if none of them is in use here.
@@ -36,10 +36,10 @@ impl Client {
                 lock.claim = Some(Claim { first_sent: Some(cx.now), ..claim });
             });
         }
-        self.send_multi(id, Form::Digest);
+        self.send_multi(id);
     }
 
-    pub(crate) fn send_multi(&mut self, id: LeaseId, form: Form) {
+    pub(crate) fn send_multi(&mut self, id: LeaseId) {
         let Some(group) = self.multi.group(id) else { return };
         let ttl = group.options.ttl;
         let ttl = group.options.max_hold.map_or(ttl, |most| ttl.min(covering(most)));
@@ -49,13 +49,14 @@ impl Client {
                 // A part was held in the meantime and lost again.
                 return self.start_over(id, Error::unreachable(Duration::ZERO, None));
             };
-            named.push((&lock.name, token));
+            named.push((lock.name.clone(), token));
             parts.push((lock.id, token));
         }
-        let command = self.cx.multi_command(form, &named, ttl);
+        let Some(name) = named.first().map(|(name, _)| name.clone()) else { return };
+        let request = Request { name, ask: Ask::Multi { parts: named, ttl } };
         let script = self.cx.new_lease();
         self.multi.open.insert(script, Entry::Script(Script { group: id, parts }));
-        if self.cx.send(within::CALL, Purpose::Multi { script }, command) {
+        if self.cx.send(within::CALL, Purpose::Multi { script }, request) {
             self.multi_sent(script);
         }
     }
@@ -74,14 +75,22 @@ impl Client {
         }
     }
 
-    /// Whether a queued script is still needed. If its group is gone, the script is removed.
-    pub(crate) fn wants_multi(&mut self, script: LeaseId) -> bool {
+    /// Whether a script is still needed.
+    pub(crate) fn wants_multi(&self, script: LeaseId) -> bool {
         let group = self.multi.script(script).and_then(|script| self.multi.group(script.group));
-        let wanted = group.is_some_and(|group| group.by_script);
-        if !wanted {
-            self.multi.open.remove(&script);
+        group.is_some_and(|group| group.by_script)
+    }
+
+    /// A queued script is not needed any more.
+    pub(crate) fn drop_multi(&mut self, script: LeaseId) {
+        self.multi.open.remove(&script);
+    }
+
+    /// The server has done nothing.
+    pub(crate) fn multi_undone(&mut self, script: LeaseId) {
+        if let Some(Script { parts, .. }) = self.multi.script(script) {
+            self.script_ended(&parts.clone(), None);
         }
-        wanted
     }
 
     pub(crate) fn multi_replied(&mut self, sent: &SentCommand, script: LeaseId, result: Result<Reply, Failure>) {
@@ -103,15 +112,11 @@ impl Client {
                 return self.start_over(group, Error::busy(Duration::ZERO, holder_remaining));
             }
             Ok(Err(text)) => Failed::unreadable(text),
-            Err(failure) => Failed::by(failure, sent.form),
+            Err(failure) => Failed::by(failure),
         };
         self.script_ended(&parts, Some(&failed));
         let Some(op) = self.multi.group(group).map(|group| group.op) else { return };
         match failed.class {
-            FailureClass::NoScript => {
-                self.cx.sends_another(op);
-                self.send_multi(group, Form::Source);
-            }
             // The same script again: tokens that have been granted by now are reported as such.
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             FailureClass::Fatal(error) => self.fail_all(group, error),
@@ -149,11 +154,19 @@ impl LockState {
         held.or_else(|| Some(self.claim.as_ref()?.token))
     }
 
-    fn in_flight_of(&mut self, token: Token) -> Option<&mut InFlight> {
+    /// The commands that may still take this token.
+    pub(crate) fn in_flight_of(&mut self, token: Token) -> Option<&mut InFlight> {
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) {
             return Some(&mut claim.in_flight);
         }
-        self.hold.as_mut().filter(|hold| hold.token == token).map(|hold| &mut hold.in_flight)
+        let hold = self.hold.as_mut()?;
+        if hold.token == token {
+            return Some(&mut hold.in_flight);
+        }
+        hold.converting
+            .as_mut()
+            .filter(|converting| converting.new == token)
+            .map(|converting| &mut converting.in_flight)
     }
 }
 

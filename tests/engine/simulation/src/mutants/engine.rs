@@ -40,7 +40,7 @@ pub(super) const FAILED_RENEWAL_RELEASES: &[Change] = &[Change {
 pub(super) const FAILED_RENEWAL_RECREATES: &[Change] = &[Change {
     file: "lock/renew.rs",
     find: "            Status::Taken => self.renew_found_nothing(",
-    put: "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let command = cx.acquire_command(Form::Digest, &self.name, &what);\n                cx.send(within::CALL, Purpose::Acquire { lock: id, token }, command);\n            }\n            Status::Taken => self.renew_found_nothing(",
+    put: "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let request = self.request(Ask::Acquire(what));\n                cx.send(within::CALL, Purpose::Acquire { lock: id, token }, request);\n            }\n            Status::Taken => self.renew_found_nothing(",
 }];
 pub(super) const RENEWAL_IGNORES_GONE: &[Change] = &[Change {
     file: "lock/renew.rs",
@@ -49,8 +49,8 @@ pub(super) const RENEWAL_IGNORES_GONE: &[Change] = &[Change {
 }];
 pub(super) const RELEASES_ANOTHER_TOKEN: &[Change] = &[Change {
     file: "session/release.rs",
-    find: "let command = self.release_command(form, &release.name, token,",
-    put: "let common = common.filter(|_| !MUTANT);\n        let other = if MUTANT { Token(token.0 + 1_000) } else { token };\n        let command = self.release_command(form, &release.name, other,",
+    find: "let what = request::Release { token,",
+    put: "let common = common.filter(|_| !MUTANT);\n        let other = if MUTANT { Token(token.0 + 1_000) } else { token };\n        let what = request::Release { token: other,",
 }];
 pub(super) const NO_MARGIN: &[Change] = &[Change {
     file: "lock/hold.rs",
@@ -73,13 +73,13 @@ pub(super) const EARLY_REVOCATION_IGNORED: &[Change] = &[
 ];
 pub(super) const UNBOUNDED_IN_FLIGHT: &[Change] = &[Change {
     file: "session/mod.rs",
-    find: "match self.flows.room(purpose, &command) {",
-    put: "match self.flows.room(purpose, &command).or(MUTANT.then_some(0)) {",
+    find: "match self.flows.room(purpose, &request) {",
+    put: "match self.flows.room(purpose, &request).or(MUTANT.then_some(0)) {",
 }];
 pub(super) const QUEUE_STARVES: &[Change] = &[Change {
     file: "session/mod.rs",
-    find: "                self.flows.push(self.now, due, purpose, command);",
-    put: "                let due = if MUTANT { Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros())) } else { due };\n                self.flows.push(self.now, due, purpose, command);",
+    find: "                self.flows.push(self.now, due, Queued",
+    put: "                let due = if MUTANT { Instant::from_micros(u64::MAX.saturating_sub(self.now.as_micros())) } else { due };\n                self.flows.push(self.now, due, Queued",
 }];
 pub(super) const QUEUE_COUNTS_AS_SILENCE: &[Change] = &[Change {
     file: "client/operations.rs",
@@ -193,8 +193,8 @@ pub(super) const WAITING_IGNORED: &[Change] = &[Change {
 }];
 pub(super) const STRANDED_CALLER: &[Change] = &[Change {
     file: "lock/claim.rs",
-    find: "} else {\n            self.ask_by(cx, Form::Digest);",
-    put: "} else if !MUTANT {\n            self.ask_by(cx, Form::Digest);",
+    find: "} else {\n            self.ask_by(cx, Path::Own);",
+    put: "} else if !MUTANT {\n            self.ask_by(cx, Path::Own);",
 }];
 pub(super) const NO_REFILL_WHILE_UNTOLD: &[Change] = &[Change {
     file: "lock/renew.rs",
@@ -238,8 +238,8 @@ pub(super) const UPGRADE_FROM_SENDING: &[Change] = &[
     },
     Change {
         file: "lock/convert.rs",
-        find: "        self.send_convert(cx, Form::Digest);\n    }\n\n    /// Makes a lease end",
-        put: "        self.send_convert(cx, Form::Digest);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, ConvertedBy::Server);\n        }\n    }\n\n    /// Makes a lease end",
+        find: "        self.send_convert(cx);\n    }\n\n    /// Makes a lease end",
+        put: "        self.send_convert(cx);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, ConvertedBy::Server);\n        }\n    }\n\n    /// Makes a lease end",
     },
 ];
 pub(super) const RENEW_WHILE_CONVERTING: &[Change] = &[
