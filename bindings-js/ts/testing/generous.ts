@@ -17,6 +17,9 @@ export const QUORUM_WITH_DEAD = { ...GENEROUS_QUORUM, responseTimeout: '12s', no
 /** The TTL of a lease whose next renewal a test awaits. The renewal comes after ten seconds, and may be twenty seconds late. */
 export const RENEWED_SOON = '30s';
 
+/** For a quorum whose next heartbeats and renewals a test awaits. A waiter that is late only loses its place. */
+export const SOON_AGAIN = { claimWindow: '3s', ttl: RENEWED_SOON } as const satisfies QuorumOptions;
+
 /** For waiters that poll: their next heartbeat is soon. A waiter that is late only loses its place. */
 export const POLLING = { ...GENEROUS, claimWindow: 600 } as const satisfies LockManagerOptions;
 
