@@ -10,11 +10,11 @@ import { Fleet, unique } from '../testing/fleet.js';
 import { startSentinel } from '../testing/topologies.js';
 
 const fleet = await Fleet.start();
-const program = fileURLToPath(new URL('../testing/exit-program.ts', import.meta.url));
+const program = fileURLToPath(new URL('../testing/exit-program.js', import.meta.url));
 
 /** Starts a process that does one thing. Its connection does not keep it alive. */
 function start(what: string, name: string, port = `${fleet.server.port}`): { ended: Promise<number | null>; output: () => string } {
-  const child = spawn(process.execPath, ['--import', 'tsx', program, port, what, name], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [program, port, what, name], { stdio: ['ignore', 'pipe', 'inherit'] });
   after(() => void child.kill('SIGKILL'));
   let output = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));

@@ -11,7 +11,7 @@ import { Server } from '../testing/server.js';
 /** Runs a program of `testing/` until it ends by itself. Returns what it has printed. */
 async function run(t: TestContext, program: string, ...args: string[]): Promise<string> {
   const path = fileURLToPath(new URL(`../testing/${program}`, import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', path, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [path, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   let output = '';
   child.stdout.on('data', (data) => (output += data));
@@ -25,7 +25,7 @@ for (const { name } of libraries) {
     test(`a_process_whose_subscription_is_${end}_ends_by_itself_with_${name}`, async (t) => {
       const server = await Server.start();
       t.after(() => server.kill());
-      assert.equal(await run(t, 'subscriber-program.ts', name, `${server.port}`, end), 'acknowledged\nthe client is closed\n');
+      assert.equal(await run(t, 'subscriber-program.js', name, `${server.port}`, end), 'acknowledged\nthe client is closed\n');
     });
   }
 }
@@ -34,6 +34,6 @@ for (const { name } of libraries.filter(({ name }) => name !== 'GLIDE 2')) {
   test(`a_process_whose_manager_left_a_replica_for_a_dead_address_ends_by_itself_with_${name}`, async (t) => {
     const replica = await Server.start('--replicaof', '127.0.0.1 1');
     t.after(() => replica.kill());
-    assert.equal(await run(t, 'demoted-program.ts', name, `${replica.port}`), 'the client is closed\n');
+    assert.equal(await run(t, 'demoted-program.js', name, `${replica.port}`), 'the client is closed\n');
   });
 }

@@ -64,7 +64,7 @@ test('imports_of_every_form_are_read', () => {
 
 /** Reads the imports of all sources, except those of the tests, which may import everything. */
 function sources(): Imports {
-  const root = fileURLToPath(new URL('..', import.meta.url));
+  const root = fileURLToPath(new URL('../../ts', import.meta.url));
   const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).map((file) => file.split(sep).join('/'));
   const isSource = (file: string): boolean => file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.startsWith('testing/');
   const found = files.filter(isSource).map((file): [string, string[]] => [file, importsOf(file, readFileSync(join(root, file), 'utf8'))]);
