@@ -46,6 +46,8 @@ pub(crate) struct Simulate {
     /// Run the scripts of every seed in Lua 5.4, as Dragonfly and Garnet do; otherwise few seeds run them, in Lua 5.1
     #[arg(long)]
     lua54: bool,
+    #[arg(skip)]
+    is_quick_build: bool,
 }
 
 /// Show that the simulation notices each deliberate fault, and which promise told it
@@ -53,6 +55,15 @@ pub(crate) struct Simulate {
 pub(crate) struct Mutants {
     /// Only these mutants
     names: Vec<String>,
+    #[arg(skip)]
+    is_quick_build: bool,
+}
+
+impl Mutants {
+    /// All of them, built quickly.
+    pub(crate) fn of_a_test() -> Self {
+        Self { is_quick_build: true, ..Self::default() }
+    }
 }
 
 /// Explore every order of messages, replies, timers and faults, with real engines and the server in memory
@@ -87,12 +98,14 @@ pub(crate) struct Explore {
     /// Show which deliberate bugs of the engine the explorer finds; the names are those of mutants
     #[arg(long, conflicts_with_all = ["faults", "slow", "states", "budget", "minutes", "steps", "list"])]
     mutants: bool,
+    #[arg(skip)]
+    is_quick_build: bool,
 }
 
 impl Explore {
-    /// With one fault, and at most this many states.
+    /// With one fault, and at most this many states, built quickly.
     pub(crate) fn within(states: u64) -> Self {
-        Self { faults: 1, budget: Some(states), ..Self::default() }
+        Self { faults: 1, budget: Some(states), is_quick_build: true, ..Self::default() }
     }
 }
 
@@ -101,7 +114,7 @@ impl Simulate {
     pub(crate) fn of_this_commit(seeds: u64) -> Self {
         let start = tree().and_then(|tree| first_seed(&tree)).unwrap_or(0);
         say!("seeds {start} to {}, chosen from the commit's files", start + seeds - 1);
-        Self { seeds, start, seed: None, html: None, mix: None, log: None, lua54: false }
+        Self { seeds, start, seed: None, html: None, mix: None, log: None, lua54: false, is_quick_build: true }
     }
 }
 
@@ -148,7 +161,8 @@ fn draw(simulating: &mut Command, seed: u64, file: &Path) -> Result {
 
 /// The command that runs these seeds.
 pub(crate) fn simulating(options: &Simulate) -> Result<Command> {
-    let mut command = if options.lua54 { program_of(SIMULATION, &LUA_54) } else { program() };
+    let features = if options.lua54 { &LUA_54[..] } else { &[] };
+    let mut command = program_of(SIMULATION, features, options.is_quick_build);
     match options.seed {
         Some(seed) => command.args(["--seed", &seed.to_string()]),
         None => command.args(["--seeds", &options.seeds.to_string(), "--start", &options.start.to_string()]),
@@ -170,11 +184,11 @@ pub(crate) fn explore(options: &Explore) -> Result {
 /// The command that explores.
 pub(crate) fn exploring(options: &Explore) -> Command {
     if options.mutants {
-        let mut command = program();
+        let mut command = program_of(SIMULATION, &[], options.is_quick_build);
         command.args(["mutants", "--explored"]).args(&options.scenarios);
         return command;
     }
-    let mut command = program_of("leasehold-explorer", &[]);
+    let mut command = program_of("leasehold-explorer", &[], options.is_quick_build);
     command.args(&options.scenarios).args(["--faults", &options.faults.to_string()]);
     let flags = [("--slow", options.slow), ("--list", options.list)];
     command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
@@ -193,7 +207,7 @@ pub(crate) fn exploring(options: &Explore) -> Command {
 
 /// The tests of the simulation and the explorer themselves.
 pub(crate) fn testing() -> Result<Command> {
-    let mut command = optimised(&["test", "--no-fail-fast"]);
+    let mut command = optimised(&["test", "--no-fail-fast"], true);
     command.args(tested(Tests::Optimised)?.iter().flat_map(|package| ["--package", package]));
     Ok(command)
 }
@@ -204,27 +218,23 @@ pub(crate) fn mutants(options: &Mutants) -> Result {
 
 /// The command that runs these mutants.
 pub(crate) fn mutating(options: &Mutants) -> Command {
-    let mut command = program();
+    let mut command = program_of(SIMULATION, &[], options.is_quick_build);
     command.arg("mutants").args(&options.names);
     command
 }
 
 /// The rules of the scripts, random calls and seeds, in Lua 5.4.
 pub(crate) fn in_lua54() -> Result {
-    let mut tests = optimised(&["test", "--no-fail-fast", "--package", "leasehold-model"]);
+    let mut tests = optimised(&["test", "--no-fail-fast", "--package", "leasehold-model"], true);
     run(tests.args(LUA_54).args(["--test", "rules", "--test", "lockstep"]))?;
     simulate(&Simulate { lua54: true, ..Simulate::of_this_commit(IN_LUA_54) })
 }
 
 /// Runs a program of the simulation's packages, built with these features.
-fn program_of(package: &str, features: &[&str]) -> Command {
-    let mut command = optimised(&["run", "--quiet", "--package", package]);
+fn program_of(package: &str, features: &[&str], is_quick_build: bool) -> Command {
+    let mut command = optimised(&["run", "--quiet", "--package", package], is_quick_build);
     command.args(features).arg("--");
     command
-}
-
-fn program() -> Command {
-    program_of(SIMULATION, &[])
 }
 
 const SIMULATION: &str = "leasehold-simulation";
@@ -234,9 +244,15 @@ const LUA_54: [&str; 3] = ["--no-default-features", "--features", "lua54"];
 
 /// A cargo command with optimisation and assertions. The simulation links Lua, so it has its own profile and target
 /// directory.
-fn optimised(arguments: &[&str]) -> Command {
+///
+/// A quick build takes half the time, and a seed then takes 1.4 times as long. That pays for a few thousand seeds, and
+/// not for the 100,000 that somebody runs by hand.
+fn optimised(arguments: &[&str], is_quick_build: bool) -> Command {
     let mut command = cargo(arguments);
     command.args(["--profile", "sim"]);
+    if is_quick_build {
+        command.env("CARGO_PROFILE_SIM_OPT_LEVEL", "1").env("CARGO_PROFILE_SIM_LTO", "off");
+    }
     command.env("CARGO_TARGET_DIR", std::path::absolute(target().join("simulation")).unwrap_or_default());
     command
 }

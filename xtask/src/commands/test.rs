@@ -147,7 +147,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.step("demo", || run(&mut ourselves(&["demo", "--node"])?));
         steps.step("component", || {
             component(component_build, || {
-                mutated = Background::start("the mutants", simulation::mutating(&Mutants::default())).ok();
+                mutated = Background::start("the mutants", simulation::mutating(&Mutants::of_a_test())).ok();
             })
         });
     }
@@ -156,7 +156,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         steps.step("failovers, moving slots", || on_a_server(find(), &ON_A_SERVER.map(str::to_owned), Which::Ignored));
     }
     if scope > Scope::Quick {
-        steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::default()), Background::wait));
+        steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::of_a_test()), Background::wait));
     }
     let of_this_run = if scope == Scope::Quick { simulation::OF_A_TEST } else { simulation::OF_A_COMMIT };
     steps.step("simulation", || simulated.map_or_else(|| seeds(of_this_run)?.wait(), Background::wait));
