@@ -68,7 +68,7 @@ fn build() -> Result<(PathBuf, PathBuf)> {
 /// Cargo locks its target directory, and the demo's workers in Rust are built at the same time.
 fn cargo_beside(arguments: &[&str]) -> Command {
     let mut command = cargo(arguments);
-    command.env("CARGO_TARGET_DIR", cargo_directory()).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command.env("CARGO_TARGET_DIR", cargo_directory());
     command
 }
 
