@@ -1,5 +1,5 @@
-// Turns the sources and tests of ts/ into JavaScript, file by file, in target/. That folder is as deep as ts/, so paths to other files
-// stay right. It takes a tenth of a second. To let each process of the tests do that for itself would double the time of most of them.
+// Turns the sources and tests of ts/ into JavaScript, file by file, in target/. That folder is as deep as ts/, so paths to
+// other files stay right. It takes half a second, and each process of the tests would take that long for itself.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { buildSync } from 'esbuild';
@@ -15,7 +15,7 @@ export function transpile() {
   const { outputFiles } = buildSync({ ...options, entryPoints: files, outbase: 'ts', outdir: 'target' });
   const scripts = buildSync({ ...options, entryPoints: ['generated/scripts.ts'], outdir: 'target' });
   // Beside its source, other tools would take it in place of the source.
-  for (const { path, text } of outputFiles) write(path, text.replaceAll("'../../generated/scripts.js'", "'../scripts.js'").replaceAll('"../../generated/scripts.js"', '"../scripts.js"'));
+  for (const { path, text } of outputFiles) write(path, text.replaceAll('../../generated/scripts.js', '../scripts.js'));
   for (const { path, text } of scripts.outputFiles) write(path, text);
 }
 

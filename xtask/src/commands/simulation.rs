@@ -13,13 +13,13 @@ use crate::tools::workspace::{Tests, tested};
 
 /// How many seeds a run takes by default.
 const SEEDS: u64 = 20_000;
-/// How many seeds belong to one commit. They find a bug that one seed in a thousand shows, at 98 %. The next commits try
-/// others, a change of the engine needs 100,000 and a release a million.
+/// How many seeds belong to one commit. They find a bug that one seed in a thousand shows, at 98 %. The next commits
+/// try others, a change of the engine needs 100,000 and a release a million.
 pub(crate) const OF_A_COMMIT: u64 = 4_000;
 /// How many of these `cargo xtask test` runs.
 pub(crate) const OF_A_TEST: u64 = 1_000;
-/// How many of these run in Lua 5.4, where a seed takes ten times as long. The rules and random calls before them show how
-/// a script differs there. The seeds only show that the engine can work with it.
+/// How many of these run in Lua 5.4, where a seed takes ten times as long. The rules and random calls before them show
+/// how a script differs there. The seeds only show that the engine can work with it.
 const IN_LUA_54: u64 = 200;
 
 /// Run engines and model servers on virtual time, with faults, and check every promise at every step
