@@ -4,8 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Context;
-use super::flow::Queued;
-use super::request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Renew, Request};
+use super::request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Queued, Renew, Request};
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;

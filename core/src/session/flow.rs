@@ -23,8 +23,8 @@ use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
-use super::request::Request;
-use super::unanswered::{Purpose, SentCommand};
+use super::request::{Purpose, Queued, Request};
+use super::unanswered::SentCommand;
 use crate::error::Failure;
 use crate::time::Instant;
 use crate::wire::hash_slot;
@@ -68,25 +68,6 @@ pub(crate) mod within {
     pub(crate) const CALL: Duration = Duration::from_millis(20);
     /// A release while no client is known to wait.
     pub(crate) const LEISURE: Duration = Duration::from_millis(500);
-}
-
-/// A request that waits for room.
-#[derive(Clone)]
-pub(crate) struct Queued {
-    /// When it is needed.
-    due: Instant,
-    /// Breaks ties: the older command goes first.
-    number: u64,
-    pub(crate) purpose: Purpose,
-    pub(crate) request: Request,
-    /// The slot of its keys, if it may travel together with others.
-    slot: u16,
-}
-
-impl Queued {
-    pub(super) fn new(purpose: Purpose, request: Request) -> Self {
-        Self { due: Instant::default(), number: 0, purpose, request, slot: 0 }
-    }
 }
 
 /// The flows to all servers.

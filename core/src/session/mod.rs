@@ -38,7 +38,7 @@ use crate::time::Instant;
 use crate::wire::FenceCounter;
 
 pub(crate) use commands::has_own_common_path;
-pub(crate) use flow::{Queued, within};
+pub(crate) use flow::within;
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
@@ -47,11 +47,11 @@ pub(crate) use op::{Gather, OpKind};
 pub use pause::MOST_PAUSES;
 pub(crate) use pause::late;
 pub(crate) use release::ReleaseParams;
-pub(crate) use request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Renew, Request};
+pub(crate) use request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Purpose, Queued, Renew, Request};
 pub(crate) use slab::Slab;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
-pub(crate) use unanswered::{InFlight, Purpose, SentCommand};
+pub(crate) use unanswered::{InFlight, SentCommand};
 
 /// The users' calls that have not ended.
 pub(crate) type OpenCalls = IdMap<Caller, Op>;

@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::flow::Queued;
-use crate::ids::{LeaseToken, Token};
+use crate::ids::{Caller, LeaseId, LeaseToken, LockId, Token};
 use crate::options::{Kind, Mode};
+use crate::time::Instant;
 use crate::wire::Name;
 
 /// What is asked about a name.
@@ -21,6 +21,48 @@ impl Request {
     #[inline(never)]
     pub(crate) fn new(name: &Arc<Name>, ask: Ask) -> Self {
         Self { name: name.clone(), ask }
+    }
+}
+
+/// Why a command was sent, and so who gets its reply.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) enum Purpose {
+    /// First try, resend, heartbeat or poll: `token` wants the lock.
+    Acquire { lock: LockId, token: Token },
+    /// More fences for a hold.
+    Refill { lock: LockId, token: Token },
+    /// A renewal. `op` is set if it is for a user's extend or verify.
+    Renew { lock: LockId, token: Token, op: Option<Caller> },
+    /// Converts the lease to the token `new` in the other mode.
+    Convert { lock: LockId, new: Token },
+    /// Gives a token up.
+    Release { token: Token },
+    /// One script for several names. The details are stored under this number.
+    Multi { script: LeaseId },
+    /// A user inspects a lock.
+    Inspect { op: Caller },
+    /// An operator takes a lock by force.
+    Force { op: Caller },
+    /// Requests that left together.
+    Batch,
+}
+
+/// A request that waits for room.
+#[derive(Clone)]
+pub(crate) struct Queued {
+    /// When it is needed.
+    pub(super) due: Instant,
+    /// Breaks ties: the older command goes first.
+    pub(super) number: u64,
+    pub(crate) purpose: Purpose,
+    pub(crate) request: Request,
+    /// The slot of its keys, if it may travel together with others.
+    pub(super) slot: u16,
+}
+
+impl Queued {
+    pub(super) fn new(purpose: Purpose, request: Request) -> Self {
+        Self { due: Instant::default(), number: 0, purpose, request, slot: 0 }
     }
 }
 

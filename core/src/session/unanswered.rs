@@ -4,33 +4,10 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use super::id_map::IdMap;
-use super::request::{Form, Request};
-use crate::ids::{Caller, CommandId, LeaseId, LockId, Token};
+use super::request::{Form, Purpose, Request};
+use crate::ids::CommandId;
 use crate::time::Instant;
 use crate::wire::Failed;
-
-/// Why a command was sent, and so who gets its reply.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(crate) enum Purpose {
-    /// First try, resend, heartbeat or poll: `token` wants the lock.
-    Acquire { lock: LockId, token: Token },
-    /// More fences for a hold.
-    Refill { lock: LockId, token: Token },
-    /// A renewal. `op` is set if it is for a user's extend or verify.
-    Renew { lock: LockId, token: Token, op: Option<Caller> },
-    /// Converts the lease to the token `new` in the other mode.
-    Convert { lock: LockId, new: Token },
-    /// Gives a token up.
-    Release { token: Token },
-    /// One script for several names. The details are stored under this number.
-    Multi { script: LeaseId },
-    /// A user inspects a lock.
-    Inspect { op: Caller },
-    /// An operator takes a lock by force.
-    Force { op: Caller },
-    /// Requests that left together.
-    Batch,
-}
 
 /// A command that has no reply yet.
 #[derive(Clone, Copy, Debug, Hash)]
