@@ -1,7 +1,7 @@
-//! Failures as a number and a text, and the texts of errors.
+//! Failures as a number and a text.
 
 use alloc::borrow::ToOwned;
-use leasehold_core::{Error, Failure, FailureKind};
+use leasehold_core::{Failure, FailureKind};
 
 pub(crate) fn read(kind: FailureKind, text: &str) -> Failure {
     let text = || text.to_owned();
@@ -12,19 +12,5 @@ pub(crate) fn read(kind: FailureKind, text: &str) -> Failure {
         FailureKind::TimedOut => Failure::TimedOut,
         FailureKind::Unsupported => Failure::Unsupported(text()),
         FailureKind::Closed => Failure::Closed(text()),
-    }
-}
-
-/// The message of an error, if it has one.
-pub(crate) fn message(error: &Error) -> &str {
-    match error {
-        Error::InvalidOption { problem, .. } => problem,
-        Error::Conflict(text) => text,
-        Error::Unsupported(text)
-        | Error::Auth(text)
-        | Error::Server(text)
-        | Error::Protocol(text)
-        | Error::WrongKind(text) => text,
-        _ => "",
     }
 }

@@ -175,7 +175,7 @@ impl OutputWriter {
             Error::Unreachable { cause: Some(cause), .. } => self.cause(cause),
             _ => {
                 self.push(&[ABSENT]);
-                self.text(crate::failure::message(error));
+                self.text(error.problem());
             }
         }
         #[cfg(feature = "quorum")]

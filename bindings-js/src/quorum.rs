@@ -3,8 +3,6 @@
 use alloc::vec::Vec;
 use leasehold_core::{ClientId, Config, Engine, Error, Failure, Vote};
 
-use crate::failure::message;
-
 /// The engine of a quorum, if there are servers: the name of one on each line. Without servers, the engine of one server.
 pub(crate) fn engine(id: ClientId, config: Config, servers: &str) -> Result<Engine, Error> {
     if servers.is_empty() {
@@ -21,6 +19,6 @@ pub(crate) fn answer(vote: &Vote) -> (&'static str, &str) {
         Some(Ok(())) => ("agreed", ""),
         Some(Err(Error::Unreachable { cause: None | Some(Failure::TimedOut), .. })) => ("timed-out", ""),
         Some(Err(Error::Unreachable { cause: Some(cause), .. })) => ("unreachable", cause.text()),
-        Some(Err(error)) => (error.code(), message(error)),
+        Some(Err(error)) => (error.code(), error.problem()),
     }
 }

@@ -75,7 +75,8 @@ ErrorCode {
     /// The client did not understand the server's answer.
     Protocol(String) => "protocol", "unexpected answer from the server: {problem}";
     /// The name holds another kind of lock, or other data. Nothing was changed.
-    WrongKind(String) => "wrong-kind", "the key holds another kind of lock or other data; use another name or a prefix: {problem}";
+    WrongKind(String) => "wrong-kind",
+        "the key holds another kind of lock or other data; use another name or a prefix: {problem}";
 }
 }
 
@@ -97,6 +98,27 @@ impl Error {
         self.kind().is_retryable()
     }
 
+    /// What is wrong in this one case. Empty if the error carries no text.
+    pub fn problem(&self) -> &str {
+        match self {
+            Self::InvalidOption { problem, .. }
+            | Self::Unsupported(problem)
+            | Self::Auth(problem)
+            | Self::Server(problem)
+            | Self::Protocol(problem)
+            | Self::WrongKind(problem) => problem,
+            Self::Conflict(problem) => problem,
+            Self::NotHeld
+            | Self::CrossSlot
+            | Self::Closed
+            | Self::Busy { .. }
+            | Self::Cancelled
+            | Self::Lost(_)
+            | Self::Unreachable { .. }
+            | Self::NotReplicated { .. } => "",
+        }
+    }
+
     /// [`Error::Busy`] without votes.
     pub(crate) fn busy(waited: Duration, holder_remaining: Option<Duration>) -> Self {
         Self::Busy { waited, holder_remaining, votes: Votes::default() }
@@ -112,16 +134,6 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_message(self.kind().message(), f, |f, field| match (self, field) {
             (Self::InvalidOption { field, .. }, "field") => f.write_str(field),
-            (Self::Conflict(problem), "problem") => f.write_str(problem),
-            (
-                Self::InvalidOption { problem, .. }
-                | Self::Unsupported(problem)
-                | Self::Auth(problem)
-                | Self::Server(problem)
-                | Self::Protocol(problem)
-                | Self::WrongKind(problem),
-                "problem",
-            ) => f.write_str(problem),
             (Self::Busy { waited, .. } | Self::NotReplicated { waited, .. }, "waited") => {
                 f.write_str(&shown_time(*waited))
             }
@@ -140,6 +152,7 @@ impl fmt::Display for Error {
                     Some(cause) => write!(f, "the server was not available within {waited}: {cause}"),
                 }
             }
+            (_, "problem") => f.write_str(self.problem()),
             (Self::NotReplicated { confirmed, .. }, "confirmed") => confirmed.fmt(f),
             (Self::NotReplicated { wanted, .. }, "wanted") => wanted.fmt(f),
             (_, text) => write!(f, "{{{text}}}"),

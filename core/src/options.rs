@@ -328,17 +328,22 @@ settings! {
     /// The options of a lock, in the order of the manual.
     LOCK_SETTINGS {
         TTL "ttl" (30 s) (10 ms to 30 days) [lock manager semaphore multi]
-            "How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this long. A lease that a waiter gets by message lasts only for the claim window until the waiter has answered.";
+            "How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this \
+             long. A lease that a waiter gets by message lasts only for the claim window until the waiter has \
+             answered.";
         RENEW "renew" (true) () [lock manager semaphore multi]
             "The client renews the lease at a third of the TTL. `false` makes a fixed lease.";
         MAX_HOLD "max_hold" (none) (10 ms to 30 days) [lock manager semaphore multi]
             "A renewed lease is lost after this time, with the reason `max-hold`.";
         WAIT "wait" (60 s) (1 ms to 30 days, "", ", or try without waiting") [lock manager semaphore multi]
-            "How long an acquire waits. The default is longer than the default TTL, so a waiter outlasts a crashed holder's lease.";
+            "How long an acquire waits. The default is longer than the default TTL, so a waiter outlasts a crashed \
+             holder's lease.";
         REPLICAS "wait_for_replicas" (none) (1 ms to 60 s, "a timeout of ", "") [lock semaphore]
-            "How many replicas must have the lease, and how long to wait for them. See [failover](fencing.md#wait-for-replicas).";
+            "How many replicas must have the lease, and how long to wait for them. See \
+             [failover](fencing.md#wait-for-replicas).";
         LINGER "linger" (none) (1 ms to 60 s) [lock manager]
-            "Mutexes and read-write locks: how long the client keeps the lease after its release, while no other client asks for the lock. See [below](#leases-that-linger).";
+            "Mutexes and read-write locks: how long the client keeps the lease after its release, while no other \
+             client asks for the lock. See [below](#leases-that-linger).";
         LEASE_LABEL "label" (none) () [lock semaphore multi]
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
         LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
@@ -352,7 +357,8 @@ settings! {
     /// The options of a manager, in the order of the manual.
     MANAGER_SETTINGS {
         PREFIX "prefix" (empty) () [manager]
-            "Put before every name. JavaScript refuses a prefix that begins with `leasehold:` or has a brace without a whole hash tag; Rust refuses the names.";
+            "Put before every name. JavaScript refuses a prefix that begins with `leasehold:` or has a brace without \
+             a whole hash tag; Rust refuses the names.";
         LOCAL_HANDOFFS "local_handoffs" (32) (0 to 1023 as "0 to 1023", "", "") [manager]
             "How many times a client hands a lock over locally while another client waits, for 1 s at most.";
         RESPONSE_TIMEOUT "response_timeout" (2 s) (10 ms to 60 s) [manager]
@@ -360,13 +366,16 @@ settings! {
         NODE_TIMEOUT "node_timeout" (100 ms) (10 ms to 60 s) [quorum]
             "Quorum only: the same for one of its servers. A slower server counts as down.";
         WASM "wasm" (none) () [quorum]
-            "Quorum only, and only in [Cloudflare Workers](edge.md#cloudflare-workers): the default export of `leasehold/quorum.wasm`.";
+            "Quorum only, and only in [Cloudflare Workers](edge.md#cloudflare-workers): the default export of \
+             `leasehold/quorum.wasm`.";
         CLAIM_WINDOW "claim_window" (3 s) (100 ms to 60 s) [manager]
-            "How long the server keeps a grant for a waiter. A dead waiter can delay the others for this long. Clients send heartbeats at a third of it.";
+            "How long the server keeps a grant for a waiter. A dead waiter can delay the others for this long. \
+             Clients send heartbeats at a third of it.";
         MIXED_FLEET "mixed_fleet" (false) () [manager]
             "Compete with clients of other libraries on equal terms: all clients poll. See [interop](interop.md).";
         LABEL "label" () () [manager]
-            "A name for this client. `inspect` and the `busy` errors of others show it. No control characters. With an empty label, others see only the client's id.";
+            "A name for this client. `inspect` and the `busy` errors of others show it. No control characters. With \
+             an empty label, others see only the client's id.";
     }
 }
 
