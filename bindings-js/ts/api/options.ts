@@ -146,6 +146,9 @@ export interface ReplicaOptions {
   readonly timeout: Duration;
 }
 
+/** Some of the options in an interface. So an option of the table that an interface lacks does not compile. */
+type Fields<Options> = readonly (keyof Options)[];
+
 const ACQUIRE = [...LOCK, 'signal'] as const;
 const MOST_NAMES = 256;
 const { ttl, renew, wait } = LOCK_DEFAULTS;
@@ -153,7 +156,7 @@ const SETTINGS: AcquireSettings = { ttl, renew, maxHold: undefined, wait, replic
 
 /** Checks a manager's options and splits them into the engine's options, the defaults of its locks, and what makes its label. */
 export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string } {
-  const given = readFields(options, MANAGER);
+  const given = readFields(options, MANAGER satisfies Fields<LockManagerOptions>);
   if (given.label === undefined) return { ...managerOptions(given), label: defaultLabel };
   const label = readLabel(given.label);
   return { ...managerOptions(given), label: () => label };
@@ -161,7 +164,7 @@ export function readManagerOptions(options: unknown): { config: Config; settings
 
 /** Checks the options of a quorum's manager. */
 export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings; wasm: WebAssembly.Module | undefined } {
-  const { nodeTimeout, wasm: given, ...rest } = readFields(options, QUORUM);
+  const { nodeTimeout, wasm: given, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
   const wasm = readModule(given);
   if (rest.label !== undefined) readLabel(rest.label);
   const { config, settings } = managerOptions(rest);
@@ -186,7 +189,7 @@ function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: 
 
 /** Merges a lock's options over its manager's. */
 export function readLockOptions(options: unknown, defaults: AcquireSettings): AcquireSettings {
-  return options === undefined ? defaults : mergeSettings(readFields(options, LOCK), defaults);
+  return options === undefined ? defaults : mergeSettings(readFields(options, LOCK satisfies Fields<LockOptions>), defaults);
 }
 
 /** Merges the options of one acquire over its lock's. */
@@ -198,7 +201,7 @@ export function readAcquireOptions(options: unknown, defaults: AcquireSettings):
 
 /** Checks the options of a semaphore. */
 export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
-  const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE);
+  const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE satisfies Fields<SemaphoreOptions>);
   const [, most, bounds] = BOUNDS.limit;
   if (!isCount(limit) || limit > most) throw new InvalidOptionError('limit', `is ${formatValue(limit)}: choose ${bounds} permits`);
   if (!isCount(permits) || permits > limit) {
@@ -220,7 +223,7 @@ export function readNames(given: unknown, prefix: string): readonly string[] {
 
 /** Checks the options of a lock on several names. */
 export function readMultiOptions(options: unknown): { oneScript: boolean } {
-  const { oneScript = false, ...rest } = readFields(options, MULTI);
+  const { oneScript = false, ...rest } = readFields(options, MULTI satisfies Fields<MultiOptions>);
   return { ...rest, oneScript: readBoolean('oneScript', oneScript) };
 }
 
@@ -248,7 +251,7 @@ function mergeSettings(given: { readonly [field in (typeof LOCK)[number]]?: unkn
     replicas: given.waitForReplicas === undefined ? defaults.replicas : readGuarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
     linger: given.linger === undefined ? defaults.linger : readBounded('linger', given.linger),
     label: given.label === undefined ? defaults.label : readLabel(given.label) || undefined,
-  };
+  } satisfies { readonly [field in Exclude<(typeof LOCK)[number], 'waitForReplicas'> | 'replicas']: unknown };
   if (settings.maxHold !== undefined && !settings.renew) {
     throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');
   }
