@@ -155,7 +155,7 @@ impl Replication {
     fn end_overdue(&mut self, locks: &mut Locks) {
         for op in self.by(&|acquire| self.ends(acquire).is_some_and(|at| at <= self.now)) {
             match self.acquire(op) {
-                Some(ReplicatedAcquire { stage: Stage::GivingBack(_), .. }) => self.told(op),
+                Some(ReplicatedAcquire { stage: Stage::GivingBack(_), .. }) => self.end_failed(op),
                 _ => self.replied(locks, op, Err(Failure::TimedOut)),
             }
         }
@@ -170,7 +170,7 @@ impl Replication {
                 false
             }
             (Stage::GivingBack(_) | Stage::Failed, _) => {
-                self.told(op);
+                self.end_failed(op);
                 self.remove(op);
                 false
             }
@@ -192,7 +192,7 @@ impl Replication {
     }
 
     /// Tells the caller why the call failed.
-    fn told(&mut self, op: OpId) {
+    fn end_failed(&mut self, op: OpId) {
         let Some(acquire) = find(&mut self.acquires, op) else { return };
         if let Stage::GivingBack(error) = mem::replace(&mut acquire.stage, Stage::Failed) {
             self.outputs.push_back(Output::Completed { op, result: Err(error) });
@@ -260,7 +260,7 @@ impl Replication {
         // The acquire has ended, so its number can be used for the release.
         locks.handle(self.now, Input::Release { op, lease: grant.lease });
         if until <= self.now {
-            self.told(op);
+            self.end_failed(op);
         }
     }
 

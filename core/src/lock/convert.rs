@@ -158,8 +158,8 @@ impl LockState {
                 }
                 let fence = hold.fences.take();
                 // The script only ever lengthens the TTL, so the earlier deadline still holds.
-                let told = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
-                hold.validity = Validity { until: told.until.max(hold.validity.until), ..told };
+                let answered = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
+                hold.validity = Validity { until: answered.until.max(hold.validity.until), ..answered };
                 hold.watch(cx, id);
                 if let Some(lease) = cx.leases.get_mut(&converting.lease) {
                     lease.mode = converting.to;

@@ -86,8 +86,8 @@ impl LockState {
     /// The error for a caller whose wait has ended: another caller has the lock, or no server answered.
     pub(crate) fn empty_handed(&self, cx: &Context, op: Caller) -> Error {
         let failure = self.claim.as_ref().and_then(|claim| claim.failure.clone());
-        let told = failure.is_none() && self.claim.as_ref().is_some_and(Claim::is_known_busy);
-        if told || self.hold.as_ref().is_some_and(Hold::in_use) {
+        let known_busy = failure.is_none() && self.claim.as_ref().is_some_and(Claim::is_known_busy);
+        if known_busy || self.hold.as_ref().is_some_and(Hold::in_use) {
             return self.busy(cx, op);
         }
         let unanswered = self.claim.as_ref().is_some_and(|claim| claim.in_flight.any());
@@ -115,12 +115,12 @@ impl LockState {
 
     /// Whether the lock is busy for a caller with these options, as far as is known without asking the server.
     pub(crate) fn is_busy_for(&self, cx: &Context, options: &AcquireOptions) -> bool {
-        let told = self.claim.as_ref().is_some_and(Claim::is_known_busy);
+        let known_busy = self.claim.as_ref().is_some_and(Claim::is_known_busy);
         let head = self.queue.head().map_or(*options, |(_, head)| head);
         let shares = options.mode == Mode::Shared && head.mode == Mode::Shared;
         let behind = self.queue.len() > self.queue.tries() && !shares;
         let excludes = |hold: &Hold| hold.excludes(cx, options) || hold.excludes(cx, &head);
-        told || behind || self.hold.as_ref().is_some_and(excludes)
+        known_busy || behind || self.hold.as_ref().is_some_and(excludes)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::wire::{Answer, Failed, FailureClass, Status};
 /// The shortest pause before a renewal is retried.
 const RETRY: Duration = Duration::from_millis(10);
 /// The pause before the next renewal is that after so many failures, if a local caller waits for the renewal.
-const PASSING: u32 = 2;
+const AS_FAILURES: u32 = 2;
 /// The most fences to ask for at once. The server limits how far they may run ahead of its clock.
 const MOST_FENCES: u64 = 1024;
 
@@ -150,7 +150,7 @@ impl LockState {
             (FailureClass::Retry(_), Some(op)) => cx.send_op_again(op),
             // A local caller waits. The pause is short, so that readers who hold the lease have time for several attempts.
             (FailureClass::Retry(_), None) if hold.passing.is_some() => {
-                let at = cx.now + cx.backoff(PASSING, hold.validity.granted / 8);
+                let at = cx.now + cx.backoff(AS_FAILURES, hold.validity.granted / 8);
                 cx.timers.set(Timer::Renewal(self.id), &mut hold.timers.renewal, Some(at));
             }
             // The renewal's timer retries as long as the lease is valid.

@@ -184,7 +184,7 @@ fn a_token_that_was_given_up_counts_for_no_position_and_no_length() {
     assert_eq!(lock.release(&token(1, 1)).waiting, 1);
     assert_eq!((lock.holder(), lock.is_marked()), (Some(token(2, 1)), true));
     assert_eq!(lock.release(&token(2, 1)).waiting, 0);
-    assert_eq!((lock.holder(), lock.is_marked()), (Some(token(3, 1)), false), "a grave marks no holder");
+    assert_eq!((lock.holder(), lock.is_marked()), (Some(token(3, 1)), false), "a tombstone marks no holder");
 }
 
 #[test]

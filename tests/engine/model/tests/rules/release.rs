@@ -114,7 +114,7 @@ fn a_grave_is_over_after_its_time_though_it_is_still_in_the_queue() {
 }
 
 #[test]
-fn a_token_joins_again_over_its_own_old_grave() {
+fn a_token_joins_again_over_its_own_old_tombstone() {
     let mut lock = model_lock();
     lock.wait(&token(3, 1), EXCLUSIVE);
     lock.wait(&token(2, 1), EXCLUSIVE);
@@ -128,7 +128,7 @@ fn a_token_joins_again_over_its_own_old_grave() {
 }
 
 #[test]
-fn a_resent_release_leaves_the_grave() {
+fn a_resent_release_leaves_the_tombstone() {
     for bury in [0, 60_000] {
         let mut lock = model_lock();
         lock.wait(&token(2, 1), EXCLUSIVE);
@@ -149,7 +149,7 @@ fn a_waiter_that_is_buried_waits_no_more() {
     assert_eq!((left.status.as_str(), left.waiting), ("left", 0));
     assert_eq!((lock.queue(), lock.waiters(), lock.buried()), (vec![], vec![], vec![token(1, 1)]));
     lock.release(&token(2, 1));
-    assert_eq!(lock.holder(), None, "a grave is granted nothing");
+    assert_eq!(lock.holder(), None, "a tombstone is granted nothing");
 }
 
 #[test]
