@@ -8,7 +8,8 @@
 if ARGV[1] ~= 'any' and redis.call('PTTL', KEYS[1]) == -1 then
   return answer('taken')
 end
-purge()
+-- Those that are over are no holders, and one purge may leave some of them.
+repeat purge() until not crowded
 
 -- A victim that is not notified yet may use the fences of its block.
 pass(us + 1023)

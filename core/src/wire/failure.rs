@@ -45,7 +45,7 @@ impl FailureClass {
             code if NOT_READY.contains(&code) => Self::Retry(Failure::Unavailable(text)),
             // A fence that none of our scripts can have written.
             "BADFENCE" => {
-                let remedy = ": update this client, or DEL the key if no newer version uses the server";
+                let remedy = ": update this client, or DEL the key if no newer version uses it";
                 Self::Fatal(Error::Protocol([&text, remedy].concat()))
             }
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),

@@ -62,7 +62,7 @@ local function purge()
     for _, token in ipairs(over) do
       give_up(token)
     end
-    crowded = #over == 100
+    crowded = #over == 100 and members > 0
   end
 end
 

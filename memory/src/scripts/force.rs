@@ -20,7 +20,13 @@ pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcom
     if which != b"any" && lock.base.call.pttl(keys.name)? == -1 {
         return Ok(Answer::List(lock.answer("taken", Said::default())?));
     }
-    lock.purge()?;
+    // Those that are over are no holders, and one purge may leave some of them.
+    loop {
+        lock.purge()?;
+        if !lock.base.crowded {
+            break;
+        }
+    }
     // A victim that is not notified yet may use the fences of its block.
     lock.base.pass(lock.base.call.us + 1023);
     lock.base.draw();

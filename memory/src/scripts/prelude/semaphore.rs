@@ -106,7 +106,7 @@ impl Kind for SemaphoreState {
             for (_, token) in &over {
                 self.give_up(base, token)?;
             }
-            base.crowded = over.len() == MOST_OVER;
+            base.crowded = over.len() == MOST_OVER && self.members > 0;
         }
         Ok(())
     }

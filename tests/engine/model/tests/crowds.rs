@@ -41,6 +41,23 @@ fn a_change_of_a_limit_is_found() {
     }
 }
 
+#[test]
+fn force_takes_only_the_permits_that_are_not_over_however_many_are() {
+    let mut lock = model_lock();
+    lock.keys[4] = lock.keys[4].replace("readers", "permits");
+    let now = lock.now_ms();
+    let expiry = |place: u32| if place == 250 { now + 20_000 } else { now - 1 };
+    let joins: Vec<_> = (0..=250).flat_map(|place| [expiry(place).to_string(), token(place, 1)]).collect();
+    let modes: Vec<_> = (0..=250).flat_map(|place| [token(place, 1), "1/300".to_owned()]).collect();
+    write(&mut lock, "ZADD", 0, &joins);
+    write(&mut lock, "HSET", 4, &modes);
+    write(&mut lock, "HSET", 4, &["used", "251", "limit", "300", "fence", "5"].map(ToOwned::to_owned));
+    write(&mut lock, "PEXPIRE", 0, &["60000".to_owned()]);
+    let answer = list(lock.call(&semaphore::FORCE, &ALL_KEYS, &["leases", "0", "native"]).unwrap());
+    assert_eq!(answer[..2].iter().map(scalar_text).collect::<Vec<_>>(), ["released", "1"]);
+    assert_eq!(lock.buried(), [token(250, 1)]);
+}
+
 /// Runs the calls of one seed on one lock. The model compares what both engines do.
 fn round(seed: u64, seen: &mut BTreeSet<String>, prepare: impl FnOnce(&mut Lock<Model>)) {
     let (mut lock, mut rng) = (model_lock(), Rng::new(seed));
