@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, Kind, Labels,
-    LeaseId, Mode, NodeId, OpId, Outcome, Output, Owner, Reason, Replicas, Reply, Wait, check_label,
+    LeaseId, LeaseToken, Mode, NodeId, OpId, Outcome, Output, Owner, Reason, ReleaseOutcome, Replicas, Reply, Wait,
+    check_label,
 };
 use leasehold_memory::Server;
 
@@ -13,7 +14,10 @@ use crate::backing::{Backing, script_of};
 use crate::script::{Step, Words, scalar};
 
 /// The names that users lock.
-pub const NAMES: [&str; 7] = ["a", "b", "c", "{t}1", "{t}2", "r", "s"];
+pub const NAMES: [&str; 8] = ["a", "b", "c", "{t}1", "{t}2", "r", "s", ADOPTED];
+
+/// The name whose leases come from tokens.
+const ADOPTED: &str = "adopted";
 
 /// The server's clock at the engine's time zero, in µs.
 const EPOCH_US: u64 = 1_800_000_000_000_000;
@@ -78,6 +82,7 @@ pub struct World {
     channels: BTreeSet<String>,
     backing: Backing,
     last_op: u64,
+    last_command: u64,
     closed: bool,
 }
 
@@ -117,6 +122,7 @@ impl World {
             channels: BTreeSet::new(),
             backing: Backing::default(),
             last_op: 0,
+            last_command: 0,
             closed: false,
         }
     }
@@ -128,6 +134,7 @@ impl World {
         let mut words = step.words();
         match step.verb {
             "acquire" => self.acquire(words),
+            "adopt" => self.adopt(words),
             "multi" => self.acquire_all(words),
             "cancel" => {
                 let op = number(&mut words).unwrap_or(self.last_op);
@@ -141,6 +148,8 @@ impl World {
             "force-foreign" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name, foreign: true }),
             "close" => self.close(),
             "pass" => self.pass(number(&mut words).unwrap_or(1).min(100_000)),
+            // The driver is late, or is told of something else first.
+            "sleep" => self.now += number(&mut words).unwrap_or(1).min(100_000_000),
             "wake" => self.until_something_is_due(),
             "answer" => self.reply(Ok(Reply::List(words.map(scalar).collect()))),
             "one" => self.reply(Ok(Reply::One(scalar(&rest)))),
@@ -160,6 +169,8 @@ impl World {
                 }
             }
             "other" => self.other_reply(words),
+            "reply" => self.any_reply(words),
+            "lose" => self.nobody_answers(),
             verb => {
                 if let Some(failure) = failure(Some(verb), &rest) {
                     self.reply(Err(failure));
@@ -193,6 +204,11 @@ impl World {
         }
         assert!(self.ops.is_empty(), "these calls never ended: {:?}", self.ops);
         assert!(self.engine.is_idle(), "the engine has kept something");
+    }
+
+    /// How many leases were granted.
+    pub fn grants(&self) -> usize {
+        self.granted.len()
     }
 
     /// How many leases users have.
@@ -232,6 +248,16 @@ impl World {
         self.input(Input::Acquire { op, name, options: &options });
     }
 
+    /// `adopt NAME TOKEN OPTIONS`
+    fn adopt(&mut self, mut words: Words<'_>) {
+        let (name, token) = (words.next().and_then(known), words.next().and_then(|text| LeaseToken::read(text).ok()));
+        let (Some(name), Some(token)) = (name, token) else { return };
+        let (about, options) = (About::Names(vec![name]), options(words));
+        self.ask_for(&about, &options);
+        let op = self.new_op(about);
+        self.input(Input::Adopt { op, name, token, options: &options });
+    }
+
     fn acquire_all(&mut self, words: Words<'_>) {
         let all: Vec<&str> = words.collect();
         // The names of the other kinds stay theirs.
@@ -258,8 +284,10 @@ impl World {
         let chosen = place.and_then(|place| self.granted.get(usize::try_from(place).ok()?).copied());
         let id = chosen.or_else(|| self.leases.keys().next().copied()).unwrap_or_default();
         let lease = LeaseId(id);
-        let ms = number(&mut words).unwrap_or(1_000).min(MOST_TTL_MS);
-        let time = Duration::from_millis(ms);
+        let asked = number(&mut words).unwrap_or(1_000);
+        let ms = asked.min(MOST_TTL_MS);
+        // Nobody may have the longest time.
+        let time = Duration::from_millis(if asked == u64::MAX { asked } else { ms });
         if verb == "release" {
             return self.release(id);
         }
@@ -339,6 +367,16 @@ impl World {
         let place = number(&mut words).and_then(|place| usize::try_from(place).ok());
         if let Some(sent) = place.and_then(|place| self.sent.remove(place)) {
             self.reply_to(&sent, Ok(Reply::List(words.map(scalar).collect())));
+        }
+    }
+
+    /// `reply ID WORDS`: the command with this number gets a reply, also one that had an answer, and one that never was.
+    fn any_reply(&mut self, mut words: Words<'_>) {
+        let id = CommandId(number(&mut words).unwrap_or_default());
+        let result = Ok(Reply::List(words.map(scalar).collect()));
+        match self.sent.iter().position(|sent| sent.id == id).and_then(|place| self.sent.remove(place)) {
+            Some(sent) => self.reply_to(&sent, result),
+            None => self.input(Input::Reply { id, result }),
         }
     }
 
@@ -454,6 +492,10 @@ impl World {
             }
         }
         self.settle();
+        // A reply makes room for a batch that has waited since earlier. It leaves with the next wake-up.
+        let is_overdue = |(at, reason): &(Instant, Reason)| at.as_micros() <= self.now && *reason != Reason::Batch;
+        let overdue = self.engine.poll_timeout().filter(is_overdue);
+        assert!(overdue.is_none(), "{overdue:?} is due, and nothing was done");
     }
 
     /// Takes everything that the engine and the labels have to say, as a driver does.
@@ -482,10 +524,6 @@ impl World {
         }
         self.sent.extend(sent.into_iter().map(|(id, command)| Sent { id, node: NodeId(0), command, at: self.now }));
         completed.into_iter().for_each(|(op, outcome)| self.completed(op, Ok(outcome)));
-        // A reply makes room for a batch that has waited since earlier. It leaves with the next wake-up.
-        let is_overdue = |(at, reason): &(Instant, Reason)| at.as_micros() < self.now && *reason != Reason::Batch;
-        let overdue = self.engine.poll_timeout().filter(is_overdue);
-        assert!(overdue.is_none(), "{overdue:?} is due, and nothing was done");
         self.holders_are_apart();
     }
 
@@ -493,6 +531,8 @@ impl World {
         match output {
             Output::Send { id, node, command } => {
                 assert!(!script_of(&command).is_empty(), "it runs no script of ours: {command:?}");
+                assert!(id.0 > self.last_command || self.servers.len() > 1, "{id:?} was used before");
+                self.last_command = id.0;
                 self.sent.push_back(Sent { id, node, command, at: self.now });
             }
             Output::SendDedicated { op, command } => {
@@ -514,6 +554,7 @@ impl World {
     }
 
     fn completed(&mut self, op: OpId, result: Result<Outcome, Error>) {
+        assert!(!self.dedicated.contains_key(&op.0), "the connection of {op:?} stays open");
         let about = self.ops.remove(&op.0).unwrap_or_else(|| panic!("{op:?} ended twice: {result:?}"));
         match (about, result) {
             (_, Err(error)) => {
@@ -550,7 +591,7 @@ impl World {
             held.holds += 1;
             return;
         }
-        assert!(self.used.insert(lease.0), "{lease:?} was used before");
+        assert!(self.used.insert(lease.0), "{lease:?} of {names:?} was used before");
         self.granted.push(lease.0);
         self.leases.insert(lease.0, Held { names: names.clone(), mode, holds: 1 });
     }
@@ -563,6 +604,7 @@ impl World {
         };
         let names = held.names.clone();
         match outcome {
+            Outcome::Released(released) => assert_eq!(*released, ReleaseOutcome::StillHeld, "lease {id} is held"),
             Outcome::Held(holds) => held.holds = *holds,
             Outcome::Extended { valid_until } => {
                 names.iter().for_each(|name| self.backing.check_until(name, valid_until.as_micros()));
@@ -577,7 +619,8 @@ impl World {
 
     /// Checked after all outputs of an input, because a user sees none before its driver has taken them all.
     fn holders_are_apart(&self) {
-        for name in NAMES.into_iter().filter(|name| *name != "s") {
+        // Each adopted lease has a token of its own.
+        for name in NAMES.into_iter().filter(|name| !["s", ADOPTED].contains(name)) {
             let modes = || self.leases.values().filter(|held| held.names.contains(&name)).map(|held| held.mode);
             let apart = modes().count() < 2 || modes().all(|mode| mode == Mode::Shared);
             assert!(apart, "{name} is held at once as {:?}", modes().collect::<Vec<_>>());
@@ -586,7 +629,7 @@ impl World {
 }
 
 /// The options of an acquire: `shared`, `fixed`, `try`, `forever`, `replicas`, `ttl=MS`, `wait=MS`, `max-hold=MS`,
-/// `linger=MS`, `permits=N`.
+/// `linger=MS`, `within=MS`, `permits=N`.
 fn options(words: Words<'_>) -> AcquireOptions {
     let mut options = AcquireOptions::default();
     for word in words {
@@ -603,6 +646,7 @@ fn options(words: Words<'_>) -> AcquireOptions {
             "wait" => options.wait = Wait::For(time),
             "max-hold" => options.max_hold = Some(time),
             "linger" => options.linger = Some(time),
+            "within" => options.within = Some(time),
             "permits" => {
                 options.kind = Kind::Semaphore { permits: u32::try_from(value).unwrap_or(u32::MAX), limit: 3 };
             }

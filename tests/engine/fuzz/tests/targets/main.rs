@@ -7,6 +7,7 @@ mod commands;
 mod messages;
 mod options;
 mod replies;
+mod steps;
 mod urls;
 
 /// How many random inputs a test tries after its corpus. Few of them mean anything, because nothing guides them.
