@@ -25,11 +25,13 @@ pub struct Client {
     pub dedicated: Vec<(OpId, Command)>,
     /// The calls whose dedicated connections were closed.
     pub closed: Vec<OpId>,
+    /// The channels that it wants to hear.
+    pub channels: Vec<String>,
     /// The results of calls.
     pub ended: Vec<(OpId, Result<Outcome, Error>)>,
     /// The leases that were lost, and when.
     pub lost: Vec<(LeaseId, Micros, LossReason)>,
-    /// The servers of commands, but the first.
+    /// The servers of commands. Numbers are used again.
     nodes: HashMap<CommandId, NodeId>,
     last_op: u64,
 }
@@ -45,8 +47,9 @@ impl Client {
 
     /// The client of this engine. Its clock shows a second.
     pub fn of(engine: Engine) -> Self {
-        let (unanswered, dedicated, closed, ended, lost, nodes) = Default::default();
-        Self { engine, now: 1_000_000, unanswered, most: 0, dedicated, closed, ended, lost, nodes, last_op: 0 }
+        let (unanswered, dedicated, closed, channels, ended) = Default::default();
+        let (now, most, lost, nodes, last_op) = (1_000_000, 0, Vec::new(), HashMap::new(), 0);
+        Self { engine, now, unanswered, most, dedicated, closed, channels, ended, lost, nodes, last_op }
     }
 
     /// Passes an input in, and keeps what comes out.
@@ -55,15 +58,14 @@ impl Client {
             match output {
                 Output::Send { id, node, command } => {
                     self.unanswered.push((id, command));
-                    if node != NodeId(0) {
-                        self.nodes.insert(id, node);
-                    }
+                    self.nodes.insert(id, node);
                 }
                 Output::SendDedicated { op, command } => self.dedicated.push((op, command)),
                 Output::CloseDedicated { op } => self.closed.push(op),
                 Output::Completed { op, result } => self.ended.push((op, result)),
                 Output::Lost { lease, reason } => self.lost.push((lease, self.now, reason)),
-                Output::Subscribe { .. } | Output::Unsubscribe { .. } => {}
+                Output::Subscribe { channel, .. } => self.channels.push(channel),
+                Output::Unsubscribe { channel, .. } => self.channels.retain(|other| *other != channel),
             }
         }
         self.most = self.most.max(self.unanswered.len());

@@ -66,7 +66,7 @@ fn a_waiter_gets_the_lock_after_a_partition_heals() {
     quorum.set([0, 1, 2], Health::Dead);
     let op = quorum.acquire(0, 30_000, Wait::Forever);
     quorum.pass(5_000 * MS);
-    assert!(quorum.clients[0].results.is_empty());
+    assert!(quorum.clients[0].ended.is_empty());
     quorum.set([0, 1, 2], Health::Well);
     let healed = quorum.now();
     assert!(quorum.result(0, op).is_ok());

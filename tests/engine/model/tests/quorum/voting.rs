@@ -62,7 +62,7 @@ fn the_second_client_waits_and_gets_it_after_the_release() {
     let first = quorum.acquired(0, 30_000);
     let op = quorum.acquire(1, 30_000, Wait::Forever);
     quorum.settle();
-    assert!(quorum.clients[1].results.is_empty());
+    assert!(quorum.clients[1].ended.is_empty());
     quorum.release(0, first.lease).unwrap();
     let Ok(Outcome::Acquired(second)) = quorum.result(1, op) else { panic!("not acquired") };
     assert!(second.fence > first.fence);
@@ -150,8 +150,8 @@ fn a_split_vote_is_resolved_by_random_delays() {
         // The winner holds it for a while.
         let (winner, lease) = loop {
             let found = (0..3).find_map(|client| {
-                let results = quorum.clients[client].results.iter();
-                results.rev().find_map(|(op, _, result)| match result {
+                let results = quorum.clients[client].ended.iter();
+                results.rev().find_map(|(op, result)| match result {
                     Ok(Outcome::Acquired(grant)) if *op == ops[client] => Some((client, grant.lease)),
                     _ => None,
                 })
@@ -163,7 +163,7 @@ fn a_split_vote_is_resolved_by_random_delays() {
             assert!(quorum.now() < 10_000 * MS, "nobody wins after {client} had it");
         };
         quorum.release(winner, lease).unwrap();
-        quorum.clients[winner].results.clear();
+        quorum.clients[winner].ended.clear();
     }
 }
 

@@ -1,13 +1,12 @@
 //! Clients and servers on one virtual clock. A command takes half a millisecond each way; a server may be slow, dead or refuse.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
-    LossReason, NodeId, OpId, Outcome, Output, Reply, Wait,
+    NodeId, OpId, Outcome, Reply, Wait,
 };
-use leasehold_harness::{Rng, Transcript, World};
+use leasehold_harness::{Client, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 pub(crate) const NAME: &str = "invoice:42";
@@ -36,23 +35,21 @@ pub(crate) struct ScriptedQuorum {
     /// How far each server's clock is ahead.
     pub(crate) ahead: Vec<u64>,
     pub(crate) clients: Vec<Client>,
+    places: Vec<Place>,
     /// How many commands were sent.
     pub(crate) sent: u64,
     /// The first server refuses subscriptions.
     pub(crate) silent: bool,
 }
 
-pub(crate) struct Client {
-    engine: Engine,
-    ops: u64,
+/// Where a client is.
+struct Place {
     /// The servers that it can't reach.
     cut: Vec<usize>,
     /// The servers in the order in which it lists them.
     order: Vec<usize>,
     /// Its channel on the first server, once it has subscribed.
     channel: Option<String>,
-    pub(crate) results: Vec<(OpId, u64, Result<Outcome, Error>)>,
-    pub(crate) lost: Vec<(LeaseId, u64, LossReason)>,
 }
 
 enum Event {
@@ -74,23 +71,16 @@ impl ScriptedQuorum {
     /// Each client lists the servers in its own order.
     pub(crate) fn listed(servers: usize, orders: Vec<Vec<usize>>) -> Self {
         let names: Vec<String> = (0..servers).map(|number| format!("s{number}")).collect();
-        let client = |(number, order): (u8, Vec<usize>)| {
+        let client = |(number, order): (u8, &Vec<usize>)| {
             let listed: Vec<&str> = order.iter().map(|server| names[*server].as_str()).collect();
-            Client {
-                engine: Engine::quorum(ClientId::from_random([number; 16]), Config::default(), &listed).unwrap(),
-                ops: 0,
-                cut: Vec::new(),
-                order,
-                channel: None,
-                results: Vec::new(),
-                lost: Vec::new(),
-            }
+            Client::of(Engine::quorum(ClientId::from_random([number; 16]), Config::default(), &listed).unwrap())
         };
         Self {
             world: World::new(Rng::new(0), Transcript::default()),
             servers: (0..servers).map(|_| (ModelServer::new(), Health::Well)).collect(),
             ahead: vec![0; servers],
-            clients: (1..).zip(orders).map(client).collect(),
+            clients: (1..).zip(&orders).map(client).collect(),
+            places: orders.into_iter().map(|order| Place { cut: Vec::new(), order, channel: None }).collect(),
             sent: 0,
             silent: false,
         }
@@ -118,7 +108,7 @@ impl ScriptedQuorum {
 
     fn break_subscriptions(&mut self) {
         for client in 0..self.clients.len() {
-            if let Some(channel) = self.clients[client].channel.take() {
+            if let Some(channel) = self.places[client].channel.take() {
                 let cause = Failure::Interrupted("the connection closed".into());
                 self.tell(client, Input::Unsubscribed { node: NodeId(0), channel: &channel, cause });
             }
@@ -127,7 +117,7 @@ impl ScriptedQuorum {
 
     /// From now on, the client's commands don't reach these servers.
     pub(crate) fn cut(&mut self, client: usize, servers: impl IntoIterator<Item = usize>) {
-        self.clients[client].cut.extend(servers);
+        self.places[client].cut.extend(servers);
     }
 
     /// The server forgets everything.
@@ -136,7 +126,7 @@ impl ScriptedQuorum {
     }
 
     pub(crate) fn has_ended(&self, client: usize, op: OpId) -> bool {
-        self.clients[client].results.iter().any(|(id, ..)| *id == op)
+        self.clients[client].result_of(op).is_some()
     }
 
     /// Another program writes the lock's key on a server, without a TTL.
@@ -154,9 +144,7 @@ impl ScriptedQuorum {
 
     /// A user's call at this moment.
     pub(crate) fn call<'a>(&mut self, client: usize, input: impl FnOnce(OpId) -> Input<'a>) -> OpId {
-        let it = &mut self.clients[client];
-        it.ops += 1;
-        let op = OpId(it.ops);
+        let op = self.clients[client].next_op();
         self.tell(client, input(op));
         op
     }
@@ -201,7 +189,7 @@ impl ScriptedQuorum {
     /// Lets time pass until a call has ended.
     pub(crate) fn result(&mut self, client: usize, op: OpId) -> Result<Outcome, Error> {
         for _ in 0..100_000 {
-            if let Some((.., result)) = self.clients[client].results.iter().find(|(id, ..)| *id == op) {
+            if let Some(result) = self.clients[client].result_of(op) {
                 return result.clone();
             }
             self.step(u64::MAX);
@@ -275,7 +263,7 @@ impl ScriptedQuorum {
             Event::Arrive { client, server, id, command } => {
                 let now = self.clock(server);
                 let (model, health) = &mut self.servers[server];
-                let health = if self.clients[client].cut.contains(&server) { Health::Dead } else { *health };
+                let health = if self.places[client].cut.contains(&server) { Health::Dead } else { *health };
                 let result = match health {
                     Health::Dead => Err(Failure::Unavailable("connection refused".into())),
                     Health::Refusing(text) => Err(Failure::Refused(text.into())),
@@ -299,17 +287,17 @@ impl ScriptedQuorum {
                     let cause =
                         Failure::Refused("NOPERM this user has no permissions to access one of the channels".into());
                     self.tell(client, Input::Unsubscribed { node, channel: subscribed, cause });
-                } else if self.servers[self.clients[client].order[0]].1 == Health::Well {
+                } else if self.servers[self.places[client].order[0]].1 == Health::Well {
                     self.tell(client, Input::Subscribed { node, channel: subscribed });
-                    self.clients[client].channel = Some(channel);
+                    self.places[client].channel = Some(channel);
                 } else {
                     let cause = Failure::Unavailable("connection refused".into());
                     self.tell(client, Input::Unsubscribed { node, channel: subscribed, cause });
                 }
             }
             Event::Message { server, channel, payload } => {
-                let hears = |client: &Client| client.order[0] == server && client.channel.as_ref() == Some(&channel);
-                if let Some(client) = self.clients.iter().position(hears) {
+                let hears = |place: &Place| place.order[0] == server && place.channel.as_ref() == Some(&channel);
+                if let Some(client) = self.places.iter().position(hears) {
                     self.tell(client, Input::Message { node: NodeId(0), channel: &channel, payload: &payload });
                 }
             }
@@ -317,23 +305,17 @@ impl ScriptedQuorum {
     }
 
     pub(crate) fn tell(&mut self, client: usize, input: Input<'_>) {
-        let now = self.world.now;
         let it = &mut self.clients[client];
-        it.engine.handle(Instant::from_micros(now), input);
-        let outputs: VecDeque<Output> = std::iter::from_fn(|| it.engine.poll_output()).collect();
-        for output in outputs {
-            match output {
-                Output::Send { id, node, command } => {
-                    let server = self.clients[client].order[usize::from(node.0)];
-                    let slow = if let (_, Health::Slow(by)) = self.servers[server] { by } else { 0 };
-                    self.sent += 1;
-                    self.world.after(MS / 2 + slow, Event::Arrive { client, server, id, command });
-                }
-                Output::Completed { op, result } => self.clients[client].results.push((op, now, result)),
-                Output::Lost { lease, reason } => self.clients[client].lost.push((lease, now, reason)),
-                Output::Subscribe { channel, .. } => self.world.after(MS, Event::Subscribed { client, channel }),
-                Output::Unsubscribe { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
-            }
+        it.now = self.world.now;
+        it.feed(input);
+        for (id, command) in std::mem::take(&mut it.unanswered) {
+            let server = self.places[client].order[usize::from(it.node_of(id).0)];
+            let slow = if let (_, Health::Slow(by)) = self.servers[server] { by } else { 0 };
+            self.sent += 1;
+            self.world.after(MS / 2 + slow, Event::Arrive { client, server, id, command });
+        }
+        for channel in it.channels.drain(..) {
+            self.world.after(MS, Event::Subscribed { client, channel });
         }
     }
 }
