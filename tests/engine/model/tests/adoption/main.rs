@@ -2,7 +2,9 @@
 
 mod world;
 
-use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Error, Input, Instant, LeaseToken, OpId, Output};
+use leasehold_core::{AcquireOptions, Config, Error, Input, LeaseToken};
+use leasehold_harness::Client;
+use leasehold_harness::answers::words;
 use world::World;
 
 /// How many runs there are. `LEASEHOLD_SEEDS` sets another number.
@@ -20,16 +22,12 @@ fn one_holder_at_a_time_whoever_adopts_and_whatever_the_network_does() {
 
 #[test]
 fn a_client_asks_no_server_for_a_token_of_its_own_that_holds_nothing() {
-    let id = ClientId::from_random([7; 16]);
-    let mut engine = Engine::new(id, Config::default()).unwrap();
-    let (token, options) = (LeaseToken::read(&format!("{id}:1")).unwrap(), AcquireOptions::default());
-    engine.handle(Instant::default(), Input::Acquire { op: OpId(1), name: "job", options: &options });
-    engine.handle(Instant::default(), Input::Wake);
-    assert!(matches!(engine.poll_output(), Some(Output::Send { .. })), "the token asks for the lock");
-    while engine.poll_output().is_some() {}
-    engine.handle(Instant::default(), Input::Adopt { op: OpId(2), name: "job", token, options: &options });
-    let Some(Output::Completed { op: OpId(2), result: Err(Error::NotHeld) }) = engine.poll_output() else {
-        panic!("the server would have buried the token, which may wait");
-    };
-    assert!(engine.poll_output().is_none());
+    let mut client = Client::new(Config { batches: false, ..Config::default() });
+    client.acquire("job", AcquireOptions::default());
+    let [(_, command)] = &client.unanswered[..] else { panic!("the token asks for the lock") };
+    let token = LeaseToken::read(&words(command)[9]).unwrap();
+    let options = AcquireOptions::default();
+    let adopts = client.call(|op| Input::Adopt { op, name: "job", token, options: &options });
+    assert_eq!(client.result_of(adopts), Some(&Err(Error::NotHeld)));
+    assert_eq!(client.unanswered.len(), 1, "the server would have buried the token, which may wait");
 }
