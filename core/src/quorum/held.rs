@@ -102,11 +102,11 @@ impl Quorum {
 
 impl QuorumLock {
     /// Sends each call that has not ended to the servers that have not got it. At first, these are the servers where we
-    /// hold the lock. Later, these are the servers that grant it within one response timeout after the call began. They
+    /// hold the lock. Later, these are the servers that grant it within two response timeouts after the call began. They
     /// can take the place of a server of the majority that has died meanwhile. A server gets two response timeouts to
-    /// answer, so a call ends after three.
+    /// answer, so a call ends after four.
     pub(super) fn call_servers(&mut self, cx: &mut Context, members: &mut Members) {
-        let since = cx.now - cx.patience();
+        let since = cx.now - cx.patience() * 2;
         self.calls.retain(|(op, _)| cx.ops.get(op).is_some_and(|op| op.since >= since));
         for (call, kind) in &self.calls {
             for (at, state) in (0..).zip(&self.states) {

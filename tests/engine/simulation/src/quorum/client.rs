@@ -138,6 +138,8 @@ impl Client {
                 _ => None,
             },
             UserCall::Close => Some(at + timeout * 4),
+            // A server that grants the lease in the time of the others is asked, too.
+            UserCall::Extend(..) | UserCall::Verify(_) => Some(at + timeout * 5),
             // If many commands are unanswered, its command waits until they have timed out.
             _ => Some(at + timeout * 3),
         }
