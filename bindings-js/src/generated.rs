@@ -7,7 +7,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    ErrorCode, FailureKind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY, ReleaseOutcome, Setting,
+    ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY, ReleaseOutcome, Setting,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputKind};
@@ -357,6 +357,12 @@ fn options() -> String {
         let others: Vec<_> = others.map(|setting| format!("'{}'", camel_case_name(setting.name))).collect();
         let _ = writeln!(module, "export const {constant} = [{own}, {}] as const;", others.join(", "));
     }
+    module += "\n/** What all clients' labels keep to: numbers, and times in milliseconds. `core/src/labels.rs` explains them. */\n";
+    module += "export const LABEL_RULES = {\n";
+    for (name, value) in LABEL_RULES {
+        let _ = writeln!(module, "  {}: {},", camel_case_name(name), with_underscores(u64::try_from(*value).unwrap()));
+    }
+    module += "} as const;\n";
     module
 }
 

@@ -20,12 +20,12 @@ use crate::engine::Engine;
 use crate::error::{Error, Failure, shown_time};
 use crate::event::{Inspection, Outcome, Output};
 use crate::ids::{ClientId, CommandId, OpId};
-use crate::text::lossy;
-use crate::time::Instant;
+use crate::text::{Digits, lossy};
+use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
 
-/// How long the server keeps a label: a day, in milliseconds.
-const LASTS: &[u8] = b"86400000";
+/// How long the server keeps a label.
+const LASTS: Duration = Duration::from_secs(24 * 3600);
 /// After which time a client writes it again, if it still uses locks.
 const AGAIN: Duration = Duration::from_secs(8 * 3600);
 /// After which time it writes it again, if it doesn't know whether the server has it. A server that is down answers at once.
@@ -42,6 +42,22 @@ const NO_TTL: i64 = -1;
 const MOST_ASKED: usize = 256;
 /// The longest label, in bytes.
 const MOST_BYTES: usize = 128;
+/// What the labels of all drivers keep to: numbers, and times in milliseconds. The npm package's come from here.
+#[doc(hidden)]
+pub const LABEL_RULES: &[(&str, u128)] = &[
+    ("lasts", LASTS.as_millis()),
+    ("again", AGAIN.as_millis()),
+    ("retry", RETRY.as_millis()),
+    ("held", HELD.as_millis()),
+    ("ask_again", ASK_AGAIN.as_millis()),
+    ("remembered", REMEMBERED as u128),
+    ("most_asked", MOST_ASKED as u128),
+    ("most_bytes", MOST_BYTES as u128),
+    ("leases_asked", told::MOST_ASKED as u128),
+    ("patience", told::PATIENCE.as_millis()),
+    ("most_answered", told::MOST_ANSWERED as u128),
+    ("most_seen", told::MOST_SEEN as u128),
+];
 /// The numbers of these commands. The engine counts from 1.
 const FIRST_ID: u64 = 1 << 63;
 
@@ -440,7 +456,8 @@ impl Labels {
         self.due = None;
         if !self.label.is_empty() {
             (self.told, self.unsure) = (Some(now), false);
-            let words = [self.label.as_bytes(), b"PX", LASTS];
+            let lasts = Digits::of(millis(LASTS));
+            let words = [self.label.as_bytes(), b"PX", lasts.as_bytes()];
             self.send(Asked::Told, command("SET", KEY, &self.client, &words));
         }
     }

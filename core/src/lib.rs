@@ -164,7 +164,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
 pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};
 pub use ids::{ByNumber, ClientId, CommandId, LeaseId, LeaseToken, NodeId, OpId};
-pub use labels::{BusyHolder, Labels, Question, check_label};
+pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};
 pub use options::{
     AcquireOptions, Bounds, Config, Kind, LOCK_SETTINGS, MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };

@@ -193,6 +193,16 @@ test('a_label_is_deleted_by_close_and_lasts_a_day_without_it', async (t) => {
   assert.equal((await told()).includes('closing'), false);
 });
 
+test('a_text_on_the_server_that_is_longer_than_128_bytes_is_no_label', async () => {
+  const [locks, name] = [fleet.manager({ label: '' }), unique()];
+  const lease = await locks.mutex(name).acquire();
+  const { clientId } = (await locks.query()).held[0] as { clientId: string };
+  await fleet.redis.set(`leasehold:client:${clientId}`, '\u{1F512}'.repeat(33));
+  const { holders } = await fleet.manager().inspect(name);
+  assert.deepEqual(holders.map(({ label }) => label), [null]);
+  await lease.release();
+});
+
 test('a_server_that_restarts_empty_gets_the_label_again', async (context) => {
   const other = await Fleet.start((close) => context.after(close));
   const [time, locks] = [new VirtualTime(context), other.manager({ label: 'web-1' })];

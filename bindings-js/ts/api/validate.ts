@@ -2,6 +2,7 @@
 
 import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
+import { LABEL_RULES } from '../support/options.generated.js';
 
 /** Reads the fields of an options object. An unknown field counts as a typo and is refused. */
 export function readFields<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
@@ -33,13 +34,11 @@ export function readString(field: string, value: unknown): string {
   return value;
 }
 
-/** The longest label, in bytes. */
-const MOST_LABEL = 128;
-
 /** Checks a label: at most 128 bytes that fit on one line of a terminal. */
 export function readLabel(value: unknown): string {
   const label = readString('label', value);
-  if (label.length > MOST_LABEL || new TextEncoder().encode(label).length > MOST_LABEL) throw new InvalidOptionError('label', 'is longer than 128 bytes: give a shorter one');
+  const most = LABEL_RULES.mostBytes;
+  if (label.length > most || new TextEncoder().encode(label).length > most) throw new InvalidOptionError('label', 'is longer than 128 bytes: give a shorter one');
   if (/[\p{Cc}\p{Surrogate}]/u.test(label)) throw new InvalidOptionError('label', 'has a control character, such as a line break, or half of a surrogate pair: leave it out');
   return label;
 }

@@ -16,12 +16,13 @@ import { formatUuid } from '../support/format.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { Once } from '../support/once.js';
+import { LABEL_RULES } from '../support/options.generated.js';
 import { afterPendingIo, soon } from '../support/timers.js';
 import { Driver, type Servers } from './driver.js';
 import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
 import { Labels } from './labels.js';
-import { LeaseLabels, MOST_SEEN, type Called, type Own } from './lease-labels.js';
+import { LeaseLabels, type Called, type Own } from './lease-labels.js';
 import { LeaseState } from './lease-state.js';
 import { type Attempt, fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
 import type { VersionCheckResult } from './version.js';
@@ -448,7 +449,7 @@ export class Client {
     let seen = 0;
     for (const lease of this.#leases.values()) {
       // The holder in an error is not worth a long search.
-      if (++seen > MOST_SEEN) break;
+      if (++seen > LABEL_RULES.mostSeen) break;
       if (lease.name === name) return { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
     }
     return undefined;
@@ -464,12 +465,12 @@ export class Client {
     let wait: Called | undefined;
     let seen = 0;
     for (const lease of this.#leases.values()) {
-      if (++seen > MOST_SEEN) break;
+      if (++seen > LABEL_RULES.mostSeen) break;
       if (lease.isOf(key, this.prefix)) leases.push(called(lease.since, lease.label));
     }
     seen = 0;
     for (const { lock, attempt, label } of this.#operations.acquires()) {
-      if (wait !== undefined || ++seen > MOST_SEEN) break;
+      if (wait !== undefined || ++seen > LABEL_RULES.mostSeen) break;
       const { kind } = lock;
       const names = kind.type === 'multi' ? kind.names : [nameOnServer(lock)];
       if (names.some((one) => this.prefix + one === key)) wait = called(attempt.began ?? now, label);

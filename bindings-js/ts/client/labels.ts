@@ -11,27 +11,15 @@ import { type CallResult, type Link, type Reply, type Scalar, type Time, timeOf 
 import type { Command, Holder, Inspection, Waiter } from '../engine/index.js';
 import type { BusyHolder } from '../support/errors.js';
 import { setTimerRef } from '../support/host.js';
+import { LABEL_RULES } from '../support/options.generated.js';
 import type { Timer } from '../support/timers.js';
-import type { LeaseLabels } from './lease-labels.js';
+import { isLabel, type LeaseLabels } from './lease-labels.js';
 
-/** How long the server keeps a label: a day. */
-const LASTS = '86400000';
-/** After which time a client writes it again, if it still uses locks, in milliseconds. */
-const AGAIN = 8 * 3_600_000;
-/** A client writes its label once it has held a lease for so many milliseconds. */
-const HELD = 1_000;
-/** When to ask again for a label that the server did not have, in milliseconds. */
-const ASK_AGAIN = 5_000;
-/** How many holders, and how many labels of other clients, are remembered. */
-const REMEMBERED = 64;
-/** How many different clients an inspect asks for. */
-const MOST_ASKED = 256;
+const RULES = LABEL_RULES;
 
 /** What a script answers, in place of milliseconds, as the remaining time of a key without a TTL. */
 const NO_TTL = -1;
 
-/** The length of a label in bytes is checked where it is an option; the server may have another client's. */
-const IS_LABEL = /^\P{Cc}{1,128}$/u;
 const TOKEN = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):\d+$/;
 const decoder = new TextDecoder();
 
@@ -106,7 +94,7 @@ export class Labels {
     if (this.#isSilent) return;
     this.#told = this.#time.now();
     this.#unsure = false;
-    void this.#call('SET', this.#clientId, label, 'PX', LASTS).then((result) => {
+    void this.#call('SET', this.#clientId, label, 'PX', String(RULES.lasts)).then((result) => {
       // A user who may not write it would be refused again.
       this.#unsure = 'failure' in result && result.failure.kind !== 'refused';
     });
@@ -114,7 +102,8 @@ export class Labels {
 
   /** The client still uses locks. Writes its label again before the server forgets it. */
   keep(): void {
-    if (this.#told !== undefined && (this.#unsure || this.#time.now() - this.#told >= AGAIN)) this.tell();
+    const after = this.#unsure ? RULES.retry : RULES.again;
+    if (this.#told !== undefined && this.#time.now() - this.#told >= after) this.tell();
   }
 
   /** The client closes, so nobody needs its label any more. */
@@ -162,7 +151,7 @@ export class Labels {
   granted(key: string): void {
     this.#holders.delete(key);
     this.#found.delete(key);
-    if (this.#told === undefined && this.#due === undefined && !this.#isSilent) this.#tellIn(HELD);
+    if (this.#told === undefined && this.#due === undefined && !this.#isSilent) this.#tellIn(RULES.held);
   }
 
   /** Looks later whether the client has held a lease for long enough, so that others want to know its label. */
@@ -171,8 +160,8 @@ export class Labels {
       this.#due = undefined;
       const held = this.#longestHeld();
       if (held === undefined || this.#isSilent) return;
-      if (held >= HELD) this.tell();
-      else this.#tellIn(Math.ceil(HELD - held));
+      if (held >= RULES.held) this.tell();
+      else this.#tellIn(Math.ceil(RULES.held - held));
     }, milliseconds);
     setTimerRef(this.#due, 'unref');
   }
@@ -197,7 +186,7 @@ export class Labels {
     const clients = [...new Set([...inspection.holders, ...inspection.waiters].map(({ token }) => clientOf(token)))];
     const known = clients.filter((client) => client !== undefined);
     const answers = this.leases.ask(key, known);
-    const asked = known.slice(0, MOST_ASKED);
+    const asked = known.slice(0, RULES.mostAsked);
     const labels = new Map(await Promise.all(asked.map(async (client) => [client, await this.#labelOf(client)] as const)));
     const told = await answers;
     const of = ({ token }: Holder | Waiter): string => clientOf(token) ?? '';
@@ -219,7 +208,7 @@ export class Labels {
   async #learn(client: string): Promise<void> {
     const known = this.#known.get(client);
     const asked = this.#time.now();
-    if (known !== undefined && (known.label !== undefined || asked - known.asked < ASK_AGAIN)) return;
+    if (known !== undefined && (known.label !== undefined || asked - known.asked < RULES.askAgain)) return;
     forgetOldest(this.#known);
     this.#known.set(client, { label: undefined, asked });
     const label = await this.#labelOf(client);
@@ -230,7 +219,7 @@ export class Labels {
     if (client === this.#clientId) return this.#label() || undefined;
     const result = await this.#call('GET', client);
     const label = 'reply' in result && !isList(result.reply) ? text(result.reply) : undefined;
-    return label !== undefined && IS_LABEL.test(label) ? label : undefined;
+    return label !== undefined && isLabel(label) ? label : undefined;
   }
 
   /** Runs a command about a client's label. A custom connection may never answer. */
@@ -250,7 +239,7 @@ export class Labels {
 
 function forgetOldest(map: Map<string, unknown>): void {
   const [oldest] = map.keys();
-  if (oldest !== undefined && map.size >= REMEMBERED) map.delete(oldest);
+  if (oldest !== undefined && map.size >= RULES.remembered) map.delete(oldest);
 }
 
 /** The client's id in one of our tokens. */

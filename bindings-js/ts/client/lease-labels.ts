@@ -7,17 +7,10 @@
  */
 
 import { type CallResult, type Link, type Time, timeOf } from '../connections/index.js';
+import { LABEL_RULES } from '../support/options.generated.js';
 import type { Timer } from '../support/timers.js';
 
-/** How many different clients an inspect asks. */
-const MOST_ASKED = 64;
-/** How long it waits for their answers, and for its own subscription before, if the client has none, in milliseconds. */
-const PATIENCE = 100;
-/** How many questions a client answers in a second. */
-const MOST_ANSWERED = 100;
-/** How many of its leases, and how many of its waiting callers, a client looks at for one answer. */
-export const MOST_SEEN = 10_000;
-const MOST_BYTES = 128;
+const RULES = LABEL_RULES;
 
 const ID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 const ASKED = new RegExp(`^asked (${ID}) ([^]*)$`);
@@ -101,10 +94,10 @@ export class LeaseLabels {
     const answers = new Map<string, Answer>();
     const own = clients.includes(this.#clientId) ? read(this.#answer(key)) : undefined;
     if (own !== undefined) answers.set(own.client, own.answer);
-    const others = clients.filter((client) => client !== this.#clientId).slice(0, MOST_ASKED);
+    const others = clients.filter((client) => client !== this.#clientId).slice(0, RULES.leasesAsked);
     const began = this.#time.now();
     if (others.length === 0 || !(await this.#listens())) return answers;
-    await within(this.#time, PATIENCE - (this.#time.now() - began), (done) => {
+    await within(this.#time, RULES.patience - (this.#time.now() - began), (done) => {
       const asking = { key, silent: new Set(others), answers, done };
       this.#asking.add(asking);
       for (const client of others) {
@@ -124,7 +117,7 @@ export class LeaseLabels {
       this.#subscribe();
     }
     if (this.#channel !== 'on' && this.#channel !== 'never') {
-      await within(this.#time, PATIENCE, (done) => {
+      await within(this.#time, RULES.patience, (done) => {
         this.#changed.push(done);
         return () => (this.#changed = this.#changed.filter((other) => other !== done));
       });
@@ -149,7 +142,7 @@ export class LeaseLabels {
     const now = this.#time.now();
     if (now - this.#second.began >= 1_000) this.#second = { began: now, questions: 0 };
     this.#second.questions += 1;
-    if (this.#second.questions > MOST_ANSWERED) return;
+    if (this.#second.questions > RULES.mostAnswered) return;
     void this.#publish(asker, this.#answer(key));
   }
 
@@ -160,7 +153,7 @@ export class LeaseLabels {
     let labels = '';
     for (const label of new Set(longest.map(({ label }) => label))) {
       const more = label === undefined ? labels : labels === '' ? label : `${labels}, ${label}`;
-      if (bytes(more) <= MOST_BYTES) labels = more;
+      if (bytes(more) <= RULES.mostBytes) labels = more;
     }
     return `told ${this.#clientId} ${time(longest[0])} ${time(wait)} ${labels}\n${wait?.label ?? ''}\n${key}`;
   }
@@ -190,12 +183,17 @@ function bytes(text: string): number {
   return encoder.encode(text).length;
 }
 
+/** Whether a client can have this label. The server may have any text. */
+export function isLabel(text: string): boolean {
+  return /^\P{Cc}+$/u.test(text) && bytes(text) <= RULES.mostBytes;
+}
+
 /** Reads an answer. Undefined if it is malformed. A label that breaks the limits is missing. */
 function read(payload: string): { client: string; key: string; answer: Answer } | undefined {
   const [, client, held, waited, holder, waiter, key] = TOLD.exec(payload) ?? [];
   if (client === undefined || key === undefined) return undefined;
   const number = (text: string | undefined): number | null => (text === '-' ? null : Number(text));
-  const label = (text = ''): string | null => (/^\P{Cc}+$/u.test(text) && bytes(text) <= MOST_BYTES ? text : null);
+  const label = (text = ''): string | null => (isLabel(text) ? text : null);
   return { client, key, answer: { held: number(held), waited: number(waited), holder: label(holder), waiter: label(waiter) } };
 }
 

@@ -39,3 +39,19 @@ export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', '
 export const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
 export const SEMAPHORE = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'label'] as const;
 export const MULTI = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait', 'label'] as const;
+
+/** What all clients' labels keep to: numbers, and times in milliseconds. `core/src/labels.rs` explains them. */
+export const LABEL_RULES = {
+  lasts: 86_400_000,
+  again: 28_800_000,
+  retry: 1_000,
+  held: 1_000,
+  askAgain: 5_000,
+  remembered: 64,
+  mostAsked: 256,
+  mostBytes: 128,
+  leasesAsked: 64,
+  patience: 100,
+  mostAnswered: 100,
+  mostSeen: 10_000,
+} as const;

@@ -16,13 +16,13 @@ use crate::time::Instant;
 use crate::wire::Command;
 
 /// How many different clients an inspect asks.
-const MOST_ASKED: usize = 64;
+pub(super) const MOST_ASKED: usize = 64;
 /// How long it waits for their answers, and for its own subscription before, if the client has none.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 /// How many questions a client answers in a second.
-const MOST_ANSWERED: u32 = 100;
+pub(super) const MOST_ANSWERED: u32 = 100;
 /// How many of its leases, and how many of its waiting callers, a client looks at for one answer.
-const MOST_SEEN: usize = 10_000;
+pub(super) const MOST_SEEN: usize = 10_000;
 /// The greatest time in an answer, in milliseconds.
 const LONGEST: u64 = 999_999_999_999_999;
 
