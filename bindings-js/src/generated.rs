@@ -7,7 +7,8 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY, ReleaseOutcome, Setting,
+    ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY,
+    ReleaseOutcome, Setting,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputKind};
