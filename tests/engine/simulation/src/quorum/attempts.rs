@@ -27,6 +27,8 @@ struct Attempt {
     is_out: bool,
     /// When the server's lease has surely ended, unless it is renewed.
     ends: Option<Instant>,
+    /// The server's time of the newest answer. An older one, to an earlier copy of the command, says nothing.
+    newest: u64,
 }
 
 struct Sent {
@@ -45,8 +47,9 @@ impl Attempts {
                     let same = |it: &Attempt| it.server == server && it.key == *key;
                     if !self.list.iter().any(|it| same(it) && it.token == token) {
                         self.list.retain(|it| !same(it));
-                        let (key, is_out, ends) = (key.to_vec(), false, None);
-                        self.list.push(Attempt { server, key, token, since: now, is_out, ends });
+                        let key = key.to_vec();
+                        let fresh = Attempt { server, key, token, since: now, is_out: false, ends: None, newest: 0 };
+                        self.list.push(fresh);
                     }
                 }
                 ScriptCommand::Release { token, .. } => {
@@ -70,6 +73,10 @@ impl Attempts {
             let token = script.token();
             let attempt = self.list.iter_mut().find(|it| it.server == sent.server && Some(it.token) == token);
             let (Some(answer), Some(attempt)) = (answer, attempt) else { continue };
+            if answer.server_us < attempt.newest {
+                continue;
+            }
+            attempt.newest = answer.server_us;
             match (script, answer.status) {
                 (ScriptCommand::Acquire { .. }, Status::Busy)
                 | (ScriptCommand::Renew { .. }, Status::Gone | Status::Taken) => attempt.is_out = true,
