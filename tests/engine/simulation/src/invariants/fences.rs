@@ -46,6 +46,8 @@ pub(crate) struct Fences {
     victims: Vec<Token>,
     /// The server's clock was set back, and is behind until then.
     behind_until: u64,
+    /// The end of the last block from before that.
+    block_before: u64,
 }
 
 impl Fences {
@@ -82,9 +84,9 @@ impl Fences {
             return Ok(());
         }
         if user != User::Holder {
-            // Whoever lost it to an operator may not know yet, and go on with its block.
+            // Whoever lost it may not know yet, and go on with its block. A slower clock doesn't tell how far that reaches.
             return match self.forced {
-                Some(next) if user == User::Victim && next > 0 && fence >= next => {
+                Some(next) if user == User::Victim && next > 0 && fence >= next && fence > self.block_before => {
                     broken("fence-order", format!("{fence} is in use, and {next} was drawn after it was taken"))
                 }
                 _ => Ok(()),
@@ -140,6 +142,7 @@ impl Fences {
     pub(crate) fn clock_fell_back(&mut self, counter: u64, server_us: u64) {
         self.forced = None;
         self.behind_until = self.behind_until.max(server_us);
+        self.block_before = self.behind_until + 1_023;
         self.used = self.used.min(counter);
         self.used_by_writers = self.used_by_writers.min(counter);
     }
@@ -222,6 +225,17 @@ mod tests {
         fences.used(Mode::Exclusive, 1_009, User::Victim, 1_010).unwrap();
         fences.used(Mode::Exclusive, 1_010, User::Orphan, 1_010).unwrap();
         assert_eq!(fences.used(Mode::Exclusive, 1_010, User::Victim, 1_010).unwrap_err().invariant, "fence-order");
+    }
+
+    #[test]
+    fn a_victim_may_go_on_with_a_block_from_before_the_clock_was_set_back() {
+        let mut fences = Fences::default();
+        fences.used(Mode::Exclusive, 9_005, User::Holder, 9_000).unwrap();
+        fences.clock_fell_back(9_000, 9_000);
+        fences.forced(&[Token { life: 1, count: 7 }]);
+        fences.drawn(Mode::Exclusive, 9_001, true, 2_000).unwrap();
+        fences.used(Mode::Exclusive, 10_023, User::Victim, 20_000).unwrap();
+        assert_eq!(fences.used(Mode::Exclusive, 10_024, User::Victim, 20_000).unwrap_err().invariant, "fence-order");
     }
 
     #[test]

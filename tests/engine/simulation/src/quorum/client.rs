@@ -31,8 +31,8 @@ pub(crate) struct Client {
     pub(crate) ops: Vec<Op>,
     /// What it has asked each server.
     pub(crate) attempts: Attempts,
-    /// The number of commands sent in the current second of true time.
-    pub(crate) pace: (Micros, u64),
+    /// A second of true time, and what the commands that were sent in it cost.
+    pub(crate) pace: (Micros, Micros),
 }
 
 /// What a client receives.

@@ -18,10 +18,10 @@ const COUNTER: &str = "leasehold:fence:quorum";
 
 /// How late a command may be. A tombstone lasts 60 s.
 const LATEST: Micros = 50_000_000;
-/// The limit of commands per second, server and user, in addition to those that a call may need.
-const BUSY: u64 = 60;
-/// Twice each of acquire, raise and release.
-pub(crate) const A_CALL: u64 = 6;
+/// What a command costs of the second that a client has for each server and user.
+const COST: Micros = 1_000_000 / 60;
+/// What a call may need in addition: twice each of acquire, raise and release.
+pub(crate) const A_CALL: Micros = 6 * COST;
 
 /// A command on its way.
 #[derive(Clone)]
@@ -38,11 +38,17 @@ pub(crate) struct Arrival {
 impl QuorumRun<'_> {
     pub(crate) fn send(&mut self, client: usize, server: usize, id: CommandId, command: Command) {
         let second = self.world.now / 1_000_000;
-        let most = BUSY * self.servers.len() as u64 * self.mix.users.1;
+        let most = 1_000_000 * self.servers.len() as Micros * self.mix.users.1;
+        let words: Vec<&[u8]> = command.words().collect();
+        // A lease with a short TTL is renewed often: for example, one with a short `max_hold` that waits for a majority.
+        let cost = match ScriptCommand::read(&words) {
+            Some((ScriptCommand::Renew { ttl_ms, .. }, _)) => COST.min(ttl_ms as Micros * 1_000 / 6),
+            _ => COST,
+        };
         let it = &mut self.clients[client];
-        it.pace = if it.pace.0 == second { (second, it.pace.1 + 1) } else { (second, 1) };
+        it.pace = if it.pace.0 == second { (second, it.pace.1 + cost) } else { (second, cost) };
         if it.pace.1 > most {
-            let detail = format!("c{client} sends more than {most} commands a second");
+            let detail = format!("c{client} sends more than {} commands a second", most / COST);
             self.watch.check(broken("busy-loop", detail));
         }
         if self.world.transcript.is_written() {
@@ -54,7 +60,6 @@ impl QuorumRun<'_> {
         let (there, back) = (self.world.rng.range(self.mix.trip), self.world.rng.range(self.mix.trip));
         let it = &mut self.clients[client];
         let (life, at) = (it.life, it.clock.instant(self.world.now));
-        let words: Vec<&[u8]> = command.words().collect();
         it.attempts.sends(server, id, (self.world.now, at), &words);
         let arrival = Arrival { client, life, server, id, command: Rc::new(command), back: Some(back) };
         self.pass(arrival, there);
