@@ -408,7 +408,12 @@ impl Kind {
 }
 
 impl AcquireOptions {
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Whether the options are within their bounds and fit each other. Every acquire checks this itself. A driver asks it of
+    /// options that its users give once for all locks.
+    ///
+    /// # Errors
+    /// `invalid-option`, with the option's name.
+    pub fn check(&self) -> Result<(), Error> {
         check_ttl(self.ttl)?;
         self.kind.check(self.mode)?;
         if let Some(most) = self.max_hold {

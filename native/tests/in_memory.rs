@@ -408,3 +408,16 @@ async fn the_label_of_a_holder_is_known_a_second_after_its_grant() {
     assert_eq!(label().await.as_deref(), Some("web-3"));
     drop(lease);
 }
+
+#[test]
+fn options_for_all_locks_are_checked_when_the_manager_is_made() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let refused = |builder: leasehold::Builder| match builder.in_memory(&Server::new()) {
+        Err(leasehold::Error::InvalidOption { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(LockManager::builder().ttl(Duration::from_millis(5))), "ttl");
+    assert_eq!(refused(LockManager::builder().wait(Duration::ZERO)), "wait");
+    assert_eq!(refused(LockManager::builder().linger(Duration::ZERO)), "linger");
+}

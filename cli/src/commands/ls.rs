@@ -72,7 +72,8 @@ pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Ou
         return Ok(status(signal));
     }
     if listing.listed.is_empty() && !output.json {
-        output.note(|| json!({}), || "no lock that matches the pattern is held or waited for".to_owned());
+        let none = if arguments.pattern == "*" { "no lock" } else { "no lock that matches the pattern" };
+        output.note(|| json!({}), || format!("{none} is held or waited for"));
     }
     Ok(0)
 }

@@ -42,7 +42,7 @@ pub(crate) use helper::run as helper;
 const GROUP_POLL: Duration = Duration::from_millis(20);
 /// The command is killed so long before the lease ends, or a twentieth of the lease if that is less.
 const LONGEST_MARGIN: Duration = Duration::from_secs(1);
-/// After so long a wait, a key without a TTL is told: a claim window, after which a program's client tells it too.
+/// How long to wait before saying that a key without a TTL blocks the lock: a claim window, as in a program's client.
 const ENDLESS_AFTER: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> Outcome {

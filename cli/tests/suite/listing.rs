@@ -51,7 +51,10 @@ fn locks_that_are_in_use_are_listed_by_pattern() -> Tested {
         "{table}"
     );
     let (code, message) = exit(&run(&server, &["ls", "nothing*"])?);
-    assert!(code == Some(0) && message.contains("no lock"), "{message}");
+    assert!(code == Some(0) && message.contains("no lock that matches the pattern is held"), "{message}");
+    let empty = Server::start()?;
+    let (code, message) = exit(&run(&empty, &["ls"])?);
+    assert!(code == Some(0) && message.contains("no lock is held"), "{message}");
     Ok(())
 }
 

@@ -163,9 +163,9 @@ fn exec_tells_what_to_do_about_a_key_without_a_ttl() -> Tested {
     let (server, directory) = (Server::start()?, tempdir()?);
     server.cli(&["SET", "job", "somebody's data"])?;
     let (code, message) = exit(&run(&server, &["exec", "--wait", "100ms", "job", "--", "true"])?);
-    // The client may have had no answer yet.
+    // On a slow machine, the client has no answer within its wait.
     assert!(code == Some(69) || code == Some(75) && message.contains("force-release --foreign"), "{message}");
-    // Without a limit the wait goes on. It is said once, so that nobody waits for ever without a word.
+    // Without a limit the wait goes on, but the command says once what blocks it.
     let said = directory.path().join("said");
     let mut command = leasehold(&server, &["exec", "job", "--", "true"]);
     let child = Process::spawn(command.stderr(File::create(&said)?))?;

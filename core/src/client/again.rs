@@ -1,5 +1,5 @@
-//! Requests that leave again because the server has answered that it has done nothing: it lacks the script, or it has left
-//! an entry of the common path undone. The server's next silence begins when they do.
+//! Requests that are sent again, because the server has answered that it did nothing: it lacks the script, or it left out an
+//! entry of the common path. How long the server may stay silent is counted from the new request.
 
 use super::Client;
 use crate::session::{Ask, Form, Purpose, Request, SentCommand};
