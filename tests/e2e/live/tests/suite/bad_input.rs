@@ -92,10 +92,3 @@ async fn a_prefix_that_leaves_no_name_is_refused_with_the_name() -> Tested {
     assert_field(&long.mutex("door").acquire().await.unwrap_err(), "name");
     Ok(())
 }
-
-#[tokio::test]
-async fn the_defaults_of_a_client_are_checked_when_they_are_used() -> Tested {
-    let locks = options().ttl(Duration::ZERO).connect(&shared_server().url()).await?;
-    assert_field(&locks.mutex(unique("door")).acquire().await.unwrap_err(), "ttl");
-    Ok(())
-}

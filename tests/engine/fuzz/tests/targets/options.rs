@@ -108,10 +108,12 @@ impl<'a> Given<'a> {
                 builder.label(text)
             }
             "manager-linger" => {
+                refuse("linger", !within(time, 1, MINUTE));
                 self.default_linger = Some(time);
                 builder.linger(time)
             }
             "manager-wait" => {
+                refuse("wait", is_bad_wait(wait(text)));
                 self.default_wait = Some(wait(text));
                 builder.wait(wait(text))
             }
@@ -201,7 +203,7 @@ impl<'a> Given<'a> {
             ("ttl", !within(ttl, 10, 30 * DAY)),
             ("linger", linger.is_some_and(|linger| !lingers || self.mixed || !within(linger, 1, MINUTE))),
             ("max_hold", self.max_hold.is_some_and(|most| self.renew == Some(false) || !within(most, 10, 30 * DAY))),
-            ("wait", matches!(wait, Some(Wait::For(wait)) if !within(wait, 1, 30 * DAY))),
+            ("wait", wait.is_some_and(is_bad_wait)),
             ("limit", is_semaphore && !(1..=1_000_000).contains(&self.limit)),
             ("permits", is_semaphore && !(1..=self.limit).contains(&self.permits)),
             ("label", is_bad_label(self.label)),
@@ -262,6 +264,10 @@ fn refused_or<T>(result: Result<T, Error>, bad: &BTreeSet<&'static str>) -> Opti
 
 fn within(time: Duration, least_ms: u64, most_ms: u64) -> bool {
     (Duration::from_millis(least_ms)..=Duration::from_millis(most_ms)).contains(&time)
+}
+
+fn is_bad_wait(wait: Wait) -> bool {
+    matches!(wait, Wait::For(time) if !within(time, 1, 30 * DAY))
 }
 
 fn is_bad_label(label: &str) -> bool {
