@@ -153,7 +153,8 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     }
     if scope == Scope::Ci {
         steps.step("faults on real servers", || torture::run_built(&torture::Options::of_a_commit()));
-        steps.step("failovers, moving slots", || on_a_server(find(), &ON_A_SERVER.map(str::to_owned), Which::Ignored));
+        // Of all packages, because a smaller selection would have other features, and be built again.
+        steps.step("failovers, moving slots", || on_a_server(find(), &tested(Tests::Together)?, Which::Ignored));
     }
     if scope > Scope::Quick {
         steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::of_a_test()), Background::wait));
