@@ -1,16 +1,18 @@
 use std::fs;
 
-use crate::tools::cargo::{cargo, run, target};
+use crate::tools::cargo::run;
 use crate::tools::error::{Error, Result};
 use crate::tools::log::say;
+use crate::tools::package;
 use crate::tools::wasm::{TARGET, add_target};
 
 /// Builds a program around the engine for bare WebAssembly, and checks that it imports nothing from its host.
 pub(crate) fn check() -> Result {
     add_target()?;
-    let build = ["build", "--quiet", "--release", "--package", "leasehold-wasm-check", "--target", TARGET];
-    run(cargo(&build).env("CARGO_PROFILE_RELEASE_STRIP", "symbols"))?;
-    let path = target().join(TARGET).join("release").join("leasehold-wasm-check.wasm");
+    // With the profile and the directory of the playground, which has built the engine.
+    let build = ["rustc", "--quiet", "--profile", "wasm", "--package", "leasehold-wasm-check", "--target", TARGET];
+    run(package::apart(package::reproducible(&build)).args(["--", "-C", "strip=symbols"]))?;
+    let path = package::directory().join(TARGET).join("wasm").join("leasehold-wasm-check.wasm");
     let module = fs::read(&path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
     match imports(&module) {
         Some(0) => {

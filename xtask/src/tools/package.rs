@@ -26,10 +26,22 @@ pub(crate) enum Effort {
 pub(crate) fn tests_beside(effort: Effort) -> Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["package", "--wasm-only", "--test"]).args((effort == Effort::Quick).then_some("--quick"));
-    command.env("CARGO_TARGET_DIR", root().join(target()).join("package"));
+    command.env("CARGO_TARGET_DIR", directory());
     // Found here, because a server that has to be installed goes to the target directory.
     command.env("LEASEHOLD_SERVER", find()?);
     Ok(command)
+}
+
+/// The target directory for WebAssembly, which is built while another cargo uses the main one. What makes JavaScript of it is built
+/// only here, too.
+pub(crate) fn directory() -> PathBuf {
+    root().join(target()).join("package")
+}
+
+/// A command with that target directory.
+pub(crate) fn apart(mut command: Command) -> Command {
+    command.env("CARGO_TARGET_DIR", directory());
+    command
 }
 
 /// Runs the tests beside the sources.

@@ -25,9 +25,9 @@ pub(crate) fn build() -> Result<PathBuf> {
     stamp.remove();
     add_target()?;
     let build = ["build", "--quiet", "--profile", "wasm", "--package", "leasehold-playground-wasm", "--target", TARGET];
-    run(&mut package::reproducible(&build))?;
-    let module = target().join(TARGET).join("wasm").join("leasehold_playground_wasm.wasm");
-    run(cargo(&package::BINDGEN).arg("--script").arg(module).arg(&script))?;
+    run(&mut package::apart(package::reproducible(&build)))?;
+    let module = package::directory().join(TARGET).join("wasm").join("leasehold_playground_wasm.wasm");
+    run(package::apart(cargo(&package::BINDGEN)).arg("--script").arg(module).arg(&script))?;
     say!("{}: {} KB", script.display(), script.metadata()?.len() / 1_000);
     stamp.set()?;
     Ok(page)

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -11,7 +10,7 @@ use super::cargo::{cargo, root, run, target};
 use super::error::{Error, Result};
 use super::log::say;
 use super::node::{self, node, npm};
-use super::package::WASM;
+use super::package::{self, WASM};
 use super::stamp::Stamp;
 use super::wasm::{self, TARGET};
 
@@ -57,19 +56,12 @@ pub(crate) fn make() -> Result {
 /// Builds the WebAssembly, and writes the scripts' texts.
 fn build() -> Result<(PathBuf, PathBuf)> {
     wasm::add_target()?;
-    // Without `--quiet`, so that the demo can show what is compiled.
-    run(&mut cargo_beside(&["build", "--package", "leasehold-js", "--target", TARGET]))?;
+    // In a directory of its own, because the demo's workers in Rust are built at the same time. Without `--quiet`, so that the demo can show what is compiled.
+    run(&mut package::apart(cargo(&["build", "--package", "leasehold-js", "--target", TARGET])))?;
     let scripts = target().join("demo").join("scripts.ts");
     let writer = ["run", "--package", "leasehold-js-bindgen", "--no-default-features", "--"];
-    run(cargo_beside(&writer).arg(&scripts))?;
-    Ok((cargo_directory().join(TARGET).join("debug").join("leasehold_js.wasm"), scripts))
-}
-
-/// Cargo locks its target directory, and the demo's workers in Rust are built at the same time.
-fn cargo_beside(arguments: &[&str]) -> Command {
-    let mut command = cargo(arguments);
-    command.env("CARGO_TARGET_DIR", cargo_directory());
-    command
+    run(package::apart(cargo(&writer)).arg(&scripts))?;
+    Ok((package::directory().join(TARGET).join("debug").join("leasehold_js.wasm"), scripts))
 }
 
 const INSTALL: [&str; 5] = ["install", "--no-fund", "--no-audit", "--no-package-lock", "--prefer-offline"];
@@ -86,10 +78,6 @@ fn version(directory: &Path, kind: &str, name: &str) -> Result<String> {
     let manifest: Option<Value> = serde_json::from_str(&fs::read_to_string(&path)?).ok();
     let version = manifest.and_then(|manifest| manifest[kind][name].as_str().map(str::to_owned));
     version.ok_or_else(|| Error::new(format!("{} has no {name} in its {kind}", path.display())))
-}
-
-fn cargo_directory() -> PathBuf {
-    target().join("demo").join("target")
 }
 
 fn place() -> PathBuf {
