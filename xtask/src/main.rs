@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Command::Torture(options) => torture::torture(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Interop(options) => interop::run_all(&options),
-        Command::Examples => examples::run_all(),
+        Command::Examples => examples::run_all(examples::build()),
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component(options) => component::make(&options),

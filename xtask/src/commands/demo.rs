@@ -9,6 +9,7 @@ use leasehold_demo::{Build, Component, Language, Latecomers, Workers};
 use crate::tools::cargo::{cargo, ourselves, target};
 use crate::tools::error::Result;
 use crate::tools::log::say;
+use crate::tools::workspace::programs;
 use crate::tools::{component, node, quick_package};
 
 /// Watch ten processes, in Rust and in Node, share one lock while one is killed and one is paused
@@ -24,6 +25,9 @@ pub(crate) struct Options {
     /// Also run a writer on the WASI component, and wait for it. This first builds wasmtime, which takes several minutes
     #[arg(long)]
     wasi: bool,
+    /// Build the Rust worker together with the programs that the tests build
+    #[arg(long, hide = true)]
+    beside_tests: bool,
     /// Write the picture (SVG) to this file instead of target/demo.svg
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
@@ -36,8 +40,9 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result {
     let began = begin();
     // A separate crate, which needs few dependencies that this program has not already built.
-    let worker = ["build", "--package", "leasehold-demo-worker"];
-    let first = Build { what: "building the Rust worker", command: cargo(&worker) };
+    let alone = ["build", "--package", "leasehold-demo-worker"];
+    let worker = if options.beside_tests { programs()? } else { cargo(&alone) };
+    let first = Build { what: "building the Rust worker", command: worker };
     let mut workers = Workers { rust: target().join("debug").join("demo-worker"), node: None, component: None };
     let mut latecomers = Vec::new();
     if has_node(options.node)? {

@@ -17,9 +17,9 @@ use crate::tools::{node, package};
 /// The most time that one program may take. It is alone with its server, but the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the examples in Rust and for Node. `tests/e2e/component` runs those for WASI.
-pub(crate) fn run_all() -> Result {
-    let programs = native()?.into_iter().chain(scripts()?);
+/// Builds the examples in Rust, and runs them and those for Node. `tests/e2e/component` runs those for WASI.
+pub(crate) fn run_all(build: Command) -> Result {
+    let programs = native(build)?.into_iter().chain(scripts()?);
     // The lines look like those of cargo's test runner, so that each program counts as a test.
     let (mut passed, mut failed) = (0, 0);
     say!("     Running all programs (examples)");
@@ -43,8 +43,13 @@ struct Program {
     command: Command,
 }
 
-fn native() -> Result<Vec<Program>> {
-    run(&mut cargo(&["build", "--quiet", "--package", "leasehold-examples", "--bins"]))?;
+/// The command that builds the programs in Rust, and nothing else.
+pub(crate) fn build() -> Command {
+    cargo(&["build", "--quiet", "--package", "leasehold-examples", "--bins"])
+}
+
+fn native(mut build: Command) -> Result<Vec<Program>> {
+    run(&mut build)?;
     let built = root().join(target()).join("debug");
     let sources = sources(&root().join("examples/native/src/bin"), "rs")?;
     let programs = sources.into_iter().map(|source| {

@@ -12,7 +12,7 @@ use crate::tools::log::say;
 use crate::tools::node;
 use crate::tools::package::Effort;
 use crate::tools::steps::{Steps, THREADS};
-use crate::tools::workspace::{Tests, tested};
+use crate::tools::workspace::{Tests, everything, programs, select, tested};
 use crate::tools::{component, package};
 
 /// Run the tests, with everything they need: a real server, the npm package, and simulated clients
@@ -108,7 +108,8 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         Background::start("the tests of the npm package", tests)
     });
     // All packages at once. One by one, some dependencies would be built twice, with different features.
-    steps.step("Rust: unit, doc and live tests", || on_a_server(find(), &tested(Tests::Together)?, Which::Quick));
+    let together = || if scope == Scope::Quick { tested(Tests::Together) } else { everything() };
+    steps.step("Rust: unit, doc and live tests", || on_a_server(find(), &together()?, Which::Quick));
     if scope == Scope::Full {
         for version in Version::ALL {
             let program = || find_version(version);
@@ -141,10 +142,10 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     steps.step("npm package", || npm_tests?.wait());
     if scope > Scope::Quick {
         steps.step("npm package as users get it", || package::check(&package::tarball()?));
-        steps.step("examples", examples::run_all);
+        steps.step("examples", || examples::run_all(programs()?));
         steps.step("engine without a host", wasm::check);
         steps.step("npm package in real projects", || npm_projects(scope == Scope::Full));
-        steps.step("demo", || run(&mut ourselves(&["demo", "--node"])?));
+        steps.step("demo", || run(&mut ourselves(&["demo", "--node", "--beside-tests"])?));
         steps.step("component", || {
             component(component_build, || {
                 mutated = Background::start("the mutants", simulation::mutating(&Mutants::of_a_test())).ok();
@@ -154,7 +155,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     if scope == Scope::Ci {
         steps.step("faults on real servers", || torture::run_built(&torture::Options::of_a_commit()));
         // Of all packages, because a smaller selection would have other features, and be built again.
-        steps.step("failovers, moving slots", || on_a_server(find(), &tested(Tests::Together)?, Which::Ignored));
+        steps.step("failovers, moving slots", || on_a_server(find(), &everything()?, Which::Ignored));
     }
     if scope > Scope::Quick {
         steps.step("mutants", || mutated.map_or_else(|| simulation::mutants(&Mutants::of_a_test()), Background::wait));
@@ -195,7 +196,7 @@ fn on_a_server(
     let program = program?;
     say!("the server is {}", program.display());
     let mut command = cargo(&["test", "--no-fail-fast"]);
-    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    select(&mut command, packages);
     if which == Which::Ignored {
         // Examples in docs that are ignored can't run.
         command.args(["--tests", "--", "--ignored"]);
@@ -212,6 +213,7 @@ fn component(build: Option<Background>, beside: impl FnOnce()) -> Result {
     let units = tested(Tests::Component)?;
     let mut command = cargo(&["test", "--no-fail-fast"]);
     run(command.args(units.iter().flat_map(|package| ["--package", package])))?;
+    component::tests_are_built();
     built?;
     let lock = component::all()?;
     let player = node::project(&root().join("tests/e2e/surfaces/player"), &package::place())?;
@@ -235,9 +237,7 @@ fn component_in_node() -> Result {
 
 /// Installs the tarball into projects, as users do, and runs their tests. The step before has made it.
 fn npm_projects(full: bool) -> Result {
-    let mut build = cargo(&["build", "--package", "leasehold-examples", "--bin", "traced"]);
-    build.args(["--package", "leasehold-demo-worker", "--bin", "demo-worker"]);
-    run(build.args(["--package", "leasehold-live", "--bin", "live-worker", "--bin", "live-metered"]))?;
+    run(&mut programs()?)?;
     let mut command = node::node(&root(), &["tests/e2e/node/run.mjs"]);
     command.arg(package::place()).args(full.then_some("--full"));
     command.env("LEASEHOLD_SERVER", find()?).env("LEASEHOLD_PROMTOOL", promtool()?);

@@ -1,6 +1,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::{Error, Result};
 use super::log;
@@ -14,6 +15,38 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     if env::var_os(TARGET).is_some() {
         command.env(TARGET, target());
     }
+    if is_linting() { linted(command) } else { command }
+}
+
+/// Whether clippy compiles.
+static LINTING: AtomicBool = AtomicBool::new(false);
+/// The same, for commands of ours.
+const LINTED: &str = "LEASEHOLD_LINTED";
+
+/// From now on, clippy compiles what is built for tests, with warnings as errors. `cargo clippy` would check all other
+/// libraries once more, which takes minutes.
+pub(crate) fn lint_what_is_built() {
+    LINTING.store(true, Ordering::Relaxed);
+}
+
+/// Whether clippy compiles what is built for tests.
+pub(crate) fn is_linting() -> bool {
+    LINTING.load(Ordering::Relaxed) || env::var_os(LINTED).is_some()
+}
+
+const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+
+/// The same command, with clippy as the compiler and warnings as errors.
+pub(crate) fn linted(mut command: Command) -> Command {
+    command.env(WRAPPER, "clippy-driver");
+    // The form in which `cargo clippy -- -D warnings` passes its arguments on.
+    command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    command
+}
+
+/// The same command, with the compiler itself. Clippy leaves out optimisations.
+pub(crate) fn unlinted(mut command: Command) -> Command {
+    command.env_remove(WRAPPER);
     command
 }
 
@@ -27,6 +60,9 @@ pub(crate) fn run(command: &mut Command) -> Result {
 pub(crate) fn ourselves(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.args(arguments);
+    if is_linting() {
+        command.env(LINTED, "1");
+    }
     Ok(command)
 }
 

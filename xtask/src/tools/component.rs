@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::cargo::{cargo, root, run, target};
+use super::cargo::{self, cargo, root, run, target, unlinted};
 use super::error::{Error, Result};
 use super::log::say;
 use super::node::{self, node};
@@ -76,14 +77,9 @@ pub(crate) fn host(arguments: &[&str]) -> Command {
     command
 }
 
-/// The same, with clippy as the compiler and warnings as errors. `cargo clippy` would check wasmtime and its
-/// dependencies again, for minutes.
+/// The same, with clippy as the compiler.
 pub(crate) fn linted(arguments: &[&str]) -> Command {
-    let mut command = host(arguments);
-    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
-    // The form in which `cargo clippy -- -D warnings` passes its arguments on.
-    command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
-    command
+    cargo::linted(host(arguments))
 }
 
 /// Builds the component's tests.
@@ -99,7 +95,7 @@ fn component(package: &str, name: &str, passes: &[&str]) -> Result<PathBuf> {
     wasm::add_target()?;
     // The names that a component exports can only be linked for WebAssembly. So `cdylib` is set here, not in the manifest.
     let build = ["rustc", "--profile", "component", "--package", package, "--target", TARGET];
-    run(cargo(&build).args(["--lib", "--crate-type", "cdylib"]))?;
+    run(unlinted(cargo(&build)).args(["--lib", "--crate-type", "cdylib"]))?;
     let built = target().join(TARGET).join("component").join(package.replace('-', "_")).with_extension("wasm");
     fs::create_dir_all(place(""))?;
     let (module, component) = (place(name).with_extension("core.wasm"), place(name));
@@ -123,7 +119,21 @@ fn plug(needs: &Path, provides: &Path, name: &str) -> Result<PathBuf> {
     Ok(component)
 }
 
+/// Whether `cargo test` has built the program that makes components.
+static IS_BUILT: AtomicBool = AtomicBool::new(false);
+
+/// From now on, [`all`] runs the program that `cargo test` has built together with others. Alone it would have other features, and
+/// its libraries would be built again.
+pub(crate) fn tests_are_built() {
+    IS_BUILT.store(true, Ordering::Relaxed);
+}
+
 fn componentize(what: &str) -> Command {
+    if IS_BUILT.load(Ordering::Relaxed) {
+        let mut command = Command::new(absolute(&target().join("debug/leasehold-componentize")));
+        command.current_dir(root()).arg(what);
+        return command;
+    }
     cargo(&["run", "--quiet", "--package", "leasehold-componentize", "--", what])
 }
 

@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use leasehold_servers::find;
 
-use super::cargo::{cargo, root, run, target};
+use super::cargo::{cargo, ourselves, root, run, target, unlinted};
 use super::error::Result;
 use super::log::say;
 use super::node::{self, node, npm};
@@ -24,8 +24,8 @@ pub(crate) enum Effort {
 
 /// Builds the WebAssembly and runs the tests beside the sources, while another command uses the target directory.
 pub(crate) fn tests_beside(effort: Effort) -> Result<Command> {
-    let mut command = Command::new(env::current_exe()?);
-    command.args(["package", "--wasm-only", "--test"]).args((effort == Effort::Quick).then_some("--quick"));
+    let mut command = ourselves(&["package", "--wasm-only", "--test"])?;
+    command.args((effort == Effort::Quick).then_some("--quick"));
     command.env("CARGO_TARGET_DIR", directory());
     // Found here, because a server that has to be installed goes to the target directory.
     command.env("LEASEHOLD_SERVER", find()?);
@@ -123,7 +123,7 @@ fn bind(effort: Effort, package: &str, features: &[&str], directory: &Path) -> R
 
 /// A cargo command that makes the same bytes on every machine. It hides where the sources are, and ignores the machine's own flags.
 pub(crate) fn reproducible(arguments: &[&str]) -> Command {
-    let mut command = cargo(arguments);
+    let mut command = unlinted(cargo(arguments));
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     if let Some(home) = home.or_else(|| env::home_dir().map(|home| home.join(".cargo"))) {
         command.env("CARGO_ENCODED_RUSTFLAGS", format!("--remap-path-prefix={}=cargo", home.display()));

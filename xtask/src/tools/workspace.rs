@@ -5,11 +5,12 @@
 //! ```toml
 //! [package.metadata.leasehold]
 //! tests = "optimised"                # the tests run in their own step, `optimised` or `component`: see `Tests`
-//! tests = "none: a guest for tests"  # or the reason why there are none
+//! tests = "none: a demo runs it"     # or the reason why there are none
 //! folders = "free: generated code"   # the reason why its folders may import each other in both directions
 //! ```
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -47,6 +48,8 @@ pub(crate) enum Tests {
     Component,
     /// It has none.
     None,
+    /// It has none, and is built apart from the others.
+    Apart,
 }
 
 impl Package {
@@ -77,6 +80,29 @@ pub(crate) fn tested(tests: Tests) -> Result<Vec<String>> {
     Ok(there.map(|package| package.name).collect())
 }
 
+/// One selection of crates for all steps of a long run: those whose tests run together, and those without tests, whose programs
+/// other steps run. A smaller selection has other features, and then most other libraries are built again.
+pub(crate) fn everything() -> Result<Vec<String>> {
+    let all = packages()?.into_iter().filter(|package| package.is_at_root);
+    let all = all.filter(|package| matches!(package.tests, Tests::Together | Tests::None));
+    Ok(all.map(|package| package.name).collect())
+}
+
+/// Builds the programs of this selection, and the test targets that only other commands run.
+pub(crate) fn programs() -> Result<Command> {
+    let mut command = cargo(&["build", "--bins", "--test", "suite", "--test", TIMED]);
+    select(&mut command, &everything()?);
+    Ok(command)
+}
+
+/// Lets a command build these crates, with the features that only users turn on.
+pub(crate) fn select(command: &mut Command, packages: &[String]) {
+    const QUORUM: (&str, &str) = ("leasehold-js", "leasehold-js/quorum");
+    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    command
+        .args(packages.iter().any(|package| package == QUORUM.0).then_some(["--features", QUORUM.1]).iter().flatten());
+}
+
 fn of(workspace: &Path) -> Result<Vec<Package>> {
     let mut command = cargo(&["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
     let output = command.arg(workspace).output()?;
@@ -98,6 +124,7 @@ fn read(package: &Value, workspace: &Path) -> Result<Package> {
         Some("optimised") => Tests::Optimised,
         Some("component") => Tests::Component,
         Some(reason) if reason.starts_with("none: ") => Tests::None,
+        Some(reason) if reason.starts_with("apart: ") => Tests::Apart,
         Some(other) => return Err(unknown("tests", other)),
     };
     #[cfg(test)]
