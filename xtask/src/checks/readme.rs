@@ -11,6 +11,9 @@ use crate::tools::workspace::packages;
 const SHORT: [(&str, usize, usize); 3] =
     [("README.md", 150, 120), ("bindings-js/README.md", 150, 120), ("ARCHITECTURE.md", 150, 130)];
 
+/// How many columns of code fit into the manual's text. More would be cut, often at the comment that explains.
+const CODE: usize = 76;
+
 /// The beginnings of absolute links into the repository. The npm page needs absolute links.
 const REPOSITORY: [&str; 3] = [
     "https://github.com/leasehold/leasehold/blob/main/",
@@ -46,6 +49,19 @@ fn every_link_leads_somewhere() {
     }
     assert!(broken.is_empty(), "{broken:#?}");
     assert!(seen > 100, "{seen} links");
+}
+
+#[test]
+fn no_code_of_the_manual_is_cut() {
+    let mut cut = Vec::new();
+    for page in pages().into_iter().filter(|page| page.parent() == Some(&root().join("docs"))) {
+        for (number, line) in code(&fs::read_to_string(&page).unwrap()) {
+            if line.chars().count() > CODE {
+                cut.push(format!("{}:{number}: {line}", page.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    }
+    assert!(cut.is_empty(), "the limit is {CODE} columns: {cut:#?}");
 }
 
 /// crates.io resolves relative links from the crate's own directory.
@@ -130,6 +146,20 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
         code ^= fence;
         !code && !fence
     })
+}
+
+/// The lines of code with their numbers. The site breaks the long lines of ` ```text `.
+fn code(text: &str) -> Vec<(usize, &str)> {
+    let (mut lines, mut language) = (Vec::new(), None);
+    for (number, line) in text.lines().enumerate() {
+        match (line.trim_start().strip_prefix("```"), language) {
+            (Some(opened), None) => language = Some(opened),
+            (Some(_), Some(_)) => language = None,
+            (None, Some("text") | None) => {}
+            (None, Some(_)) => lines.push((number + 1, line)),
+        }
+    }
+    lines
 }
 
 /// The targets of `[text](target)` and `[name]: target`.

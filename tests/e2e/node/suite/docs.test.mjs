@@ -53,7 +53,7 @@ const ASKED = {
 };
 const PRINTED = {
   'function update': /^"one line\\ntheirs\\none more line\\n"\nfence 1 is stale: \d+ has been here\n$/,
-  'RETURNING balance': /^70\nfence 1 is stale: another holder has been here\n$/,
+  'RETURNING balance': /^70\nfence 1 is stale: a later holder was here\n$/,
   'I hold the lock': /^I hold the lock, with fence \d{16}\n$/,
   'holdCount': /^held 2 times\n$/,
   'db.save': /^saved with fence \d{16} false\n$/,
