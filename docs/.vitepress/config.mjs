@@ -1,10 +1,11 @@
 // The manual as a site: the pages of docs/, in the order of docs/README.md. `cargo xtask docs` runs this.
 import { readFileSync } from 'node:fs';
-import { posix, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { defineConfig } from 'vitepress';
 
+import { adapt, slugify } from './markdown.mjs';
+
 const docs = resolve(import.meta.dirname, '..');
-const REPOSITORY = 'https://github.com/leasehold/leasehold/blob/main/';
 
 export default defineConfig({
   title: 'leasehold',
@@ -36,29 +37,4 @@ function sidebar() {
     if (page) sections.at(-1).items.push({ text, link: `/${page}` });
   }
   return sections;
-}
-
-/** GitHub's anchors, so that a link works in both places. */
-function slugify(heading) {
-  return heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-');
-}
-
-function adapt(markdown) {
-  markdown.core.ruler.push('leasehold', ({ tokens }) => {
-    for (const token of tokens) {
-      // ```rust,no_run and ```js no_run: the rest is for the tests.
-      if (token.type === 'fence') token.info = token.info.split(/[,\s]/)[0];
-      for (const child of token.children ?? []) if (child.type === 'link_open') lead(child);
-    }
-  });
-}
-
-/** A link to a file that is no page leads to the repository. The playground is a page of its own. */
-function lead(link) {
-  const target = link.attrGet('href');
-  if (/^[a-z]+:|^#/.test(target)) return;
-  // Without this, the site would look for a page of its own.
-  if (target.startsWith('playground/')) link.attrSet('target', '_self');
-  const path = posix.normalize(posix.join('docs', target));
-  if (!path.startsWith('docs/') || path.endsWith('.json')) link.attrSet('href', REPOSITORY + path);
 }
