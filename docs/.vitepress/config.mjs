@@ -32,9 +32,11 @@ function sidebar() {
   const sections = [];
   for (const line of readFileSync(resolve(docs, 'README.md'), 'utf8').split('\n')) {
     const [, section] = /^\*\*(.+)\*\*$/.exec(line) ?? [];
-    const [, text, page] = /^- \[(.+?)\]\((.+?)\.md\)/.exec(line) ?? [];
+    const [, text, page, type] = /^- \[(.+?)\]\((.+?)\.(md|html)\)/.exec(line) ?? [];
     if (section) sections.push({ text: section, items: [] });
-    if (page) sections.at(-1).items.push({ text, link: `/${page}` });
+    if (type === 'md') sections.at(-1).items.push({ text, link: `/${page}` });
+    // Without the target, the site would look for a page of its own.
+    if (type === 'html') sections.at(-1).items.push({ text, link: `/${page}.html`, target: '_self' });
   }
   return sections;
 }

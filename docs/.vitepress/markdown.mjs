@@ -1,7 +1,9 @@
-// What the site makes of Markdown that GitHub shows too: links, and tables that fit on a phone.
+// What the site makes of Markdown that GitHub shows too: links, tabs, and tables that fit on a phone.
 import { posix } from 'node:path';
 
 const REPOSITORY = 'https://github.com/leasehold/leasehold/blob/main/';
+/** Subsections with these titles are tabs, if the section has at least two of them. */
+const LANGUAGES = ['Rust', 'Node', 'Shell'];
 /** A table with this many columns becomes cards on a phone. */
 const WIDE = 3;
 
@@ -17,10 +19,15 @@ export function adapt(markdown) {
       if (token.type === 'fence') token.info = token.info.split(/[,\s]/)[0];
       const links = token.children?.filter((child) => child.type === 'link_open') ?? [];
       for (const link of links) lead(link);
+      if (isButton(token)) links[0].attrSet('class', 'button');
     }
     state.tokens = withOneNameColumn(state.tokens);
     labelCells(state.tokens);
     breakLongCode(state.tokens);
+    state.tokens = withTabs(state.tokens, (content) => {
+      const token = new state.Token('html_block', '', 0);
+      return Object.assign(token, { content });
+    });
   });
   // VitePress leaves out a table's class.
   markdown.renderer.rules.table_open = (tokens, place, options, _, renderer) => {
@@ -37,6 +44,11 @@ function lead(link) {
   if (target.startsWith('playground/')) link.attrSet('target', '_self');
   const path = posix.normalize(posix.join('docs', target));
   if (!path.startsWith('docs/') || path.endsWith('.json')) link.attrSet('href', REPOSITORY + path);
+}
+
+/** A paragraph that is only a link to the playground. */
+function isButton({ type, children }) {
+  return type === 'inline' && children.length === 3 && children[0].type === 'link_open' && children[0].attrGet('target') === '_self';
 }
 
 /** Gives each cell of a wide table its column's title, which a card shows beside it. */
@@ -98,4 +110,25 @@ function rename(inline, title) {
 
 function words(content, { constructor: Token }) {
   return Object.assign(new Token('text', '', 0), { content });
+}
+
+/** Makes tabs of subsections that say the same for several languages. Radio buttons need no script. */
+function withTabs(tokens, html) {
+  const starts = tokens.flatMap(({ type, tag }, place) => {
+    return type === 'heading_open' && tag === 'h3' && LANGUAGES.includes(tokens[place + 1].content) ? [place] : [];
+  });
+  if (starts.length < 2) return tokens;
+  const end = tokens.findIndex(({ type, tag }, place) => place > starts.at(-1) && type === 'heading_open' && tag <= 'h2');
+  const titles = starts.map((start) => tokens[start + 1].content);
+  const labels = titles.map((title, place) => {
+    const id = `tab-${title.toLowerCase()}`;
+    return `<input type="radio" name="language" id="${id}"${place === 0 ? ' checked' : ''}><label for="${id}">${title}</label>`;
+  });
+  const tabs = starts.flatMap((start, place) => {
+    const content = tokens.slice(start + 3, starts[place + 1] ?? end);
+    return [html(`<div class="tab" id="${titles[place].toLowerCase()}">\n`), ...content, html('</div>\n')];
+  });
+  return [
+    ...tokens.slice(0, starts[0]), html(`<div class="tabs">${labels.join('')}\n`), ...tabs, html('</div>\n'), ...tokens.slice(end),
+  ];
 }

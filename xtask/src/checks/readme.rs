@@ -64,6 +64,24 @@ fn no_code_of_the_manual_is_cut() {
     assert!(cut.is_empty(), "the limit is {CODE} columns: {cut:#?}");
 }
 
+/// GitHub, crates.io, npm and the manual begin with the same programs.
+#[test]
+fn the_first_lock_is_the_same_on_all_first_pages() {
+    let first = |page: &str, opening: &str| {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let (_, rest) = text.split_once("\n## First lock\n").unwrap_or_else(|| panic!("{page}"));
+        let (_, program) = rest.split_once(opening).unwrap_or_else(|| panic!("{page}: {opening}"));
+        program.split("```").next().unwrap_or_default().to_owned()
+    };
+    for (opening, pages) in
+        [("```rust,no_run\n", ["README.md", "native/README.md"]), ("```js\n", ["README.md", "bindings-js/README.md"])]
+    {
+        for page in pages {
+            assert_eq!(first(page, opening), first("docs/README.md", opening), "{page}");
+        }
+    }
+}
+
 /// crates.io resolves relative links from the crate's own directory.
 #[test]
 fn the_page_of_a_published_crate_is_in_its_own_directory() {

@@ -58,6 +58,10 @@ mod operations {}
 mod options {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../../docs/recipes.md")]
+mod recipes {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../../docs/servers.md")]
 mod servers {}
 
