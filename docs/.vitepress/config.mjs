@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { defineConfig } from 'vitepress';
 
 import { adapt, slugify } from './markdown.mjs';
+import { search } from './search.mjs';
 
 const docs = resolve(import.meta.dirname, '..');
 
@@ -20,7 +21,7 @@ export default defineConfig({
   vite: { build: { chunkSizeWarningLimit: 1_000 } },
   markdown: { anchor: { slugify }, config: adapt },
   themeConfig: {
-    search: { provider: 'local' },
+    search: { provider: 'local', options: { miniSearch: search } },
     sidebar: sidebar(),
     outline: [2, 3],
     socialLinks: [{ icon: 'github', link: 'https://github.com/leasehold/leasehold' }],

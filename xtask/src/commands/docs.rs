@@ -28,7 +28,9 @@ pub(crate) fn build() -> Result {
     // versions from it.
     run(&mut npm(&site, &["install", "--no-save", "--no-fund", "--no-audit"]))?;
     let built = absolute_target().join("manual");
-    run(npm(&site, &["run", "--silent", "build"]).env("LEASEHOLD_SITE", &built))?;
+    for script in ["build", "test"] {
+        run(npm(&site, &["run", "--silent", script]).env("LEASEHOLD_SITE", &built))?;
+    }
     copy_playground(&built.join("playground"))?;
     say!("the site is in {}", built.display());
     say!("`npx vitepress preview --outDir {}` in docs/ serves it", built.display());

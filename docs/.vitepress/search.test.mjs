@@ -1,0 +1,54 @@
+// What readers search for, and the section that must come first. `cargo xtask docs` runs this on the site that it built.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+
+import MiniSearch from 'minisearch';
+
+import { search } from './search.mjs';
+
+const WANTED = {
+  'leader election': 'recipes.html#leader-election',
+  'axum': 'recipes.html#a-web-service',
+  'fastify': 'recipes.html#a-web-service',
+  'max_hold': 'options.html#options-of-a-lock',
+  'maxHold': 'options.html#options-of-a-lock',
+  'local_handoffs': 'options.html#options-of-a-manager',
+  'SIGTERM': 'recipes.html#a-clean-end-on-sigterm',
+  'graceful shutdown': 'recipes.html#a-clean-end-on-sigterm',
+  'cron': 'recipes.html#a-job-that-cron-starts',
+  'semaphore': 'kinds.html#semaphore',
+  'read write lock': 'kinds.html#read-write-lock',
+  'reentrant': 'kinds.html#reentrant-lock',
+  'redlock': 'topologies.html#quorum',
+  'sentinel': 'topologies.html#sentinel',
+  'fencing token': 'guarantees.html#fencing-tokens',
+  'postgres': 'fencing.html#postgresql',
+  'fake timers': 'testing.html#your-tests-in-javascript',
+  'opentelemetry': 'events.html#opentelemetry',
+  'prometheus': 'metrics.html#metrics',
+  'eviction': 'servers.html#memory-and-eviction',
+  'cloudflare': 'edge.html#cloudflare-workers',
+  'wrong-kind': 'errors.html#errors',
+  'stuck lock': 'operations.html#a-lock-seems-to-hang',
+  'migrate from redisson': 'migrating.html#from-redisson',
+};
+
+const site = process.env.LEASEHOLD_SITE ?? resolve(import.meta.dirname, 'dist');
+const chunks = join(site, 'assets/chunks');
+const chunk = readdirSync(chunks).find((name) => name.startsWith('@localSearchIndexroot'));
+const { default: json } = await import(pathToFileURL(join(chunks, chunk)));
+const index = MiniSearch.loadJSON(json, { storeFields: ['title', 'titles'], searchOptions: search.searchOptions, ...search.options });
+
+for (const [query, section] of Object.entries(WANTED)) {
+  test(`"${query}" leads to ${section}`, () => {
+    const found = index.search(query).slice(0, 5).map(({ id }) => id);
+    assert.equal(found[0]?.replace(/^.*\//, ''), section, found.join('\n'));
+  });
+}
+
+test('a section for the site\'s makers is found only after those for its readers', () => {
+  assert.doesNotMatch(index.search('lost reply')[0].id, /articles|design/);
+});
