@@ -1,5 +1,8 @@
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
+import { Mutex as DropInMutex } from 'leasehold/redis-semaphore';
+import DropInRedlock from 'leasehold/redlock';
+import { createClient } from 'redis';
 import { Mutex } from 'redis-semaphore';
 import RedlockModule from 'redlock';
 import { IoredisAdapter, createLock } from 'redlock-universal';
@@ -40,27 +43,71 @@ export const RAW = {
   },
 };
 
-export const REDLOCK = {
-  name: 'node-redlock',
-  lock(redis, name) {
+export const REDLOCK = redlockOf('node-redlock', Redlock);
+export const SEMAPHORE = semaphoreOf('redis-semaphore', Mutex);
+/** The same programs, with our drop-ins. */
+export const DROP_INS = [redlockOf('leasehold/redlock', DropInRedlock), semaphoreOf('leasehold/redis-semaphore', DropInMutex)];
+
+function redlockOf(name, Redlock) {
+  const lock = (redis, name) => {
     const redlock = new Redlock([redis], { retryCount: -1 });
     return async () => {
       const lock = await redlock.acquire([name], TTL);
       return () => lock.release();
     };
+  };
+  return { name, lock };
+}
+
+function semaphoreOf(name, Mutex) {
+  const lock = (redis, name) => async () => {
+    const mutex = new Mutex(redis, name, { lockTimeout: TTL, acquireTimeout: FOREVER });
+    await mutex.acquire();
+    return () => mutex.release();
+  };
+  return { name, lock };
+}
+
+/** Takes and releases the lock by `run`. */
+export const RUN = {
+  name: 'leasehold run',
+  cycle(redis, name) {
+    const lock = managerOf(redis).mutex(name, { ttl: TTL });
+    return () => lock.run(() => {});
   },
 };
 
-export const SEMAPHORE = {
-  name: 'redis-semaphore',
+const DELETE_IF_EQUAL = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+let sets = 0;
+
+/** The least that a lock needs: a `SET`, and a script that deletes the key if it still has the token. */
+export const SET = {
+  name: 'bare SET',
   lock(redis, name) {
+    redis.deleteIfEqual ?? redis.defineCommand('deleteIfEqual', { numberOfKeys: 1, lua: DELETE_IF_EQUAL });
     return async () => {
-      const mutex = new Mutex(redis, name, { lockTimeout: TTL, acquireTimeout: FOREVER });
-      await mutex.acquire();
-      return () => mutex.release();
+      const token = `01234567-89ab-cdef-0123-456789abcdef:${++sets}`;
+      if ((await redis.set(name, token, 'PX', TTL, 'NX')) !== 'OK') throw new Error(`${name} is not free`);
+      return () => redis.deleteIfEqual(name, token);
     };
   },
 };
+
+/** The same two over node-redis. They get a client of that library. */
+export const NODE_REDIS = [
+  { ...LEASEHOLD, name: 'leasehold, node-redis', library: 'node-redis' },
+  {
+    name: 'bare SET, node-redis',
+    library: 'node-redis',
+    lock(redis, name) {
+      return async () => {
+        const token = `01234567-89ab-cdef-0123-456789abcdef:${++sets}`;
+        if ((await redis.set(name, token, { PX: TTL, NX: true })) !== 'OK') throw new Error(`${name} is not free`);
+        return () => redis.eval(DELETE_IF_EQUAL, { keys: [name], arguments: [token] });
+      };
+    },
+  },
+];
 
 export const UNIVERSAL = {
   name: 'redlock-universal',
@@ -96,6 +143,11 @@ export async function connect() {
   recorded = sent.filter(([command]) => command === 'EVALSHA').slice(-2);
   recordedToken = recorded[0].find((word) => /^[-0-9a-f]{36}:\d+$/.test(word));
   return redis;
+}
+
+/** Opens a connection with node-redis. */
+export async function connectNodeRedis() {
+  return createClient({ url: process.env.REDIS_URL }).connect();
 }
 
 /** Closes a connection and its lock manager. */

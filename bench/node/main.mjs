@@ -1,16 +1,17 @@
-// `main.mjs [--json FILE] [first-lock] [uncontended] [hot-key] [fleet]` measures what a lock costs in Node, compared with bare
+// `main.mjs [--json FILE] [first-lock] [alone] [uncontended] [hot-key] [fleet]` measures what a lock costs in Node, compared with bare
 // commands and other libraries in the same run. Without a name it runs all sections.
 //
 // The server at REDIS_URL must not be used by anything else. Compare the ratios, because machines differ.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { measureAlone } from './alone.mjs';
 import { measureFirstLock } from './first-lock.mjs';
 import { measureFleet } from './fleet.mjs';
 import { measureHotKey } from './hot-key.mjs';
 import { Report } from './report.mjs';
 import { measureUncontended } from './uncontended.mjs';
 
-const SECTIONS = { 'first-lock': measureFirstLock, uncontended: measureUncontended, 'hot-key': measureHotKey, fleet: measureFleet };
+const SECTIONS = { 'first-lock': measureFirstLock, alone: measureAlone, uncontended: measureUncontended, 'hot-key': measureHotKey, fleet: measureFleet };
 
 const { values, positionals } = parseArgs({ options: { json: { type: 'string' } }, allowPositionals: true });
 const unknown = positionals.filter((name) => !(name in SECTIONS));
