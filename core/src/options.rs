@@ -154,7 +154,7 @@ pub struct Config {
     /// Whether commands try the short scripts of the common path first, and travel as one script call if the client has
     /// several to say at one moment. Then a command may wait for the next [`Input::Wake`](crate::Input::Wake), so the
     /// driver must wake the engine when [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input.
-    /// In a cluster each travels alone, because names have different slots. Default: false.
+    /// In a cluster each travels alone, because names have different slots. Default: true.
     pub batches: bool,
 }
 
@@ -168,7 +168,7 @@ impl Default for Config {
             node_timeout: NODE_TIMEOUT.default_time(),
             mixed_fleet: false,
             max_in_flight: 1024,
-            batches: false,
+            batches: true,
         }
     }
 }

@@ -8,7 +8,7 @@ use leasehold_core::{
     ReleaseOutcome, Replicas, Reply, Scalar, Wait,
 };
 use leasehold_harness::Client;
-use leasehold_harness::answers::{status, words};
+use leasehold_harness::answers::{SERVER_US, entries, granting, status, words};
 
 /// A millisecond, in the engine's unit.
 const MS: u64 = 1_000;
@@ -53,11 +53,14 @@ impl Waiter {
     fn input(&mut self, input: Input<'_>) {
         self.feed(input);
         while let Some((id, command)) = self.unanswered.pop() {
-            let is_release = command.words().len() == 13;
+            let common = entries(&command);
+            let is_release =
+                common.as_ref().map_or(command.words().len() == 13, |entries| entries[0].what == "release");
             self.released += u32::from(is_release);
             if !(is_release && self.releases_vanish) {
-                let word = if is_release { "released" } else { "entered" };
-                self.reply(id, Ok(status(word, [1, 33, 1_700_000_000_000_000, 3_000, 0, 0])));
+                let word = if is_release { "released" } else { "again" };
+                let own = || status(word, [SERVER_US + 1, 33, SERVER_US + 1, 3_000, 0, 0]);
+                self.reply(id, Ok(common.map_or_else(own, |_| granting(&command, 0))));
             }
         }
         assert!(self.ended.iter().filter(|(op, _)| *op == ACQUIRE).count() < 2, "the call ended twice");

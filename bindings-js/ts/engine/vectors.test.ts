@@ -81,7 +81,7 @@ async function replay(file: File): Promise<void> {
 
 function config(given: Record<string, unknown> = {}): Config {
   const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
-  const { node_timeout = 100, mixed_fleet = false, batches = false } = given;
+  const { node_timeout = 100, mixed_fleet = false, batches = true } = given;
   return {
     prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, nodeTimeout: node_timeout,
     mixedFleet: mixed_fleet, batches,
@@ -230,7 +230,7 @@ async function learnScripts(): Promise<Map<string, string>> {
   };
   // Time stands still. Otherwise an answer could be late on a slow machine.
   const clocks = { monotonic: () => 0, wall: () => 0 };
-  const engine = new Engine(new Uint8Array(16), config(), outputs, undefined, clocks);
+  const engine = new Engine(new Uint8Array(16), config({ batches: false }), outputs, undefined, clocks);
   const settings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
   const lock = (kind: LockKind): LockSpec => ({ name: 'a', mode: 'exclusive', kind });
   const forceAnother = (op: number, misses: number): void => {
@@ -270,14 +270,14 @@ async function learnScripts(): Promise<Map<string, string>> {
     const status = { acquire: 'entered', renew: 'renewed', convert: 'converted' }[name.split('-').at(-1) ?? ''] ?? '';
     engine.reply(learn(name, engine), answered(1_700_000_000_000_000, status));
   }
-  const quorum = new Engine(new Uint8Array(16), config(), outputs, await quorumEngine(['a', 'b', 'c']), clocks);
+  const quorum = new Engine(new Uint8Array(16), config({ batches: false }), outputs, await quorumEngine(['a', 'b', 'c']), clocks);
   sent.length = 0;
   quorum.acquire(1, lock(PLAIN), settings);
   sent.splice(0).slice(0, 2).forEach(({ id }, at) => quorum.reply(id, answered(1_700_000_000_000_000 + at)));
   learn('raise', quorum);
   quorum.free();
   engine.free();
-  const together = new Engine(new Uint8Array(16), config({ batches: true }), outputs, undefined, clocks);
+  const together = new Engine(new Uint8Array(16), config(), outputs, undefined, clocks);
   const others: Record<string, [() => void, Reply]> = {
     'acquire-fast': [() => together.acquire(1, lock(PLAIN), settings), '1700000000000000'],
     'release-fast': [() => together.release(2, granted.at(-1) ?? assert.fail()), 1],

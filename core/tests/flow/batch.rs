@@ -9,9 +9,15 @@ use leasehold_core::{
 
 use crate::client::{Client, SERVER_US, answer_anything, batch_reply, denied, entries, fixed, name_of, tries, words};
 
-/// A client whose driver wakes it when it has nothing else to say.
+/// A client whose driver always has more to say, until the test wakes the engine.
 fn batching() -> Client {
-    Client::new(Config { batches: true, ..Config::default() })
+    batching_with(Config::default())
+}
+
+fn batching_with(config: Config) -> Client {
+    let mut client = Client::new(config);
+    client.busy = true;
+    client
 }
 
 /// The names in the only command that is out, with what each wants.
@@ -260,7 +266,7 @@ fn lost_replies_hold_a_command_up_for_20_ms_at_most_even_if_earlier_replies_were
 
 #[test]
 fn a_full_window_serves_first_what_is_needed_first_alone_or_together() {
-    let mut client = Client::new(Config { batches: true, max_in_flight: 1, ..Config::default() });
+    let mut client = batching_with(Config { max_in_flight: 1, ..Config::default() });
     client.acquire("busy", fixed());
     client.feed(Input::Wake);
     let mut left = Vec::new();
@@ -513,7 +519,7 @@ fn a_released_lease_that_was_gone_is_told_as_expired() {
 fn a_later_caller_of_a_command_that_waits_for_room_has_its_time_again() {
     // Nothing is sent again meanwhile.
     let claim_window = Duration::from_secs(30);
-    let mut client = Client::new(Config { batches: true, max_in_flight: 1, claim_window, ..Config::default() });
+    let mut client = batching_with(Config { max_in_flight: 1, claim_window, ..Config::default() });
     let timeout = Config::default().response_timeout;
     client.acquire("first", fixed());
     client.feed(Input::Wake);
@@ -535,7 +541,7 @@ fn a_later_caller_of_a_command_that_waits_for_room_has_its_time_again() {
 
 #[test]
 fn the_time_of_a_release_that_was_left_undone_begins_when_it_leaves_alone() {
-    let mut client = Client::new(Config { batches: true, max_in_flight: 2, ..Config::default() });
+    let mut client = batching_with(Config { max_in_flight: 2, ..Config::default() });
     let timeout = Config::default().response_timeout;
     let leases = client.hold(2, fixed());
     let calls: Vec<_> = leases.into_iter().map(|lease| client.call(|op| Input::Release { op, lease })).collect();

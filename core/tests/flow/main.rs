@@ -19,7 +19,7 @@ use self::client::{
 
 #[test]
 fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
-    let mut client = Client::new(Config::default());
+    let mut client = Client::new(Config { batches: false, ..Config::default() });
     client.hold(10_000, fixed());
     client.most = 0;
 
@@ -36,6 +36,7 @@ fn a_caller_behind_dead_waiters_asks_again_at_once_whether_it_waits_or_tries() {
     for (word, wait) in [("waiting", Wait::Forever), ("busy", Wait::No)] {
         let mut client = Client::new(Config::default());
         let op = client.acquire("job", AcquireOptions { wait, ..tries() });
+        client.leave_undone();
         let answer = |client: &mut Client, block| {
             let [(id, _)] = client.unanswered[..] else { panic!("{:?}", client.unanswered) };
             client.unanswered.clear();
@@ -68,7 +69,7 @@ fn a_client_that_asks_for_its_own_lease_leaves_the_lease_its_time_even_if_an_ope
 
 #[test]
 fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back() {
-    let mut client = Client::new(Config::default());
+    let mut client = Client::new(Config { batches: false, ..Config::default() });
     client.hold(3_000, fixed());
     let op = client.call(|op| Input::Close { op });
     for _ in 0..2_000 {
@@ -167,7 +168,7 @@ fn an_acquire_goes_before_releases_that_nobody_waits_for() {
 
 #[test]
 fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it() {
-    let mut client = Client::new(Config { max_in_flight: 1, ..Config::default() });
+    let mut client = Client::new(Config { max_in_flight: 1, batches: false, ..Config::default() });
     let names = ["first", "second", "third"].map(|name| (name, client.acquire(name, fixed())));
     client.pass(Duration::from_millis(40));
 
@@ -490,6 +491,7 @@ fn a_local_waiter_gets_its_turn_soon_although_the_renewal_that_it_needs_was_lost
     let mut client = Client::new(Config::default());
     let options = AcquireOptions { ttl: Duration::from_secs(30), ..AcquireOptions::default() };
     let first = client.acquire("n", options);
+    client.leave_undone();
     client.answer_with(Ok(status("entered", [SERVER_US, 100, SERVER_US, 30_000, 0, 0])));
     let lease = client.grant_of(first).lease;
 
@@ -509,7 +511,7 @@ fn a_local_waiter_gets_its_turn_soon_although_the_renewal_that_it_needs_was_lost
 
 #[test]
 fn a_refused_renewal_that_a_local_reader_waits_for_is_retried_before_the_lease_of_the_others_ends() {
-    let mut client = Client::new(Config::default());
+    let mut client = Client::new(Config { batches: false, ..Config::default() });
     let ttl = Duration::from_millis(120);
     let options = AcquireOptions { ttl, mode: Mode::Shared, ..AcquireOptions::default() };
     client.acquire("n", options);
@@ -536,6 +538,7 @@ fn a_grant_that_is_older_than_the_answer_that_another_client_holds_the_lock_is_n
     let mut client = Client::new(Config::default());
     let options = AcquireOptions { ttl: Duration::from_secs(30), ..AcquireOptions::default() };
     let call = client.acquire("n", options);
+    client.leave_undone();
     let (late, _) = client.unanswered.remove(0);
     client.pass(Duration::from_millis(1_100));
     let (id, _) = client.unanswered.pop().expect("the client asks again");

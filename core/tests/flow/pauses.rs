@@ -141,7 +141,7 @@ fn a_pause_counts_once_however_many_inputs_and_parts_of_the_engine_hear_of_it() 
     };
     // A command that is given up too early is sent again. Heartbeats of the acquires are commands, too.
     let calls: [(&str, Begin, usize); 3] =
-        [("one server", verify, 1), ("replicas", waits_for_replicas, 7), ("a quorum", quorum, 15)];
+        [("one server", verify, 1), ("replicas", waits_for_replicas, 6), ("a quorum", quorum, 15)];
     for (of, begin, commands) in calls {
         for inputs in [1, 5] {
             let (mut client, op) = begin();

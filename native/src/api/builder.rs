@@ -357,11 +357,10 @@ impl Builder {
             let problem = format!("the system has no source of randomness: {error}");
             Error::Unsupported { name: None, problem }
         })?;
-        // The driver wakes the engine when it has nothing else to say.
-        let config = Config { batches: true, ..self.config.clone() };
         let id = ClientId::from_random(id);
         let label = self.label.clone().unwrap_or_else(default_label);
-        let engine = check_label(&label).and_then(|()| self.defaults.check()).and_then(|()| make(id, config));
+        let engine =
+            check_label(&label).and_then(|()| self.defaults.check()).and_then(|()| make(id, self.config.clone()));
         let engine = engine.map_err(|error| Error::from_engine(error, None, None))?;
         tracing::debug!(client = %id, label, "lock manager made");
         Ok((engine, Labels::new(id, &label).with_leases(&self.config.prefix).with_blocked(self.config.claim_window)))

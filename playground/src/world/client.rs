@@ -84,8 +84,8 @@ impl World {
         self.server.introduce(who, &id.to_string());
         let link = self.new_link();
         let client = self.client_mut(who);
-        // The default configuration is valid, so there is always an engine.
-        client.engine = Engine::new(id, Config::default()).ok();
+        // The page shows each of a lock's own scripts. This configuration is valid, so there is always an engine.
+        client.engine = Engine::new(id, Config { batches: false, ..Config::default() }).ok();
         client.link = link;
     }
 

@@ -23,8 +23,7 @@ use crate::{error, limits};
 const MAX_CALL_TIME: Duration = Duration::from_secs(600);
 
 pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
-    // The driver wakes the engine when it has nothing else to say.
-    let default = Config { batches: true, ..Config::default() };
+    let default = Config::default();
     let Some(options) = options else { return default };
     let time = |ms: Option<u64>, default: Duration| ms.map_or(default, Duration::from_millis);
     Config {

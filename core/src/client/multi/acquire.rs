@@ -220,6 +220,7 @@ mod tests {
         let input =
             Input::AcquireAll { op: OpId(1), names: &names, options: &AcquireOptions::default(), one_script: false };
         engine.handle(Instant::from_micros(1), input);
+        engine.handle(Instant::from_micros(1), Input::Wake);
         core::iter::from_fn(|| engine.poll_output()).collect()
     }
 

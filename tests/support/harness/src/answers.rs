@@ -91,7 +91,7 @@ pub fn batch_reply(entries: &[Entry], now: u64, number: impl Fn(&Entry) -> Optio
     }
 }
 
-/// What grants everything,.
+/// What grants everything.
 ///
 /// # Panics
 /// If the command runs no script of a lock.

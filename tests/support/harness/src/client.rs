@@ -21,6 +21,8 @@ pub struct Client {
     pub unanswered: Vec<(CommandId, Command)>,
     /// The most commands that were unanswered at once.
     pub most: usize,
+    /// Whether the driver always has more to say. It wakes the engine only when the test does.
+    pub busy: bool,
     /// All commands for dedicated connections.
     pub dedicated: Vec<(OpId, Command)>,
     /// The calls whose dedicated connections were closed.
@@ -49,11 +51,18 @@ impl Client {
     pub fn of(engine: Engine) -> Self {
         let (unanswered, dedicated, closed, channels, ended) = Default::default();
         let (now, most, lost, nodes, last_op) = (1_000_000, 0, Vec::new(), HashMap::new(), 0);
-        Self { engine, now, unanswered, most, dedicated, closed, channels, ended, lost, nodes, last_op }
+        Self { engine, now, unanswered, most, busy: false, dedicated, closed, channels, ended, lost, nodes, last_op }
     }
 
-    /// Passes an input in, and keeps what comes out.
+    /// Passes an input in, and keeps what comes out. Then nothing else happens, so the engine is woken if it is time.
     pub fn feed(&mut self, input: Input<'_>) {
+        self.feed_only(input);
+        if !self.busy && self.engine.poll_timeout().is_some_and(|(at, _)| at.as_micros() <= self.now) {
+            self.feed_only(Input::Wake);
+        }
+    }
+
+    fn feed_only(&mut self, input: Input<'_>) {
         for output in self.tell(input) {
             match output {
                 Output::Send { id, node, command } => {
@@ -122,6 +131,20 @@ impl Client {
     pub fn answer_with(&mut self, result: Result<Reply, Failure>) {
         let (id, _) = self.unanswered.remove(0);
         self.reply(id, result);
+    }
+
+    /// The server leaves the common path of everything undone. What is unanswered now has its own script.
+    ///
+    /// # Panics
+    /// If a command's words are not those of the common path.
+    pub fn leave_undone(&mut self) {
+        let (common, own) = self.unanswered.drain(..).partition(|(_, command)| answers::entries(command).is_some());
+        self.unanswered = own;
+        let common: Vec<_> = common;
+        for (id, command) in common {
+            let entries = answers::entries(&command).unwrap_or_default();
+            self.reply(id, Ok(answers::batch_reply(&entries, self.now, |_| Some(0))));
+        }
     }
 
     /// The server answers the oldest command, as one that grants everything.
