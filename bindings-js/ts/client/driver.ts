@@ -4,7 +4,7 @@ import { type CallResult, type Failure, type Link, type LinkTime, type Subscript
 import { type Command, type Config, Engine, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
 import { ignore } from '../support/ignore.js';
-import { afterPendingCalls, soon, type Timer } from '../support/timers.js';
+import { afterPendingCalls, afterThisCode, soon, type Timer } from '../support/timers.js';
 import { DedicatedConnections } from './dedicated.js';
 import type { ConnectionState } from './engine-errors.js';
 import { InFlight } from './in-flight.js';
@@ -207,7 +207,9 @@ export class Driver {
     this.#turning = now;
     // In memory there is no I/O to wait for.
     if (this.isInMemory) return soon(this.#turned);
-    afterPendingCalls(this.#turned);
+    // Nagle's algorithm: a call leaves at once if nothing is in flight. Otherwise it shares a command with the calls of this turn.
+    if (this.#inFlight.isEmpty) afterThisCode(this.#turned);
+    else afterPendingCalls(this.#turned);
     // If the host loses that callback, the engine is woken anyway, and the next input asks for another one.
     this.#timer.set(now, now + LOST);
   }

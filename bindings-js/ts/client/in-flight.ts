@@ -19,17 +19,26 @@ export class InFlight {
   #answering: Wave | undefined;
   /** Resolves when the earlier waves have ended. */
   #earlier: Promise<unknown> = Promise.resolve();
+  /** How many commands are open, of all waves. */
+  #open = 0;
+
+  /** Whether no command waits for its answer. */
+  get isEmpty(): boolean {
+    return this.#open === 0;
+  }
 
   /** A command is sent. */
   sent(): Wave {
     const wave = this.#answering ?? this.#wave;
     wave.open++;
+    this.#open++;
     return wave;
   }
 
   /** A command has been answered, or has failed. `handle` may send more commands. */
   answered(wave: Wave, handle: () => void): void {
     this.#answering = wave;
+    this.#open--;
     try {
       handle();
     } finally {
