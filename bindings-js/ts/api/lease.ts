@@ -8,6 +8,9 @@ import { ignore } from '../support/ignore.js';
 import { Once } from '../support/once.js';
 import { type Duration, readDuration } from './validate.js';
 
+/** The state of a handle's lease. */
+export let stateOf: (lease: Lease) => LeaseState;
+
 /**
  * A lock that you hold for a limited time. The client renews it while you hold it, and notifies you if it is lost.
  *
@@ -22,6 +25,10 @@ import { type Duration, readDuration } from './validate.js';
  * ```
  */
 export class Lease implements AsyncDisposable {
+  static {
+    stateOf = (lease) => lease.#state;
+  }
+
   readonly #client: Client;
   readonly #state: LeaseState;
   /** Set once the release of this hold has begun. */

@@ -1,13 +1,13 @@
 /** A lock with its options, and the ways to take it. */
 
-import type { Client } from '../client/index.js';
+import type { Client, LeaseState } from '../client/index.js';
 import { type AcquireSettings, type LockSpec, type Mode, PLAIN } from '../engine/index.js';
 import { isAbortOf } from '../support/abort.js';
 import { ClosedError, InvalidOptionError, isLeaseholdError, LostError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
-import { type Lease, openLease } from './lease.js';
+import { type Lease, openLease, stateOf } from './lease.js';
 import {
   type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
 } from './options.js';
@@ -142,7 +142,7 @@ export class Lock {
    */
   async run<T>(work: (lease: Lease) => T | PromiseLike<T>, options?: AcquireOptions): Promise<T> {
     if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${formatValue(work)}: give a function`);
-    return runWithLease(this.#client, await this.acquire(options), work);
+    return await runWithLease(this.#client, await this.acquire(options), work);
   }
 
   /** @internal */
@@ -220,16 +220,18 @@ export function makeMultiLock({ client, defaults }: ManagerContext, given: unkno
  * work takes precedence, unless it only passes on that the lease's signal has aborted.
  */
 export async function runWithLease<T>(client: Client, lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
-  const { signal } = lease;
+  // Not `lease.signal`: to make one costs as much as the lock, and most work doesn't read it.
+  const state = stateOf(lease);
+  state.watched = true;
   let result: T;
   try {
-    result = await untilLost(client, signal, invoke(work, lease));
+    result = await untilLost(client, state, work, lease);
   } catch (error) {
     await lease.release().catch(ignore);
-    throw isAbortOf(signal, error) ? endOf(signal, error) : error;
+    throw isAbortOf({ aborted: state.ended !== undefined, reason: state.ended }, error) ? endOf(state.ended, error) : error;
   }
   const outcome = await lease.release().catch(ignore);
-  if (signal.aborted) throw signal.reason;
+  if (state.ended !== undefined) throw state.ended;
   // The lease may have expired a moment before the loss is reported.
   if (outcome === 'already-expired') throw new LostError(lease.name, 'expired');
   if (outcome === 'not-owner') throw new LostError(lease.name, 'taken');
@@ -237,25 +239,30 @@ export async function runWithLease<T>(client: Client, lease: Lease, work: (lease
 }
 
 /** Why the lease ended, with the error that the work failed with for that reason. */
-function endOf({ reason }: AbortSignal, error: unknown): unknown {
+function endOf(reason: unknown, error: unknown): unknown {
   // Not the reason itself with a cause, because that error often has the reason as its own cause.
   if (error === reason || !isLeaseholdError(reason)) return reason;
   return reason.code === 'lost' ? new LostError(reason.lockName, reason.reason, error) : new ClosedError({ lockName: reason.lockName, cause: error });
 }
 
-async function invoke<T>(work: (lease: Lease) => T | PromiseLike<T>, lease: Lease): Promise<T> {
-  return work(lease);
-}
-
-/** Settles as the work does, or rejects with the signal's reason soon after the signal aborts. */
-function untilLost<T>({ time }: Client, signal: AbortSignal, work: Promise<T>): Promise<T> {
+/** Settles as the work does, or rejects with the reason soon after the lease has ended. */
+function untilLost<T>({ time }: Client, state: LeaseState, work: (lease: Lease) => T | PromiseLike<T>, lease: Lease): Promise<T> {
   return new Promise((resolve, reject) => {
-    const interrupt = (): void => {
-      // Work that listens to the signal gets time to fail with an error of its own.
-      time.setTimeout(() => reject(signal.reason), 0);
+    // Work that listens to the signal gets time to fail with an error of its own.
+    const interrupt = (): void => void time.setTimeout(() => reject(state.ended), 0);
+    state.onEnd(interrupt);
+    const end = (): void => state.offEnd(interrupt);
+    const failed = (error: unknown): void => {
+      end();
+      reject(error);
     };
-    signal.addEventListener('abort', interrupt, { once: true });
-    if (signal.aborted) interrupt();
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', interrupt));
+    try {
+      Promise.resolve(work(lease)).then((result) => {
+        end();
+        resolve(result);
+      }, failed);
+    } catch (error) {
+      failed(error);
+    }
   });
 }

@@ -31,6 +31,7 @@ export class LeaseState {
   #controller: AbortController | undefined;
   #lost: Promise<LossReason> | undefined;
   #resolveLost: ((reason: LossReason) => void) | undefined;
+  #listeners: readonly (() => void)[] = NO_LISTENERS;
 
   constructor(grant: Grant, lock: LockSpec, ttl: number, now: number, label?: string) {
     const { name, kind } = lock;
@@ -89,6 +90,16 @@ export class LeaseState {
     return this.#lost;
   }
 
+  /** Calls the listener once the lease has ended before its holder released it. An `AbortSignal` would cost more than the lock. */
+  onEnd(listener: () => void): void {
+    this.#listeners = [...this.#listeners, listener];
+    if (this.ended !== undefined) listener();
+  }
+
+  offEnd(listener: () => void): void {
+    this.#listeners = this.#listeners.length === 1 ? NO_LISTENERS : this.#listeners.filter((other) => other !== listener);
+  }
+
   convert(grant: Grant): void {
     this.mode = grant.mode;
     this.fence = grant.fence;
@@ -107,8 +118,10 @@ export class LeaseState {
   notify(): void {
     if (this.#reason !== undefined) this.#resolveLost?.(this.#reason);
     this.#controller?.abort(this.ended);
+    for (const listener of this.#listeners) listener();
     if (this.loss !== undefined && !this.watched) emitWarning({ type: 'LeaseLostWarning', code: 'LEASEHOLD_LEASE_LOST', message: `${this.ended?.message}. ${ADVICE}` });
   }
 }
 
+const NO_LISTENERS: readonly (() => void)[] = [];
 const ADVICE = 'Nothing in the program watches for this: pass `lease.signal` to the work, await `lease.lost`, use `run`, or add a listener for `lost`.';

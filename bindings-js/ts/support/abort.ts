@@ -61,7 +61,7 @@ const MOST_CAUSES = 10;
  * Whether an error only passes on that this signal has aborted: the error or one of its causes is the signal's reason, or an
  * `AbortError` without a cause. An `AbortError` with another cause comes from another signal.
  */
-export function isAbortOf({ aborted, reason }: AbortSignal, error: unknown): boolean {
+export function isAbortOf({ aborted, reason }: Pick<AbortSignal, 'aborted' | 'reason'>, error: unknown): boolean {
   if (!aborted) return false;
   try {
     let cause = error;
