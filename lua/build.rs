@@ -10,6 +10,9 @@ use std::{env, fs};
 
 use sha1_smol::Sha1;
 
+#[path = "src/limits.rs"]
+mod limits;
+
 /// Marks where a script wants the prelude, on a separate line. The code before it is the script's short cut, which only a
 /// plain lock has.
 const MARK: &str = "--@prelude\n";
@@ -83,9 +86,10 @@ fn prelude(part: &str) -> Result<String, Box<dyn Error>> {
     Ok(code(&fs::read_to_string(format!("src/prelude/{part}.lua"))?))
 }
 
-/// The text without comment lines.
+/// The text without comment lines, with the numbers of `limits.rs`.
 fn code(text: &str) -> String {
-    text.split_inclusive('\n').filter(|line| !line.trim_start_matches(' ').starts_with("--")).collect()
+    let lines = text.split_inclusive('\n').filter(|line| !line.trim_start_matches(' ').starts_with("--"));
+    lines.collect::<String>().replace("CUT_TTL", &limits::CUT_TTL.to_string())
 }
 
 /// The name of a constant.

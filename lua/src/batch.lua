@@ -111,7 +111,7 @@ for entry = 3, #ARGV + 2 do
       elseif type(value) == 'string' and string.match(value, '^shared %d+$')
           and (tonumber(pcall('ZCARD', KEYS[key + 3])) or 0) > 0 and pcall('ZSCORE', KEYS[key + 3], token) == false then
         -- The same limit as `cut` in prelude/base.lua, which this script doesn't have.
-        joins, keep = true, math.max(keep, math.min(pcall('PTTL', KEYS[key + 1]), 2678400001))
+        joins, keep = true, math.max(keep, math.min(pcall('PTTL', KEYS[key + 1]), CUT_TTL))
       end
     end
     -- N first: at maxmemory, a script may create a key after a delete. Old readers count only while N is `shared`.

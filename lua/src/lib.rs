@@ -17,6 +17,10 @@ mod scripts {
     include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 }
 
+mod limits;
+
+pub use limits::CUT_TTL;
+
 /// One script, ready for `EVALSHA` and `EVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {

@@ -99,6 +99,7 @@ pub(crate) fn time_left(millis: Option<u64>) -> Option<Option<Duration>> {
 const MOST_FENCE: u64 = 1 << 53;
 /// The longest TTL, with a day of room for drift and timers.
 const MOST_LEFT: Duration = LONGEST_TTL.saturating_add(Duration::from_secs(24 * 3600));
+const _: () = assert!(MOST_LEFT.as_millis() + 1 == leasehold_lua::CUT_TTL as u128, "lua/src/limits.rs cuts elsewhere");
 
 /// An integer, as a number or as text.
 pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {

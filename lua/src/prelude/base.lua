@@ -33,10 +33,9 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- No lease is longer than 30 days, and clients refuse an answer of more than 31 days. A longer TTL is cut to just above
--- that.
+-- A longer TTL is none of ours: see limits.rs.
 local function cut(ms)
-  return math.min(ms, 2678400001)
+  return math.min(ms, CUT_TTL)
 end
 
 -- Whether a holder's text is one of our tokens. A lock without a holder has none.

@@ -66,10 +66,9 @@ impl Counter {
     }
 }
 
-/// No lease is longer than 30 days, and clients refuse an answer of more than 31 days. A longer TTL is cut to just above
-/// that.
+/// A longer TTL is none of ours.
 pub(crate) fn cut(ms: i64) -> i64 {
-    ms.min(2_678_400_001)
+    ms.min(leasehold_lua::CUT_TTL)
 }
 
 impl<'a> Base<'a> {
