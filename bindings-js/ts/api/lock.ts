@@ -9,7 +9,7 @@ import { formatObject, type InspectArguments, inspectSymbol } from '../support/h
 import { ignore } from '../support/ignore.js';
 import { type Lease, openLease, stateOf } from './lease.js';
 import {
-  type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
+  type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames, withoutWait,
 } from './options.js';
 import { readName, readToken } from './validate.js';
 
@@ -81,8 +81,7 @@ export class Lock {
   async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     const { settings, signal } = readAcquireOptions(options, this.#settings);
     try {
-      const within = settings.wait === Infinity ? undefined : settings.wait;
-      return await this.#client.acquire(this.#spec, { ...settings, wait: undefined, within }, signal, openLease);
+      return await this.#client.acquire(this.#spec, withoutWait(settings), signal, openLease);
     } catch (error) {
       if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
       throw error;

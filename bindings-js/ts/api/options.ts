@@ -199,6 +199,11 @@ export function readAcquireOptions(options: unknown, defaults: AcquireSettings):
   return { settings: mergeSettings(given, defaults), signal: readSignal(given.signal) };
 }
 
+/** The settings of a call that doesn't wait for the lock: its `wait` limits how long the server may take. Not a spread, which is slow. */
+export function withoutWait({ ttl, renew, maxHold, wait, replicas, linger, label }: AcquireSettings): AcquireSettings {
+  return { ttl, renew, maxHold, wait: undefined, replicas, linger, label, within: wait === Infinity ? undefined : wait };
+}
+
 /** Checks the options of a semaphore. */
 export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
   const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE satisfies Fields<SemaphoreOptions>);

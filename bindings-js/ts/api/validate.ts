@@ -10,11 +10,20 @@ export function readFields<Field extends string>(options: unknown, fields: reado
   if (typeof options !== 'object' || options === null || isArray(options)) {
     throw new InvalidOptionError('options', `is ${formatValue(options)}: give an object, or nothing`);
   }
-  for (const field of readGuarded('options', () => Object.keys(options))) {
-    if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
-  }
   const given: { [field in Field]?: unknown } = {};
-  for (const field of fields) given[field] = readGuarded(field, () => (options as Record<string, unknown>)[field]);
+  // A getter or a proxy may throw. One `try` for all fields, because this runs at each call that has options.
+  let reading = 'options';
+  try {
+    for (const field of Object.keys(options)) {
+      if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
+    }
+    for (const field of fields) {
+      reading = field;
+      given[field] = (options as Record<string, unknown>)[field];
+    }
+  } catch (cause) {
+    throw unreadable(reading, cause);
+  }
   return given;
 }
 
@@ -68,9 +77,12 @@ export function readGuarded<T>(field: string, get: () => T): T {
   try {
     return get();
   } catch (cause) {
-    if (isLeaseholdError(cause)) throw cause;
-    throw new InvalidOptionError(field, "can't be read", { cause });
+    throw unreadable(field, cause);
   }
+}
+
+function unreadable(field: string, cause: unknown): unknown {
+  return isLeaseholdError(cause) ? cause : new InvalidOptionError(field, "can't be read", { cause });
 }
 
 /**

@@ -8,7 +8,7 @@ import { InvalidOptionError, LockManager, type QuorumOptions } from '../index.js
 export type Client = Redis | Cluster;
 
 /** Opens a manager, or returns the one that is open. */
-export type OpenManager = () => Promise<LockManager>;
+export type OpenManager = () => LockManager | Promise<LockManager>;
 
 /**
  * How long all managers wait for an answer. The originals wait for a slow server. Half a second also suits servers in several
@@ -56,7 +56,7 @@ function makeManager(clients: readonly Client[], mixedFleet: boolean): OpenManag
   if (clients.length > 1) return openQuorum(clients, options);
   const { responseTimeout } = answers;
   const manager = new LockManager(clients[0] as Client, { ...options, responseTimeout });
-  return async () => manager;
+  return () => manager;
 }
 
 function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: boolean; readonly prefix: string }): OpenManager {

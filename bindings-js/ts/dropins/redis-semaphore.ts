@@ -90,7 +90,7 @@ interface Target {
 abstract class Lock {
   readonly #target: Target;
   readonly #options: Settings;
-  readonly #identifier: string;
+  #identifier: string | undefined;
   #lease: Lease | undefined;
   #refreshing: Timer | undefined;
 
@@ -98,11 +98,11 @@ abstract class Lock {
   constructor(options: Settings, target: Target) {
     this.#target = target;
     this.#options = options;
-    this.#identifier = [formatUuid(randomBytes(16)), options.identifierSuffix].filter(Boolean).join('-');
   }
 
   /** Names this object in your logs. The value on the server is another one. */
   get identifier(): string {
+    this.#identifier ??= [formatUuid(randomBytes(16)), this.#options.identifierSuffix].filter(Boolean).join('-');
     return this.#identifier;
   }
 
@@ -157,7 +157,7 @@ abstract class Lock {
     const end = HOST_TIME.now() + acquireTimeout;
     for (let attempt = 1; attempt <= acquireAttemptsLimit && HOST_TIME.now() < end; attempt++) {
       signal?.throwIfAborted();
-      const lease = await this.#attempt((lock) => lock.tryAcquire({ signal }));
+      const lease = await this.#attempt((lock) => lock.tryAcquire(signal && { signal }));
       if (lease !== null) return lease;
       await sleep(retryInterval, signal);
     }
@@ -169,7 +169,7 @@ abstract class Lock {
     const { acquireTimeout, acquireAttemptsLimit, retryInterval } = this.#options;
     if (!(acquireTimeout > 0 && acquireAttemptsLimit > 0)) return null;
     // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
-    const lease = await this.#attempt((lock) => lock.tryAcquire({ signal }));
+    const lease = await this.#attempt((lock) => lock.tryAcquire(signal && { signal }));
     const wait = Math.min(acquireTimeout, (acquireAttemptsLimit - 1) * retryInterval);
     if (lease !== null || wait < 1) return lease;
     return this.#attempt((lock) => lock.acquire({ signal, wait: wait > LONGEST_WAIT ? 'forever' : wait }), wait < RESPONSE_TIMEOUT);
@@ -302,16 +302,16 @@ interface Settings extends Required<TimeoutOptions> {
 
 const NUMBERS = ['lockTimeout', 'acquireTimeout', 'acquireAttemptsLimit', 'retryInterval', 'refreshInterval'] as const;
 const TAKEN_OVER = ['identifier', 'externallyAcquiredIdentifier', 'acquiredExternally'] as const;
-const OTHERS = ['identifierSuffix', 'onLockLost', 'mixedFleet'] as const;
+const OPTIONS: readonly string[] = [...NUMBERS, 'identifierSuffix', 'onLockLost', 'mixedFleet'];
 
 function readOptions(given: LockOptions = {}): Settings {
-  const options = Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== undefined)) as LockOptions;
+  const options: LockOptions = {};
+  for (const [field, value] of Object.entries(given ?? {})) if (value !== undefined) (options as Record<string, unknown>)[field] = value;
   for (const field of TAKEN_OVER) {
     if (options[field] !== undefined) throw new UnsupportedError(`\`${field}\`, because a lock can't be taken over from another process; acquire, refresh and release it in one process`);
   }
   for (const field of Object.keys(options)) {
-    const fields: readonly string[] = [...NUMBERS, ...OTHERS];
-    if (!fields.includes(field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
+    if (!OPTIONS.includes(field)) throw new InvalidOptionError(field, `is not an option here. The options are ${OPTIONS.join(', ')}`);
   }
   for (const field of NUMBERS) {
     const value: unknown = options[field];

@@ -14,7 +14,7 @@ import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { BOUNDS } from '../support/options.generated.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
-import { type Client, managerOf, withoutMargins } from './managers.js';
+import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
 
 /** How one client voted. */
 export type ClientExecutionResult =
@@ -293,7 +293,7 @@ export class Redlock extends EventEmitter {
     return lock;
   }
 
-  #openManager({ mixedFleet = true }: Settings): () => Promise<LockManager> {
+  #openManager({ mixedFleet = true }: Settings): OpenManager {
     return managerOf([...this.clients], mixedFleet);
   }
 }
