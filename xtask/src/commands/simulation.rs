@@ -255,7 +255,8 @@ fn optimised(arguments: &[&str], is_quick_build: bool) -> Command {
     let mut command = cargo(arguments);
     command.args(["--profile", "sim"]);
     if is_quick_build {
-        command.env("CARGO_PROFILE_SIM_OPT_LEVEL", "1").env("CARGO_PROFILE_SIM_LTO", "off");
+        let settings = [("OPT_LEVEL", "1"), ("LTO", "off"), ("DEBUG", "false")];
+        command.envs(settings.map(|(key, value)| (format!("CARGO_PROFILE_SIM_{key}"), value)));
     }
     command.env("CARGO_TARGET_DIR", std::path::absolute(target().join("simulation")).unwrap_or_default());
     command

@@ -68,14 +68,18 @@ impl Copy {
     pub(super) fn build(package: &str) -> Result<Self, String> {
         let directory = target().join("mutants");
         write(&directory).map_err(|error| error.to_string())?;
-        let target = directory.join("target");
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--profile", "sim", "--package", package]);
-        // A mutant may break lints that the sources keep. For example, it may never read a value.
-        let status =
-            cargo.current_dir(&directory).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-Awarnings").status();
+        // The directory of the program itself, for the sake of other libraries. Clippy may have compiled that one.
+        cargo.env("CARGO_TARGET_DIR", target()).env_remove("RUSTC_WORKSPACE_WRAPPER");
+        let status = cargo.current_dir(&directory).status();
         match status {
-            Ok(status) if status.success() => Ok(Self { program: target.join("sim").join(package) }),
+            Ok(status) if status.success() => {
+                // The next build of the program itself replaces the file there.
+                let program = directory.join(package);
+                fs::copy(target().join("sim").join(package), &program).map_err(|error| error.to_string())?;
+                Ok(Self { program })
+            }
             Ok(status) => Err(format!("the mutants in {} can't be built: {status}", directory.display())),
             Err(error) => Err(format!("cargo can't be started: {error}")),
         }
@@ -161,14 +165,25 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The manifest of the workspace, with the copied members only.
+/// The manifest of the workspace, with the copied members only. A mutant may break lints that the sources keep. For example, it may
+/// never read a value.
 fn workspace(manifest: &str) -> String {
-    let line = |line: &str| match line.split(' ').next() {
-        Some("members") => format!("members = {COPIED:?}\n"),
-        Some("exclude") => String::new(),
+    let mut section = "";
+    let mut line = |line| match line {
+        "[workspace.lints.rust]" => {
+            section = line;
+            format!("{line}\nwarnings = \"allow\"\n")
+        }
+        _ if line.starts_with('[') => {
+            section = line;
+            format!("{line}\n")
+        }
+        _ if section == "[workspace.lints.rust]" => String::new(),
+        _ if line.starts_with("members ") => format!("members = {COPIED:?}\n"),
+        _ if line.starts_with("exclude ") => String::new(),
         _ => format!("{line}\n"),
     };
-    manifest.lines().map(line).collect()
+    manifest.lines().map(&mut line).collect()
 }
 
 /// A manifest without its dev-dependencies.
