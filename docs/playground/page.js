@@ -22,7 +22,12 @@
   const LONGEST_FRAME = 250;
   /** Milliseconds between two pictures. */
   const FRAME = 40;
+  /** How long a running scenario halts after a step, in ms, so that a reader can look at it. */
+  const HALT = 1_500;
   const SERVER = 3;
+  /** The scenario that the page opens with. */
+  const FIRST = 'Paused writer';
+  const OVER = 'The scenario is over. Start it again, choose another one, or go on with the buttons below.';
 
   const { Playground } = wasm_bindgen;
   const playground = new Playground();
@@ -52,8 +57,10 @@
     if (location.protocol !== 'file:') link.href = `../${link.dataset.page}`;
   }
   const wanted = Number.parseInt(location.hash.slice(1), 10) - 1;
-  if (wanted >= 0 && wanted < Playground.scenarios().length) find('scenario').value = String(wanted);
+  const exists = wanted >= 0 && wanted < Playground.scenarios().length;
+  find('scenario').value = String(exists ? wanted : Playground.scenarios().indexOf(FIRST));
   begin();
+  run(!matchMedia('(prefers-reduced-motion: reduce)').matches);
 
   function makeCard({ title, className, client, text, actions }) {
     const card = document.createElement('section');
@@ -103,16 +110,18 @@
     show();
   }
 
-  /** Lets virtual time pass as fast as real time, or stops it. */
+  /** Lets virtual time pass as fast as real time, or stops it. A scenario halts after each step, and stops at its end. */
   function run(on) {
     if (on && !running) {
+      const goesOn = playground.isOver();
       let last = performance.now();
       const frame = (now) => {
         if (!running) return;
         if (now - last >= FRAME) {
           playground.advance(Math.min(now - last, LONGEST_FRAME));
-          last = now;
+          last = playground.rests() ? now + HALT : now;
           show();
+          if (playground.isOver() && !goesOn) run(false);
         }
         requestAnimationFrame(frame);
       };
@@ -138,6 +147,9 @@
     find('time').textContent = `${(playground.nowMs() / 1000).toFixed(2)} s`;
     const width = Math.max(700, find('timeline').clientWidth);
     find('timeline').innerHTML = playground.timeline(Number(find('seconds').value), width);
+    // On a phone, the present stays in sight.
+    const present = Number(find('timeline').querySelector('.now').getAttribute('x1'));
+    find('timeline').scrollLeft = present - find('timeline').clientWidth * 0.7;
     for (const { title, client, text, state, buttons } of cards) {
       setText(state, text());
       for (const button of buttons) {
@@ -154,6 +166,7 @@
       if (number === played - 1) item.setAttribute('aria-current', 'step');
       else item.removeAttribute('aria-current');
     }
+    setText(find('over'), playground.isOver() ? OVER : '');
     addLines();
   }
 

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use crate::scenarios::{self, Scenario};
+use crate::scenarios::{self, Begun, Scenario, Step};
 use crate::timeline::View;
 use crate::world::{Action, Who, World};
 
 /// Time passes at most this far in one step, if there is no visible event.
 const LONGEST_STEP: Duration = Duration::from_secs(5);
+/// How often the end of a step is looked for, in µs.
+const SLICE_US: u64 = 10_000;
 /// The part of the picture that is in the future, where TTLs end.
 const FUTURE: u64 = 4;
 
@@ -17,6 +19,8 @@ pub struct Playground {
     world: World,
     scenario: Option<&'static Scenario>,
     played: usize,
+    /// The last step of those that were played, while it runs.
+    running: Option<(&'static Step, Begun)>,
 }
 
 /// Time and scenarios.
@@ -24,27 +28,55 @@ impl Playground {
     /// Begins again, with a scenario or without one.
     pub fn begin(&mut self, scenario: Option<usize>) {
         let scenario = scenario.and_then(|scenario| scenarios::ALL.get(scenario));
-        *self = Self { world: World::default(), scenario, played: 0 };
+        *self = Self { scenario, ..Self::default() };
     }
 
-    /// Lets this much time pass, in ms: at most a minute.
+    /// Lets this much time pass, in ms: at most a minute. Begins the scenario's next step if no step runs, and ends early
+    /// with the step, so that a reader can look at what it did.
     pub fn advance(&mut self, ms: f64) {
         let us = (ms.clamp(0.0, 60_000.0) * 1_000.0) as u64;
-        self.world.advance_to(self.world.now_us() + us);
-    }
-
-    /// Plays the scenario's next step. Without a scenario, time passes until the next visible event.
-    pub fn step(&mut self) {
-        match self.scenario.and_then(|scenario| scenario.steps.get(self.played)) {
-            Some(step) => {
-                step.play(&mut self.world);
-                self.played += 1;
+        let until = self.world.now_us() + us;
+        if self.running.is_none() {
+            self.begin_step();
+        }
+        let Some((step, begun)) = self.running else { return self.world.advance_to(until) };
+        while self.world.now_us() < until {
+            self.world.advance_to(until.min(self.world.now_us() + SLICE_US));
+            if step.is_over(begun, &self.world) {
+                return self.running = None;
             }
-            None => self.world.step(LONGEST_STEP),
         }
     }
 
-    /// How many steps of the scenario were played.
+    /// Plays the scenario's next step to its end, or the one that runs. Without a scenario, time passes until the next
+    /// visible event.
+    pub fn step(&mut self) {
+        if self.running.is_none() && !self.begin_step() {
+            return self.world.step(LONGEST_STEP);
+        }
+        if let Some((step, begun)) = self.running.take() {
+            step.finish(begun, &mut self.world);
+        }
+    }
+
+    fn begin_step(&mut self) -> bool {
+        let Some(step) = self.scenario.and_then(|scenario| scenario.steps.get(self.played)) else { return false };
+        self.running = Some((step, step.begin(&mut self.world)));
+        self.played += 1;
+        true
+    }
+
+    /// Whether the scenario is between two steps.
+    pub fn rests(&self) -> bool {
+        self.running.is_none() && self.played > 0 && !self.is_over()
+    }
+
+    /// Whether all steps of the scenario were played.
+    pub fn is_over(&self) -> bool {
+        self.running.is_none() && self.scenario.is_some_and(|scenario| self.played == scenario.steps.len())
+    }
+
+    /// How many steps of the scenario were played, with the one that runs.
     pub const fn played(&self) -> usize {
         self.played
     }
@@ -144,6 +176,40 @@ mod tests {
         page.advance(f64::NAN);
         page.advance(-1.0);
         assert_eq!((page.log(0).len(), page.now_ms()), (0, 10_000.0));
+    }
+
+    #[test]
+    fn a_scenario_that_runs_stops_after_each_step_and_is_over_in_the_end() {
+        let mut page = Playground::default();
+        page.begin(Some(1));
+        assert!(!page.rests() && !page.is_over());
+        let mut rests = Vec::new();
+        for _ in 0..5_000 {
+            page.advance(40.0);
+            if page.rests() {
+                rests.push(page.played());
+            }
+            if page.is_over() {
+                break;
+            }
+        }
+        assert!(page.is_over());
+        assert_eq!(rests, [1, 2, 3, 4, 5]);
+        assert!(page.log(0).iter().any(|line| line.contains("refuses A's write")), "{:#?}", page.log(0));
+        let over = page.now_ms();
+        page.advance(1_000.0);
+        assert_eq!(page.now_ms(), over + 1_000.0, "time goes on");
+    }
+
+    #[test]
+    fn a_step_finishes_the_step_that_runs() {
+        let mut page = Playground::default();
+        page.begin(Some(0));
+        page.advance(40.0);
+        assert_eq!(page.played(), 1);
+        page.step();
+        assert!(page.rests() && page.played() == 1);
+        assert!(page.client_text(0).contains("It holds the lock"), "{}", page.client_text(0));
     }
 
     #[test]

@@ -45,28 +45,52 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Time for the last packets of a step to arrive, in µs.
 const REST_US: u64 = 250_000;
 
+/// A step that was begun.
+#[derive(Clone, Copy)]
+pub struct Begun {
+    /// When it began, in µs.
+    at: u64,
+    /// How many writes there were before.
+    writes: usize,
+}
+
 impl Step {
     /// Plays the step. Returns whether it ended as it should.
     pub fn play(&self, world: &mut World) -> bool {
-        let before = world.writes().len();
+        let begun = self.begin(world);
+        self.finish(begun, world)
+    }
+
+    /// Presses the step's buttons.
+    pub fn begin(&self, world: &mut World) -> Begun {
+        let begun = Begun { at: world.now_us(), writes: world.writes().len() };
         for action in self.actions {
             world.press(*action);
         }
-        let reached = match self.until {
-            Until::Holds(who) => world.advance_until(LONGEST, |world| world.holds(who)),
-            Until::Lost(who) => world.advance_until(LONGEST, |world| !world.holds(who)),
-            Until::Queued(who) => world.advance_until(LONGEST, |world| world.is_queued(who)),
-            Until::Granted(who) => world.advance_until(LONGEST, |world| world.has_lock(who)),
-            Until::Written(who) => {
-                world.advance_until(LONGEST, |world| world.writes().iter().skip(before).any(|(by, ..)| *by == who))
-            }
-            Until::Passed(ms) => {
-                world.advance_to(world.now_us() + ms * 1_000);
-                return true;
-            }
-        };
+        begun
+    }
+
+    /// Lets time pass until the step is over. Returns whether it ended as it should.
+    pub fn finish(&self, begun: Begun, world: &mut World) -> bool {
+        if let Until::Passed(ms) = self.until {
+            world.advance_to(begun.at + ms * 1_000);
+            return true;
+        }
+        let reached = world.advance_until(LONGEST, |world| self.is_over(begun, world));
         world.advance_to(world.now_us() + REST_US);
         reached
+    }
+
+    /// Whether what the step waits for has happened.
+    pub fn is_over(&self, begun: Begun, world: &World) -> bool {
+        match self.until {
+            Until::Holds(who) => world.holds(who),
+            Until::Lost(who) => !world.holds(who),
+            Until::Queued(who) => world.is_queued(who),
+            Until::Granted(who) => world.has_lock(who),
+            Until::Written(who) => world.writes().iter().skip(begun.writes).any(|(by, ..)| *by == who),
+            Until::Passed(ms) => world.now_us() >= begun.at + ms * 1_000,
+        }
     }
 }
 

@@ -10,12 +10,13 @@ const STYLE: &str = include_str!("timeline.css");
 const LEFT: f64 = 96.0;
 const TOP: f64 = 8.0;
 const LANE: f64 = 84.0;
-/// The rows of a lane, by their distance from its top: the two bars, the words, and where arrows touch.
+/// The rows of a lane, by their distance from its top: the two bars, the words, and where arrows touch. Arrows begin below
+/// the words, because they would strike them out.
 const LOCK: (f64, f64) = (8.0, 24.0);
 const CONDITION: (f64, f64) = (34.0, 15.0);
-const WORDS: f64 = 63.0;
+const WORDS: f64 = 61.0;
 const ABOVE: f64 = 6.0;
-const BELOW: f64 = 50.0;
+const BELOW: f64 = 66.0;
 /// The estimated width of a letter: of words, and of the larger ones on a bar.
 const LETTER: f64 = 6.7;
 const LETTER_ON_BAR: f64 = 7.3;
@@ -320,6 +321,25 @@ mod tests {
         let on_bars: Vec<&str> =
             svg.split("<text class=\"on").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
         assert_eq!(on_bars, ["holds, fence 1,234,567", "holds"]);
+    }
+
+    #[test]
+    fn an_arrow_does_not_strike_out_the_words_about_it() {
+        let mut timeline = Timeline::default();
+        let (client, server) = (timeline.lane("A"), timeline.lane("Server"));
+        timeline.caption(client, 1_000_000, "renew: renewed");
+        timeline.send((client, server), (1_000_000, 1_200_000), "command", "renew");
+        timeline.send((server, client), (1_200_000, 1_400_000), "reply", "renewed");
+        let svg = timeline.svg(&VIEW, "t");
+        let number = |part: &str| part.split('"').next().and_then(|text| text.parse::<f64>().ok());
+        let words: Vec<f64> =
+            svg.split("class=\"words\"").skip(1).filter_map(|rest| number(rest.split(" y=\"").nth(1)?)).collect();
+        let tops = svg.split("class=\"arrow").skip(1).filter_map(|rest| {
+            let ends = ["y1=\"", "y2=\""].map(|end| rest.split(end).nth(1).and_then(number));
+            Some(ends[0]?.min(ends[1]?))
+        });
+        let tops: Vec<f64> = tops.collect();
+        assert!(words.len() == 1 && tops.len() == 2 && tops.iter().all(|top| *top > words[0]), "{words:?} {tops:?}");
     }
 
     #[test]

@@ -41,6 +41,17 @@ impl Playground {
         self.0.played()
     }
 
+    /// Whether the scenario is between two steps.
+    pub fn rests(&self) -> bool {
+        self.0.rests()
+    }
+
+    /// Whether all steps of the scenario were played.
+    #[wasm_bindgen(js_name = isOver)]
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
     /// The texts of the scenario's steps.
     pub fn steps(&self) -> Vec<String> {
         self.0.steps().into_iter().map(str::to_owned).collect()

@@ -27,9 +27,9 @@ export function launch() {
   return chromium.launch({ executablePath: installed() });
 }
 
-/** Opens the page from its file, or from another address. Fails the test on errors of the page. */
-export async function open(browser, { colorScheme = 'light', url = pathToFileURL(join(directory, 'index.html')).href } = {}) {
-  const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 1000 } });
+/** Opens the page from its file, or from another address. The scenario runs by itself, unless a reader wants no motion. */
+export async function open(browser, { colorScheme = 'light', reducedMotion = 'reduce', url = pathToFileURL(join(directory, 'index.html')).href } = {}) {
+  const page = await browser.newPage({ colorScheme, reducedMotion, viewport: { width: 1280, height: 1000 } });
   const seen = { errors: [], requests: [] };
   page.on('pageerror', (error) => seen.errors.push(error.message));
   page.on('request', (request) => seen.requests.push(request.url()));
@@ -41,6 +41,15 @@ export async function open(browser, { colorScheme = 'light', url = pathToFileURL
 /** What the log says. */
 export async function log(page) {
   return (await page.locator('#log li').allTextContents()).join('\n');
+}
+
+/** Words of the timeline that cover others, by more than the edges of their letters. */
+export function overlaps(page) {
+  return page.locator('#timeline text.words').evaluateAll((all) => {
+    const words = all.map((text) => ({ text: text.textContent, box: text.getBoundingClientRect() }));
+    const covers = ({ box: a }, { box: b }) => a.left < b.right - 2 && b.left < a.right - 2 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+    return words.flatMap((one, place) => words.slice(place + 1).filter((other) => covers(one, other)).map((other) => [one.text, other.text]));
+  });
 }
 
 /** Saves a picture of the page for a reader of the tests. */

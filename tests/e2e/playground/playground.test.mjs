@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 
-import { directory, installed, launch, log, open, picture } from './browser.mjs';
+import { directory, installed, launch, log, open, overlaps, picture } from './browser.mjs';
 
 const SCENARIOS = [
   ['Crashed holder', 5, [/The server gives B the lock/, /accepts B's write/]],
@@ -29,6 +29,7 @@ describe('the playground', { skip }, () => {
       const { page, seen } = await open(browser, { colorScheme });
       await page.keyboard.press('Tab');
       assert.equal(await page.evaluate(() => document.activeElement.id), 'scenario');
+      await page.keyboard.press('Home');
       for (let moved = 0; moved <= place; moved += 1) await page.keyboard.press('ArrowDown');
       assert.equal(await page.locator('#steps li').count(), steps);
       await page.keyboard.press('Tab');
@@ -39,14 +40,45 @@ describe('the playground', { skip }, () => {
       assert.equal(await page.locator('#steps li.played').count(), steps);
       const text = await log(page);
       for (const line of lines) assert.match(text, line);
+      assert.match(await page.locator('#over').textContent(), /The scenario is over/);
+      assert.deepEqual(await overlaps(page), []);
       await picture(page, `${title.toLowerCase().replace(' ', '-')}-${colorScheme}`);
       assert.deepEqual(seen.errors, []);
       await page.close();
     });
   }
 
+  test('the page opens with a scenario that runs, and says when it is over', async () => {
+    const { page, seen } = await open(browser, { reducedMotion: 'no-preference' });
+    assert.equal(await page.locator('#scenario option:checked').textContent(), 'Paused writer');
+    assert.equal(await page.locator('#run').textContent(), 'Stop');
+    await page.waitForFunction(() => document.querySelector('#over').textContent !== '', null, { timeout: 600_000 });
+    assert.match(await page.locator('#over').textContent(), /The scenario is over/);
+    assert.equal(await page.locator('#run').textContent(), 'Run');
+    assert.match(await log(page), /refuses A's write/);
+    await page.locator('#again').click();
+    assert.equal(await page.locator('#over').textContent(), '');
+    assert.deepEqual(seen.errors, []);
+    await page.close();
+  });
+
+  test('words of the timeline don\'t cover each other while a holder renews', async () => {
+    const { page } = await open(browser);
+    await page.locator('#scenario').selectOption('');
+    for (const client of ['A', 'B']) await page.getByRole('button', { name: `Client ${client}: Acquire` }).click();
+    for (const seconds of ['12', '30', '0']) {
+      await page.locator('#seconds').selectOption(seconds);
+      for (let step = 0; step < 12; step += 1) {
+        await page.locator('#step').click();
+        assert.deepEqual(await overlaps(page), []);
+      }
+    }
+    await page.close();
+  });
+
   test('the buttons work, and nothing leaves the page', async () => {
     const { page, seen } = await open(browser);
+    await page.locator('#scenario').selectOption('');
     const button = (name) => page.getByRole('button', { name, exact: true });
     const card = (name) => page.locator('section', { has: page.getByRole('heading', { name, exact: true }) }).locator('p');
     await button('Client A: Acquire').click();
@@ -117,8 +149,8 @@ describe('the playground', { skip }, () => {
       }
     });
     await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
-    const { page, seen } = await open(browser, { url: `http://127.0.0.1:${server.address().port}/some/where/index.html#2` });
-    assert.match(await page.locator('#about').textContent(), /stand still/, 'the address chooses the scenario');
+    const { page, seen } = await open(browser, { url: `http://127.0.0.1:${server.address().port}/some/where/index.html#4` });
+    assert.match(await page.locator('#about').textContent(), /replica can take over/, 'the address chooses the scenario');
     assert.deepEqual(seen.errors, []);
     await page.close();
     server.close();
