@@ -24,11 +24,16 @@ const STYLE: &str = "
   .rust { fill: #c2571a } .node { fill: #3c873a } .wasi { fill: #6540c8 } .read { opacity: .55 }
   .left { fill: #cf222e; opacity: .22 }
   .mark { fill: #cf222e } .good { fill: #1a7f37 }
+  .cross circle { fill: #ffffff; stroke: #1a7f37; stroke-width: 2 } .cross path { stroke: #1a7f37; stroke-width: 2 }
+  .cross.mark circle, .cross.mark path { stroke: #cf222e }
+  text.mark, text.good { paint-order: stroke; stroke: #ffffff; stroke-width: 3px; stroke-linejoin: round }
   .line { stroke: #cf222e; stroke-width: 1.5; stroke-dasharray: 4 3 }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 } .soft { fill: #9198a1 } .back { fill: #0d1117 } .lane { fill: #161b22 } .grid { stroke: #30363d }
     .rust { fill: #f0883e } .node { fill: #6cc24a } .wasi { fill: #a98bff } .left { fill: #ff7b72 }
     .mark { fill: #ff7b72 } .good { fill: #56d364 } .line { stroke: #ff7b72 }
+    text.mark, text.good { stroke: #0d1117 } .cross circle { fill: #0d1117; stroke: #56d364 } .cross path { stroke: #56d364 }
+    .cross.mark circle, .cross.mark path { stroke: #ff7b72 }
   }";
 
 /// From when until when the picture reaches, in microseconds.
@@ -53,7 +58,7 @@ pub(crate) fn draw(report: &Report) -> String {
         until: turns.iter().map(|(_, turn)| turn.released).chain(moments()).max().unwrap_or(1),
     };
     let bottom = TOP + LANE * report.workers.len() as u64;
-    let height = bottom + 92;
+    let height = bottom + 94;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
          <title>Who held the lock when</title>\n<style>{STYLE}\n</style>\n\
@@ -76,12 +81,7 @@ pub(crate) fn draw(report: &Report) -> String {
             writeln!(svg, "<rect class=\"lane\" x=\"{LEFT}\" y=\"{y}\" width=\"{}\" height=\"{BAR}\"/>", RIGHT - LEFT);
         let label = format!("{} · {}", name(number), worker.language.name());
         text(&mut svg, 24, y + 14, "", &label);
-        let class = match (worker.language, worker.role) {
-            (Language::Rust, Role::Reader) => "rust read",
-            (Language::Rust, _) => "rust",
-            (Language::Node, _) => "node",
-            (Language::Wasi, _) => "wasi",
-        };
+        let class = class(worker.language, worker.role);
         let own: Vec<Turn> = turns.iter().filter(|(by, _)| *by == number).map(|(_, turn)| *turn).collect();
         if worker.state == State::Missing {
             text(&mut svg, LEFT + 8, y + 14, "soft", "missing: its program was not ready");
@@ -97,17 +97,59 @@ pub(crate) fn draw(report: &Report) -> String {
     for mark in report.marks() {
         draw_mark(&mut svg, &span, mark, bottom);
     }
-    let legend = "A bar: this process holds the lock. Red: the lease of a holder that was killed or paused; nobody else gets the lock before it ends.";
-    text(&mut svg, 24, bottom + 56, "soft", legend);
+    legend(&mut svg, report, bottom + 52);
     text(
         &mut svg,
         24,
-        bottom + 76,
+        bottom + 78,
         "soft",
-        "Readers share the lock. The late write is refused because a later holder has already written with a greater fence.",
+        "A bar: the process holds the lock. Readers share it. Nobody gets it before the lease of a killed or paused holder ends. A late write is refused: its fence is too small.",
     );
     svg.push_str("</svg>\n");
     svg
+}
+
+fn class(language: Language, role: Role) -> &'static str {
+    match (language, role) {
+        (Language::Rust, Role::Reader) => "rust read",
+        (Language::Rust, _) => "rust",
+        (Language::Node, _) => "node",
+        (Language::Wasi, _) => "wasi",
+    }
+}
+
+/// What the colours and the symbols mean.
+fn legend(svg: &mut String, report: &Report, y: u64) {
+    let mut shown: Vec<(&str, String)> = Vec::new();
+    for worker in &report.workers {
+        let class = class(worker.language, worker.role);
+        if !shown.iter().any(|(other, _)| *other == class) {
+            let who = if worker.role == Role::Reader { "reader" } else { "writer" };
+            shown.push((class, format!("{} {who}", worker.language.name())));
+        }
+    }
+    shown.push(("left", "rest of the lease of a killed or paused holder".to_owned()));
+    shown.push(("", "refused write".to_owned()));
+    let mut x = 24;
+    for (class, words) in shown {
+        if class.is_empty() {
+            cross(svg, x + 7, y - 4, "good");
+        } else {
+            let _ = writeln!(svg, "<rect class=\"{class}\" x=\"{x}\" y=\"{}\" width=\"14\" height=\"14\"/>", y - 11);
+        }
+        text(svg, x + 20, y, "soft", &words);
+        x += 20 + 7 * words.chars().count() as u64 + 18;
+    }
+}
+
+/// The moment when the resource judged a late write.
+fn cross(svg: &mut String, x: u64, y: u64, class: &str) {
+    let _ = writeln!(
+        svg,
+        "<g class=\"cross {class}\"><circle cx=\"{x}\" cy=\"{y}\" r=\"8\"/><path d=\"M{} {}l6 6m0 -6l-6 6\"/></g>",
+        x - 3,
+        y - 3
+    );
 }
 
 fn lane(number: usize) -> u64 {
@@ -173,12 +215,23 @@ fn draw_mark(svg: &mut String, span: &Span, mark: &Mark, bottom: u64) {
         // The resource answers at once, and the text about the answer tells both.
         What::Resumed => {}
         What::Refused { fence } => {
-            text(svg, x + 5, y + BAR + 12, "good", &format!("resumed: late write with fence {fence} refused"))
+            judged(svg, (x, y), "good", &format!("resumed: late write with fence {fence} refused"));
         }
         What::Slipped { fence } => {
-            text(svg, x + 5, y + BAR + 12, "mark", &format!("resumed: late write with fence {fence} ACCEPTED"))
+            judged(svg, (x, y), "mark", &format!("resumed: late write with fence {fence} ACCEPTED"));
         }
     }
+}
+
+/// The words are below the mark, on the side where there is room.
+fn judged(svg: &mut String, (x, y): (u64, u64), class: &str, words: &str) {
+    cross(svg, x, y + BAR / 2, class);
+    let (at, anchor) = if x > WIDTH / 2 { (x + 8, "end") } else { (x.saturating_sub(8), "start") };
+    let _ = writeln!(
+        svg,
+        "<text class=\"{class}\" x=\"{at}\" y=\"{}\" text-anchor=\"{anchor}\">{words}</text>",
+        y + BAR + 12
+    );
 }
 
 fn text(svg: &mut String, x: u64, y: u64, class: &str, text: &str) {
@@ -234,5 +287,21 @@ mod tests {
         {
             assert!(svg.contains(text), "{text} is not in {svg}");
         }
+    }
+
+    #[test]
+    fn the_legend_names_each_colour_that_is_shown_and_the_refused_write_has_a_mark() {
+        let mut report = Report::new([Language::Rust, Language::Node].into_iter());
+        report.mark(0, 10, What::Paused);
+        let without = draw(&report);
+        for words in
+            [">Rust writer<", ">Node writer<", ">rest of the lease of a killed or paused holder<", ">refused write<"]
+        {
+            assert!(without.contains(words), "{words} is not in {without}");
+        }
+        assert!(!without.contains("WASI writer"), "{without}");
+        let marks = |svg: &str| svg.matches("<g class=\"cross").count();
+        report.mark(0, 20, What::Refused { fence: 7 });
+        assert_eq!((marks(&without), marks(&draw(&report))), (1, 2), "one is the legend's");
     }
 }
