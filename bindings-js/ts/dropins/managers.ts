@@ -3,6 +3,7 @@
 import type { Cluster, Redis } from 'ioredis';
 
 import { InvalidOptionError, LockManager, type QuorumOptions } from '../index.js';
+import { ignore } from '../support/ignore.js';
 
 /** What the originals take: a client of ioredis. */
 export type Client = Redis | Cluster;
@@ -55,8 +56,13 @@ function makeManager(clients: readonly Client[], mixedFleet: boolean): OpenManag
   const options = { mixedFleet, prefix: keyPrefixOf(clients), label: '' };
   if (clients.length > 1) return openQuorum(clients, options);
   const { responseTimeout } = answers;
-  const manager = new LockManager(clients[0] as Client, { ...options, responseTimeout });
+  const manager = watched(new LockManager(clients[0] as Client, { ...options, responseTimeout }));
   return () => manager;
+}
+
+/** The originals emit no warning when a lock has expired. A listener costs less than to read each lease's `lost`. */
+function watched(manager: LockManager): LockManager {
+  return manager.on('lost', ignore);
 }
 
 function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: boolean; readonly prefix: string }): OpenManager {
@@ -65,7 +71,7 @@ function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: 
   }
   let manager: Promise<LockManager> | undefined;
   return () => {
-    manager ??= LockManager.quorum(clients, { ...options, ...answers });
+    manager ??= LockManager.quorum(clients, { ...options, ...answers }).then(watched);
     // A quorum that could not be opened is opened again by the next call.
     manager.catch(() => (manager = undefined));
     return manager;

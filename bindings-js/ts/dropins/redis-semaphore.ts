@@ -135,7 +135,6 @@ abstract class Lock {
     if (lease === null) return false;
     this.#lease = lease;
     this.stopRefresh();
-    // Reading `lost` also tells the manager that a loss needs no warning.
     void lease.lost.then(() => this.#lose(lease));
     if (this.#options.refreshInterval > 0) this.#refresh(lease);
     return true;

@@ -87,8 +87,26 @@ export class ExecutionError extends Error {
   }
 }
 
+let setHeld: (lock: Lock, held: Held) => Lock;
+let heldBy: (lock: Lock) => Held;
+
 /** A lock that was acquired. */
 export class Lock {
+  static {
+    setHeld = (lock, held) => {
+      lock.#held = held;
+      return lock;
+    };
+    heldBy = (lock) => {
+      // A `Lock` of the original, or one that was made by hand, has none.
+      const held = #held in lock ? lock.#held : undefined;
+      if (held === undefined) throw new UnsupportedError('a `Lock` that this process did not acquire; release and extend it where it was acquired');
+      return held;
+    };
+  }
+
+  /** Not a `WeakMap`, which costs the garbage collector more than the lock. */
+  #held: Held | undefined;
   readonly redlock: Redlock;
   readonly resources: string[];
   /** The lock's fencing token, as text: send it along with each write. The value on the server is another one. */
@@ -288,9 +306,7 @@ export class Redlock extends EventEmitter {
   }
 
   #lockOf(held: Held, resources: string[], attempts: ReadonlyArray<Promise<ExecutionStats>>, expiration: number): Lock {
-    const lock = new Lock(this, resources, String(held.fence), attempts, expiration);
-    holds.set(lock, held);
-    return lock;
+    return setHeld(new Lock(this, resources, String(held.fence), attempts, expiration), held);
   }
 
   #openManager({ mixedFleet = true }: Settings): OpenManager {
@@ -308,8 +324,6 @@ class Held {
 
   constructor(lease: Lease) {
     this.#lease = lease;
-    // node-redlock tells nobody that a lock has expired, so the process emits no warning either.
-    void lease.lost;
   }
 
   get fence(): number {
@@ -361,14 +375,6 @@ class Held {
   }
 }
 
-const holds = new WeakMap<Lock, Held>();
-
-function heldBy(lock: Lock): Held {
-  const held = holds.get(lock);
-  if (held === undefined) throw new UnsupportedError('a `Lock` that this process did not acquire; release and extend it where it was acquired');
-  return held;
-}
-
 /** Resolves to `undefined` if another client holds the lock. */
 async function take(lock: NativeLock, { mixedFleet, retryCount, retryDelay }: Settings): Promise<Lease | undefined> {
   // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
@@ -403,8 +409,9 @@ function pause({ retryDelay, retryJitter }: Settings): Promise<void> {
 }
 
 function mergeSettings(given: Partial<Settings> | undefined, defaults: Settings): Settings {
+  if (given === undefined) return defaults;
   const merged: Record<string, unknown> = { ...defaults };
-  for (const [field, value] of Object.entries(given ?? {})) {
+  for (const [field, value] of Object.entries(given)) {
     if (!Object.hasOwn(DEFAULTS, field)) throw new InvalidOptionError(field, `is not a setting. The settings are ${Object.keys(DEFAULTS).join(', ')}`);
     if (value === undefined) continue;
     const wanted = typeof DEFAULTS[field as keyof Settings];
