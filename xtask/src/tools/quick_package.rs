@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
-use super::cargo::{cargo, root, run, target};
+use super::cargo::{cargo, root, run, target, unlinted};
 use super::error::{Error, Result};
 use super::log::say;
 use super::node::{self, node, npm};
@@ -57,11 +58,16 @@ pub(crate) fn make() -> Result {
 fn build() -> Result<(PathBuf, PathBuf)> {
     wasm::add_target()?;
     // In a directory of its own, because the demo's workers in Rust are built at the same time. Without `--quiet`, so that the demo can show what is compiled.
-    run(&mut package::apart(cargo(&["build", "--package", "leasehold-js", "--target", TARGET])))?;
+    run(&mut cargo_apart(&["build", "--package", "leasehold-js", "--target", TARGET]))?;
     let scripts = target().join("demo").join("scripts.ts");
     let writer = ["run", "--package", "leasehold-js-bindgen", "--no-default-features", "--"];
-    run(package::apart(cargo(&writer)).arg(&scripts))?;
+    run(cargo_apart(&writer).arg(&scripts))?;
     Ok((package::directory().join(TARGET).join("debug").join("leasehold_js.wasm"), scripts))
+}
+
+/// As a newcomer's, by the compiler itself.
+fn cargo_apart(arguments: &[&str]) -> Command {
+    package::apart(unlinted(cargo(arguments)))
 }
 
 const INSTALL: [&str; 5] = ["install", "--no-fund", "--no-audit", "--no-package-lock", "--prefer-offline"];

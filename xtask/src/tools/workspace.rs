@@ -6,6 +6,7 @@
 //! [package.metadata.leasehold]
 //! tests = "optimised"                # the tests run in their own step, `optimised` or `component`: see `Tests`
 //! tests = "none: a demo runs it"     # or the reason why there are none
+//! tests = "apart: WebAssembly needs it"  # the same, for a crate that isn't built together with the others
 //! folders = "free: generated code"   # the reason why its folders may import each other in both directions
 //! ```
 
