@@ -10,6 +10,7 @@ use std::{env, fs};
 
 use sha1_smol::Sha1;
 
+#[allow(unreachable_pub, reason = "the library exports them")]
 #[path = "src/limits.rs"]
 mod limits;
 
