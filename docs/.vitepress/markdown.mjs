@@ -73,7 +73,7 @@ function breakLongCode(tokens) {
     if (type !== 'td_open') continue;
     for (const code of tokens[place + 1].children) {
       if (code.type !== 'code_inline' || code.content.length <= 16) continue;
-      const text = code.content.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/[.(,:]+/g, '$&<wbr>');
+      const text = code.content.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/[.(,:/]+/g, '$&<wbr>');
       Object.assign(code, { type: 'html_inline', content: `<code v-pre>${text}</code>` });
     }
   }
