@@ -48,7 +48,8 @@ function lead(link) {
 
 /** A paragraph that is only a link to the playground. */
 function isButton({ type, children }) {
-  return type === 'inline' && children.length === 3 && children[0].type === 'link_open' && children[0].attrGet('target') === '_self';
+  if (type !== 'inline' || children.length !== 3) return false;
+  return children[0].type === 'link_open' && children[0].attrGet('target') === '_self';
 }
 
 /** Gives each cell of a wide table its column's title, which a card shows beside it. */
@@ -129,6 +130,10 @@ function withTabs(tokens, html) {
     return [html(`<div class="tab" id="${titles[place].toLowerCase()}">\n`), ...content, html('</div>\n')];
   });
   return [
-    ...tokens.slice(0, starts[0]), html(`<div class="tabs">${labels.join('')}\n`), ...tabs, html('</div>\n'), ...tokens.slice(end),
+    ...tokens.slice(0, starts[0]),
+    html(`<div class="tabs">${labels.join('')}\n`),
+    ...tabs,
+    html('</div>\n'),
+    ...tokens.slice(end),
   ];
 }

@@ -40,7 +40,8 @@ const site = process.env.LEASEHOLD_SITE ?? resolve(import.meta.dirname, 'dist');
 const chunks = join(site, 'assets/chunks');
 const chunk = readdirSync(chunks).find((name) => name.startsWith('@localSearchIndexroot'));
 const { default: json } = await import(pathToFileURL(join(chunks, chunk)));
-const index = MiniSearch.loadJSON(json, { storeFields: ['title', 'titles'], searchOptions: search.searchOptions, ...search.options });
+const { options, searchOptions } = search;
+const index = MiniSearch.loadJSON(json, { storeFields: ['title', 'titles'], searchOptions, ...options });
 
 for (const [query, section] of Object.entries(WANTED)) {
   test(`"${query}" leads to ${section}`, () => {
