@@ -169,6 +169,8 @@ codes! {
         MixedFleet,
         /// A flag.
         Batches,
+        /// A flag.
+        Ahead,
     }
 
     /// The kinds of a scalar in a reply. Behind each: what its value is.

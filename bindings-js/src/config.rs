@@ -19,6 +19,7 @@ pub(crate) fn read(record: &InputRecord, prefix: String) -> Option<Config> {
         node_timeout: time(InputField::NodeTimeout)?,
         mixed_fleet: record.flag(InputField::MixedFleet),
         batches: record.flag(InputField::Batches),
+        ahead: record.flag(InputField::Ahead),
         ..Config::default()
     })
 }

@@ -156,6 +156,10 @@ pub struct Config {
     /// driver must wake the engine when [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input.
     /// In a cluster each travels alone, because names have different slots. Default: true.
     pub batches: bool,
+    /// Whether a try and a force release go ahead of the waiters: a force release grants nobody the lock, and the try that
+    /// follows takes it in the first waiter's place. The waiters keep their places. Needs [`batches`](Self::batches) off,
+    /// because the short scripts let nobody go ahead. Default: false.
+    pub ahead: bool,
 }
 
 impl Default for Config {
@@ -169,6 +173,7 @@ impl Default for Config {
             mixed_fleet: false,
             max_in_flight: 1024,
             batches: true,
+            ahead: false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 import { Client, type Closed, type LockManagerEvents } from '../client/index.js';
 import { type Connection, type Link, recognise } from '../connections/index.js';
-import { aheadOfWaiters, type Inspection, PLAIN } from '../engine/index.js';
+import { type Inspection, PLAIN } from '../engine/index.js';
 import { openQuorum } from '../quorum/quorum.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
@@ -311,7 +311,7 @@ function openClient(connection: Connection, options: LockManagerOptions | undefi
   const connect = (): [Link] => [recognise(connection)];
   const client = new Client(config, { connect }, label);
   // Not in batches: they would first try a short script, which lets nobody go ahead of waiters.
-  const stealing = new Stealing(client, () => new Client({ ...config, batches: false }, { connect, rewrite: aheadOfWaiters }, label, client.events));
+  const stealing = new Stealing(client, () => new Client({ ...config, batches: false, ahead: true }, { connect }, label, client.events));
   return { client, defaults: settings, stealing };
 }
 

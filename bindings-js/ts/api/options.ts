@@ -178,7 +178,7 @@ function readModule(given: unknown): WebAssembly.Module | undefined {
 }
 
 function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
-  const config = { ...MANAGER_DEFAULTS, batches: true };
+  const config = { ...MANAGER_DEFAULTS, batches: true, ahead: false };
   if (given.prefix !== undefined) config.prefix = readPrefix(given.prefix);
   if (given.localHandoffs !== undefined) config.localHandoffs = readCount('localHandoffs', given.localHandoffs);
   if (given.claimWindow !== undefined) config.claimWindow = readDuration('claimWindow', given.claimWindow);

@@ -35,8 +35,6 @@ export interface Servers {
   problemOf?(info: string, server: number): string | undefined;
   /** Set for a quorum, whose engine is a module of its own. */
   readonly engine?: EngineModule;
-  /** Changes the words of each command before it is sent. */
-  rewrite?(words: readonly string[]): readonly string[];
 }
 
 /** What the driver knows about one server. */
@@ -76,14 +74,12 @@ export class Driver {
   /** Callbacks for the end of this turn. */
   #whenTurned: (() => void)[] = [];
   #stopped = false;
-  readonly #rewrite: Servers['rewrite'];
   readonly #inFlight = new InFlight();
 
   /** Checks the options before it uses a connection, so that a refused manager leaves nothing behind. */
   constructor(id: Uint8Array, config: Config, servers: Servers, listener: DriverListener, makeLabels: (link: Link) => Labels) {
     this.#listener = listener;
     this.#responseTimeout = config.responseTimeout;
-    this.#rewrite = servers.rewrite;
     this.#engine = new Engine(id, config, {
       send: (id, node, command) => this.defer(() => this.#send(id, node, command)),
       sendDedicated: (op, key, command) => this.#dedicated.send(op, key, command.words),
@@ -287,7 +283,7 @@ export class Driver {
     const server = this.#servers[node] as ServerState;
     const { link, version } = server;
     const sent = this.now;
-    const send = (): Promise<CallResult> => (this.#rewrite === undefined ? sendOver(link, command) : link.call(this.#rewrite(command.words)));
+    const send = (): Promise<CallResult> => sendOver(link, command);
     const result = version.passed ? send() : version.guard(send);
     const wave = this.#inFlight.sent();
     result.then(

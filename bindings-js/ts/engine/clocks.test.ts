@@ -22,7 +22,7 @@ function holding(hosts?: HostClocks): { engine: Engine; remaining: () => number;
     lost: () => {},
   };
   const config = {
-    prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false,
+    prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false, ahead: false,
   };
   const engine = new Engine(new Uint8Array(16), config, outputs, undefined, hosts ?? { monotonic: () => monotonic, wall: () => Math.floor(wall) });
   engine.acquire(1, { name: 'door', mode: 'exclusive', kind: PLAIN }, { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined });

@@ -81,6 +81,7 @@ export const InputKind = {
  * - `localHandoffs`: From here on, the options of the client: see `Config`.
  * - `mixedFleet`: A flag.
  * - `batches`: A flag.
+ * - `ahead`: A flag.
  */
 export const InputField = {
   op: 0,
@@ -110,6 +111,7 @@ export const InputField = {
   nodeTimeout: 24,
   mixedFleet: 25,
   batches: 26,
+  ahead: 27,
 } as const;
 
 /**

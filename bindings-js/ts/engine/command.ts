@@ -38,7 +38,7 @@ function withText(_: string, begin: string, digest: string): string {
 }
 
 /** The text of the script with this digest. */
-export function textOf(digest: string): string {
+function textOf(digest: string): string {
   const script = SCRIPTS[digest];
   if (script === undefined) throw new Error(`no script has the digest ${digest}: the WebAssembly is from another version of leasehold than the JavaScript; reinstall the package`);
   return script.map((part) => PARTS[part]).join('');

@@ -1,6 +1,5 @@
 /** The engine, which decides everything: a WebAssembly module, its inputs, and the reader of its outputs. */
 
-export { aheadOfWaiters } from './ahead.js';
 export type { Command } from './command.js';
 export { camelCase, Engine, type EngineModule, quorumEngine } from './engine.js';
 export {

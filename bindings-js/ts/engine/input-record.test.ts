@@ -9,7 +9,7 @@ import { type AcquireSettings, type Config, type LockSpec, type Outcome, type Ou
 
 const SETTINGS: AcquireSettings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
 const CONFIG: Config = {
-  prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false,
+  prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false, ahead: false,
 };
 
 function engine(): { engine: Engine; sent: { id: number; words: string[] }[]; ended: Outcome[] } {

@@ -157,6 +157,8 @@ export interface Outputs {
 export interface Config extends Readonly<typeof MANAGER_DEFAULTS> {
   /** Whether commands wait to travel together until the driver has no other input. It must then wake the engine in time. */
   readonly batches: boolean;
+  /** Whether a try and a force release go ahead of the waiters. */
+  readonly ahead: boolean;
 }
 
 /** How many replicas must have a lease, and how long to wait for them, in milliseconds. */

@@ -81,10 +81,10 @@ async function replay(file: File): Promise<void> {
 
 function config(given: Record<string, unknown> = {}): Config {
   const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
-  const { node_timeout = 100, mixed_fleet = false, batches = true } = given;
+  const { node_timeout = 100, mixed_fleet = false, batches = true, ahead = false } = given;
   return {
     prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, nodeTimeout: node_timeout,
-    mixedFleet: mixed_fleet, batches,
+    mixedFleet: mixed_fleet, batches, ahead,
   } as Config;
 }
 

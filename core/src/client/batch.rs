@@ -50,7 +50,7 @@ impl Client {
     pub(super) fn batch_replied(&mut self, sent: &SentCommand, entries: Vec<Queued>, result: Result<Reply, Failure>) {
         let answers = result.as_ref().ok().and_then(|reply| answers(reply, &entries));
         let failed = || match &result {
-            Ok(reply) => Failed::unreadable(["the common path answered ", &reply.shown()].concat()),
+            Ok(reply) => Failed::unreadable(reply.shown()),
             Err(failure) => Failed::by(failure.clone()),
         };
         // The reason may be one entry: for example, the user may not touch its name. Each one gets its own answer.

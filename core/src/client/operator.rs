@@ -141,7 +141,7 @@ impl Client {
 
     pub(super) fn send_force(&mut self, op: Caller) {
         let Some(OpKind::Force { name, foreign }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let request = Request::new(name, Ask::Force { foreign: *foreign });
+        let request = Request::new(name, Ask::Force { foreign: *foreign, ahead: self.cx.config.ahead });
         if self.cx.send(within::CALL, Purpose::Force { op }, request) {
             self.cx.op_sent(op);
         }

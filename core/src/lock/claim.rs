@@ -197,7 +197,11 @@ impl LockState {
             kind: claim.kind,
             mode: claim.mode,
             ttl: head.max_hold.map_or(head.ttl, |most| head.ttl.min(covering(most))),
-            how: if joins { AcquireMode::Wait } else { AcquireMode::Try },
+            how: match (joins, cx.config.ahead) {
+                (true, _) => AcquireMode::Wait,
+                (false, false) => AcquireMode::Try,
+                (false, true) => AcquireMode::TryAhead,
+            },
             block,
         };
         claim.joining = joins;

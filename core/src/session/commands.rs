@@ -140,6 +140,8 @@ impl Context {
     /// The command of a request.
     pub(crate) fn command(&self, form: Form, request: &Request) -> Command {
         let Request { name, ask } = request;
+        let ahead = ask.is_ahead();
+        let form = if ahead { Form::Source } else { form };
         let Some(way) = way(request) else { return self.other_command(form, request) };
         if let Ask::Renew(what) = ask {
             // For an exclusive lease, it declares only the lock's own key. So renewals go on while its slot moves.
@@ -155,18 +157,18 @@ impl Context {
                 push_mode(&mut command, what);
                 command.push_number(millis(what.ttl));
                 command.push(match what.how {
-                    AcquireMode::Try => b"try",
+                    AcquireMode::Try | AcquireMode::TryAhead => b"try",
                     AcquireMode::Wait => b"wait",
                     AcquireMode::Refill => b"refill",
                 });
                 command.push_number(millis(self.config.claim_window));
                 command.push_number(what.block);
-                self.push_fleet(&mut command, name, 0);
+                self.push_fleet(&mut command, name, 0, ahead);
             }
             Ask::Release(what) => {
                 self.push_token(&mut command, what.token);
                 push_bury(&mut command, what.bury);
-                self.push_fleet(&mut command, name, what.used);
+                self.push_fleet(&mut command, name, what.used, false);
             }
             _ => {}
         }
@@ -180,7 +182,7 @@ impl Context {
             #[cfg(feature = "quorum")]
             Ask::Raise { token, mode, fence } => self.raise_command(form, name, *token, *mode, *fence),
             Ask::Batch(entries) => self.common_command(form, entries),
-            Ask::Force { foreign } => self.force_command(form, name, *foreign),
+            Ask::Force { foreign, ahead } => self.force_command(form, name, *foreign, *ahead),
             Ask::Multi { parts, ttl } => self.multi_command(form, parts, *ttl),
             _ => all_keys(&INSPECT, form, name),
         }
@@ -263,7 +265,7 @@ impl Context {
         command.push_number(millis(what.ttl));
         command.push_number(what.block);
         push_bury(&mut command, what.bury);
-        self.push_fleet(&mut command, name, what.used);
+        self.push_fleet(&mut command, name, what.used, false);
         command
     }
 
@@ -295,7 +297,7 @@ impl Context {
         command
     }
 
-    fn force_command(&self, form: Form, name: &Name, foreign: bool) -> Command {
+    fn force_command(&self, form: Form, name: &Name, foreign: bool, ahead: bool) -> Command {
         let script = match name.family {
             Family::Lock => &FORCE,
             Family::Reentrant => &REENTRANT_FORCE,
@@ -303,7 +305,7 @@ impl Context {
         };
         let mut command = all_keys(script, form, name);
         command.push(if foreign { b"any" } else { b"leases" });
-        self.push_fleet(&mut command, name, 0);
+        self.push_fleet(&mut command, name, 0, ahead);
         command
     }
 
@@ -317,10 +319,11 @@ impl Context {
         command.extend(&[&self.client, ":", Digits::of(token.0).as_str()]);
     }
 
-    /// The last two arguments: the greatest fence that was used, and the fleet.
-    fn push_fleet(&self, command: &mut Command, name: &Name, used: u64) {
+    /// The last two arguments: the greatest fence that was used, and the fleet. In a mixed one, nobody is granted the lock
+    /// and a try doesn't look at the queue, so it is what goes ahead of the waiters.
+    fn push_fleet(&self, command: &mut Command, name: &Name, used: u64, ahead: bool) {
         command.push_number(used);
-        command.push(if self.is_mixed(name.family) { b"mixed" } else { b"native" });
+        command.push(if ahead || self.is_mixed(name.family) { b"mixed" } else { b"native" });
     }
 }
 

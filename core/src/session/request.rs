@@ -89,8 +89,10 @@ pub(crate) enum Ask {
     /// Requests that leave together, on their common path.
     Batch(Vec<Queued>),
     Inspect,
+    /// `ahead`: no waiter is granted the lock.
     Force {
         foreign: bool,
+        ahead: bool,
     },
     /// All names at once, each with its own token.
     Multi {
@@ -99,11 +101,21 @@ pub(crate) enum Ask {
     },
 }
 
+impl Ask {
+    /// Whether it goes ahead of the waiters. Such a request is sent with its script's text: a server that doesn't know the
+    /// script would refuse its digest, and the next request would overtake it.
+    pub(super) const fn is_ahead(&self) -> bool {
+        matches!(self, Self::Acquire(Acquire { how: AcquireMode::TryAhead, .. }) | Self::Force { ahead: true, .. })
+    }
+}
+
 /// What an acquire may do apart from taking a free lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AcquireMode {
     /// Nothing else.
     Try,
+    /// Nothing else, but enter ahead of the waiters.
+    TryAhead,
     /// Join the queue.
     Wait,
     /// Only extend and refill a lock that is already held.

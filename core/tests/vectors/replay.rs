@@ -49,6 +49,7 @@ struct ConfigText {
     node_timeout: Option<u64>,
     mixed_fleet: Option<bool>,
     batches: Option<bool>,
+    ahead: Option<bool>,
 }
 
 /// Replays a file and sets in it what the engine puts out. Answers how that differs from what stood there.
@@ -118,6 +119,7 @@ impl ConfigText {
             mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
             max_in_flight: default.max_in_flight,
             batches: self.batches.unwrap_or(default.batches),
+            ahead: self.ahead.unwrap_or(default.ahead),
         }
     }
 }
