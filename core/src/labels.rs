@@ -7,6 +7,7 @@
 //!
 //! A lease may have a label of its own. It stays with its client. An inspect asks for it.
 
+mod text;
 mod told;
 
 use alloc::string::{String, ToString};
@@ -14,10 +15,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use core::{fmt, mem};
 
+pub use self::text::check_label;
+use self::text::{MOST_BYTES, client_of, command, each};
 pub use self::told::Question;
 use self::told::{Answer, Asking, ENABLED, Enabled, Told, is_channel_of, publish};
 use crate::engine::Engine;
-use crate::error::{Error, Failure, shown_time};
+use crate::error::{Failure, shown_time};
 use crate::event::{Inspection, Outcome, Output};
 use crate::ids::{ClientId, CommandId, OpId};
 use crate::text::{Digits, lossy};
@@ -40,8 +43,6 @@ const REMEMBERED: usize = 64;
 const NO_TTL: i64 = -1;
 /// How many different clients an inspect asks for.
 const MOST_ASKED: usize = 256;
-/// The longest label, in bytes.
-const MOST_BYTES: usize = 128;
 /// What the labels of all drivers keep to: numbers, and times in milliseconds. The npm package's come from here.
 #[doc(hidden)]
 pub const LABEL_RULES: &[(&str, u128)] = &[
@@ -60,21 +61,6 @@ pub const LABEL_RULES: &[(&str, u128)] = &[
 ];
 /// The numbers of these commands. The engine counts from 1.
 const FIRST_ID: u64 = 1 << 63;
-
-/// Checks a label: at most 128 bytes that fit on one line of a terminal.
-///
-/// # Errors
-/// [`Error::InvalidOption`] with the field `label`.
-pub fn check_label(label: &str) -> Result<(), Error> {
-    let problem = if label.len() > MOST_BYTES {
-        "is longer than 128 bytes: give a shorter one"
-    } else if label.contains(char::is_control) {
-        "has a control character, such as a line break: leave it out"
-    } else {
-        return Ok(());
-    };
-    Err(Error::InvalidOption { field: "label", problem: problem.into() })
-}
 
 /// The client that held a lock alone, as far as a client knew that wanted the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -623,18 +609,6 @@ fn forget_oldest<T>(list: &mut Vec<T>) {
     }
 }
 
-/// Visits each token with its label.
-fn each(inspection: &mut Inspection, mut visit: impl FnMut(&str, &mut Option<String>)) {
-    inspection.holders.iter_mut().for_each(|holder| visit(&holder.token, &mut holder.label));
-    inspection.waiters.iter_mut().for_each(|waiter| visit(&waiter.token, &mut waiter.label));
-}
-
-/// The client's id in one of our tokens.
-fn client_of(token: &str) -> Option<&str> {
-    let (client, _) = token.split_once(':').filter(|_| crate::client::is_token(token))?;
-    Some(client)
-}
-
 /// A time of the server. None for 0, which stands for a time that is unknown.
 fn microseconds(scalar: &Scalar) -> Option<u64> {
     crate::wire::integer(scalar).and_then(|time| u64::try_from(time).ok()).filter(|time| *time > 0)
@@ -646,19 +620,5 @@ fn label_in(result: &Result<Reply, Failure>) -> Option<String> {
     Some(lossy(text)).filter(|label| !label.is_empty() && check_label(label).is_ok())
 }
 
-/// Whether it is the id of a client.
-fn is_client(text: &str) -> bool {
-    crate::client::is_token(&[text, ":0"].concat()) && !text.contains(':')
-}
-
 /// The key of a client's label begins with this.
 const KEY: &str = "leasehold:client:";
-
-/// A command about a client's label, or a message to the client.
-fn command(name: &str, prefix: &str, client: &str, arguments: &[&[u8]]) -> Command {
-    let mut words = Command::with_capacity(224, 5);
-    words.push(name.as_bytes());
-    words.push_parts(&[prefix, client]);
-    arguments.iter().for_each(|word| words.push(word));
-    words
-}

@@ -1,11 +1,13 @@
 //! The engine as drivers see it, for one server or for a quorum of servers.
 
+mod locks;
 mod replication;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use self::locks::Locks;
 use self::replication::Replication;
 use crate::client::Client;
 use crate::error::Error;
@@ -29,13 +31,6 @@ pub struct Engine {
     now: Instant,
     /// A driver that calls later than this was paused.
     late: Duration,
-}
-
-#[derive(Clone, Hash)]
-enum Locks {
-    One(Box<Client>),
-    #[cfg(feature = "quorum")]
-    Quorum(Box<Quorum>),
 }
 
 impl Engine {
@@ -183,56 +178,5 @@ impl Engine {
             Locks::Quorum(quorum) => quorum.is_idle(),
         };
         locks && self.replication.is_idle()
-    }
-}
-
-impl Locks {
-    fn handle(&mut self, now: Instant, input: Input<'_>) {
-        match self {
-            Self::One(client) => client.handle(now, input),
-            #[cfg(feature = "quorum")]
-            Self::Quorum(quorum) => quorum.handle(now, input),
-        }
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        match self {
-            Self::One(client) => client.poll_output(),
-            #[cfg(feature = "quorum")]
-            Self::Quorum(quorum) => quorum.poll_output(),
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<(Instant, Reason)> {
-        match self {
-            Self::One(client) => client.poll_timeout(),
-            #[cfg(feature = "quorum")]
-            Self::Quorum(quorum) => quorum.poll_timeout(),
-        }
-    }
-
-    fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
-        match self {
-            Self::One(client) => client.valid_until(lease),
-            #[cfg(feature = "quorum")]
-            Self::Quorum(quorum) => quorum.valid_until(lease),
-        }
-    }
-
-    fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
-        match self {
-            Self::One(client) => client.lease(lease),
-            #[cfg(feature = "quorum")]
-            Self::Quorum(quorum) => quorum.lease(lease),
-        }
-    }
-
-    /// None once the lease was released or lost, and for a quorum, whose servers are not replicas of each other.
-    fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
-        match self {
-            Self::One(client) => client.touch(lease),
-            #[cfg(feature = "quorum")]
-            Self::Quorum(_) => None,
-        }
     }
 }

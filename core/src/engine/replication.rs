@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
-use super::Locks;
+use super::locks::Locks;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Grant, Input, Outcome, Output, Reason};
 use crate::ids::{LeaseId, OpId};

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
-use super::{MOST_BYTES, check_label, client_of, command, is_client};
+use super::text::{MOST_BYTES, check_label, client_of, command, each, is_client};
 use crate::event::Inspection;
 use crate::text::Digits;
 use crate::time::Instant;
@@ -147,7 +147,7 @@ impl Told {
     pub(super) fn ask(&mut self, now: Instant, key: String, inspection: &mut Inspection) -> Option<Asking> {
         let mut silent: Vec<String> = Vec::new();
         let mut others = 0_usize;
-        super::each(inspection, |token, _| {
+        each(inspection, |token, _| {
             let Some(client) = client_of(token).filter(|client| !silent.iter().any(|other| other == client)) else {
                 return;
             };

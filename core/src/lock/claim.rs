@@ -5,8 +5,7 @@
 use core::time::Duration;
 
 use super::LockState;
-use super::grant::GiveBack;
-use super::hold::Validity;
+use super::hold::{GiveBack, Validity};
 use crate::error::{Error, Failure};
 use crate::ids::{LeaseToken, LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};

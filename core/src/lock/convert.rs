@@ -8,8 +8,7 @@ use core::time::Duration;
 
 use super::LockState;
 use super::fences::Fences;
-use super::grant::GiveBack;
-use super::hold::{Converting, Hold, Validity};
+use super::hold::{Converting, GiveBack, Hold, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
 use crate::ids::{Caller, LeaseId, LockId, Token};

@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::LockState;
 use super::claim::{Base, Claim};
 use super::fences::Fences;
-use super::hold::{Hold, HoldTimers, Refill, Validity};
+use super::hold::{GiveBack, Hold, HoldTimers, Refill, Validity};
 use crate::error::{Failure, LossReason};
 use crate::ids::Token;
 use crate::options::Mode;
@@ -187,15 +187,6 @@ impl LockState {
             hold.clear_timers(cx, self.id);
         }
     }
-}
-
-/// Whether to give the token of a lost lease back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GiveBack {
-    /// The server may still have it.
-    Always,
-    /// The server doesn't have it, unless one of its commands arrives late.
-    IfInFlight,
 }
 
 /// The earliest local time at which the grant can have happened. None if the grant is older than an answer that has arrived.

@@ -15,6 +15,15 @@ const BUDGET_TIME: Duration = Duration::from_secs(1);
 /// How long after the server's last confirmation a lease may be handed over locally.
 const CONFIRMED_FOR: Duration = Duration::from_secs(1);
 
+/// Whether to give the token of a lost lease back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GiveBack {
+    /// The server may still have it.
+    Always,
+    /// The server doesn't have it, unless one of its commands arrives late.
+    IfInFlight,
+}
+
 #[derive(Clone, Hash)]
 pub(crate) struct Hold {
     pub(crate) token: Token,

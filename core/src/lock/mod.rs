@@ -49,8 +49,7 @@ use crate::wire::Name;
 
 pub(crate) use claim::Claim;
 pub(crate) use convert::not_shortened;
-pub(crate) use grant::GiveBack;
-pub(crate) use hold::Admission;
+pub(crate) use hold::{Admission, GiveBack};
 pub(crate) use local_queue::LocalQueue;
 pub(crate) use reentrant::keys_of;
 pub(crate) use table::LockTable;

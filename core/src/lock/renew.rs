@@ -3,8 +3,7 @@
 use core::time::Duration;
 
 use super::LockState;
-use super::grant::GiveBack;
-use super::hold::Validity;
+use super::hold::{GiveBack, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};

@@ -5,9 +5,8 @@ use core::mem;
 use core::ops::Range;
 use core::time::Duration;
 
-use super::lock::{MemberState, QuorumLock, Raise, Stage, clear, denied};
+use super::lock::{FIRST, LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, denied, of_one_server};
 use super::members::{Members, Task};
-use super::place::{FIRST, Place};
 use super::{Quorum, no_such_kind};
 use crate::client::{AcquireAll, PartLocks};
 use crate::error::{Error, Failure, Votes};
@@ -15,24 +14,15 @@ use crate::event::{Grant, Input, Outcome};
 use crate::ids::{Caller, OpId};
 use crate::lock::{is_try, waited};
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
-use crate::session::{Context, Lease, Leased, OpKind, covering};
+use crate::session::{Context, Lease, Leased, OpKind};
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(25);
-pub(super) const LAST_RETRY: Duration = Duration::from_millis(200);
-/// How long callers of one client may take turns before clients that poll get a chance.
-pub(super) const TURNS: Duration = Duration::from_secs(1);
 
 /// Which servers are asked.
 const ALL: Range<u16> = 0..u16::MAX;
 const ONLY_FIRST: Range<u16> = FIRST..1;
 const THE_OTHERS: Range<u16> = 1..u16::MAX;
-
-/// What the client asks of one server, for a caller with these options.
-pub(super) fn of_one_server(options: AcquireOptions) -> AcquireOptions {
-    let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
-    AcquireOptions { wait: Wait::No, within: None, ttl, max_hold: None, ..options }
-}
 
 impl Quorum {
     pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {

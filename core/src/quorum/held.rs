@@ -4,9 +4,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Quorum;
-use super::lock::{MemberState, QuorumLock, Stage};
+use super::lock::{MemberState, Place, QuorumLock, Stage};
 use super::members::{CallKind, Members, Task};
-use super::place::Place;
 use crate::client::{AcquireAll, HoldAll, PartCall};
 use crate::error::{Error, LossReason};
 use crate::event::Input;

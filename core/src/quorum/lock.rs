@@ -15,14 +15,18 @@ use core::mem;
 use core::time::Duration;
 
 use super::members::{CallKind, Members, Task};
-use super::place::Place;
 use crate::error::{Error, Vote, Votes};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::lock::LocalQueue;
-use crate::options::AcquireOptions;
-use crate::session::{Context, Slot, Timer};
+use crate::options::{AcquireOptions, Wait};
+use crate::session::{Context, Slot, Timer, covering};
 use crate::time::Instant;
+
+/// The server with the queue.
+pub(super) const FIRST: u16 = 0;
+/// The longest pause between two attempts.
+pub(super) const LAST_RETRY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Hash)]
 pub(crate) struct QuorumLock {
@@ -106,6 +110,19 @@ impl Raise {
     pub(crate) const fn asked(self) -> Option<OpId> {
         if let Self::Asked(op, _) = self { Some(op) } else { None }
     }
+}
+
+/// Whether a client that gives a lock back keeps its place in the queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Kept,
+    Left,
+}
+
+/// What the client asks of one server, for a caller with these options.
+pub(super) fn of_one_server(options: AcquireOptions) -> AcquireOptions {
+    let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
+    AcquireOptions { wait: Wait::No, within: None, ttl, max_hold: None, ..options }
 }
 
 impl QuorumLock {

@@ -32,9 +32,9 @@ use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::{Config, Mode};
 use crate::session::{Context, Leased, NameHash, Slab, Table, Timer};
 use crate::time::Instant;
+use lock::FIRST;
 use lock::QuorumLock;
 use members::{CallKind, Member, Members, Task};
-use place::FIRST;
 
 pub use roster::Roster;
 

@@ -10,21 +10,21 @@
 //! the lock by polling the others.
 
 use core::mem;
+use core::time::Duration;
 
-use super::acquire::{LAST_RETRY, TURNS, of_one_server};
-use super::lock::{MemberState, QuorumLock, Raise, Stage, clear};
+use super::lock::{FIRST, LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, of_one_server};
 use super::members::{Members, Task};
 use crate::error::Error;
 use crate::event::{Grant, Input};
 use crate::options::{AcquireOptions, Mode, Wait};
 use crate::session::Context;
 
-/// The server with the queue.
-pub(super) const FIRST: u16 = 0;
 /// How many attempts to win a majority belong to one turn. They take about a second.
 const ATTEMPTS: u32 = 8;
 /// After how many pauses the first client of the queue asks the other servers. They take about two seconds.
 const PATIENCE: u32 = 16;
+/// How long callers of one client may take turns before clients that poll get a chance.
+const TURNS: Duration = Duration::from_secs(1);
 
 impl QuorumLock {
     fn first(&mut self) -> Option<&mut MemberState> {
@@ -173,11 +173,4 @@ impl QuorumLock {
     pub(super) fn keeps_place(&self) -> Place {
         if self.is_queued() || self.attempts < ATTEMPTS { Place::Kept } else { Place::Left }
     }
-}
-
-/// Whether a client that gives a lock back keeps its place in the queue.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Kept,
-    Left,
 }
