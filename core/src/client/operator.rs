@@ -13,7 +13,7 @@ use crate::event::{Holder, Inspection, Outcome, Waiter};
 use crate::ids::Caller;
 use crate::lock::waited;
 use crate::options::{Family, Mode};
-use crate::session::{Ask, OpKind, Purpose, Request, within};
+use crate::session::{Ask, OpKind, Purpose, Request, needed};
 use crate::text::{lossy, signed};
 use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer};
 
@@ -36,7 +36,7 @@ impl Client {
     pub(super) fn send_inspect(&mut self, op: Caller) {
         let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let request = Request::new(name, Ask::Inspect);
-        if self.cx.send(within::CALL, Purpose::Inspect { op }, request) {
+        if self.cx.send(needed::CALL, Purpose::Inspect { op }, request) {
             self.cx.op_sent(op);
         }
     }
@@ -142,7 +142,7 @@ impl Client {
     pub(super) fn send_force(&mut self, op: Caller) {
         let Some(OpKind::Force { name, foreign }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
         let request = Request::new(name, Ask::Force { foreign: *foreign, ahead: self.cx.config.ahead });
-        if self.cx.send(within::CALL, Purpose::Force { op }, request) {
+        if self.cx.send(needed::CALL, Purpose::Force { op }, request) {
             self.cx.op_sent(op);
         }
     }

@@ -11,7 +11,7 @@ use crate::ids::{LeaseToken, LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
 use crate::session::{
     Acquire, AcquireMode, Ask, Context, Convert, InFlight, Old, Purpose, Request, SentCommand, Slot, Timer, covering,
-    within,
+    needed,
 };
 use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Status};
@@ -205,7 +205,7 @@ impl LockState {
         };
         claim.joining = joins;
         claim.clear_timer(cx, self.id);
-        let soon = if claim.joined { within::HEARTBEAT } else { within::CALL };
+        let soon = if claim.joined { needed::HEARTBEAT } else { needed::CALL };
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
         let ask = match self.adopts {
             None => Ask::Acquire(what),

@@ -13,7 +13,7 @@ use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome};
 use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::{Family, Mode};
-use crate::session::{Ask, Context, Convert, InFlight, Old, Purpose, SentCommand, Timer, within};
+use crate::session::{Ask, Context, Convert, InFlight, Old, Purpose, SentCommand, Timer, needed};
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
@@ -77,7 +77,7 @@ impl LockState {
         lease.pending.push(op);
         lease.stop_renewing();
         let end = lease.bounded(cx.now + ttl);
-        lease.told = end;
+        lease.known_end = end;
         cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));
         // It counts as short from now on, and the command is sent again in time.
         hold.validity.until = hold.validity.until.min(end);
@@ -103,7 +103,7 @@ impl LockState {
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         let purpose = Purpose::Convert { lock: id, new: converting.new };
-        if cx.send(within::CALL, purpose, self.request(Ask::Convert(what))) {
+        if cx.send(needed::CALL, purpose, self.request(Ask::Convert(what))) {
             self.convert_sent(cx);
         }
     }

@@ -107,7 +107,7 @@ impl LockState {
             budget: None,
             holders,
             // No local caller has held this token yet.
-            used: false,
+            served: false,
             linger: None,
             tainted: false,
             in_flight: claim.in_flight,

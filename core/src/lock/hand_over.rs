@@ -56,7 +56,7 @@ impl LockState {
     /// Makes the first local caller a holder, without a round trip.
     fn hand_over(&mut self, cx: &mut Context, op: Caller, options: AcquireOptions) {
         let Some(hold) = &mut self.hold else { return };
-        let local = hold.used;
+        let local = hold.served;
         let Some(fence) = hold.fences.take() else { return };
         if local && let Some(budget) = &mut hold.budget {
             budget.left = budget.left.saturating_sub(1);
@@ -67,11 +67,11 @@ impl LockState {
         if let Some(end) = end {
             cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(cx.now + end));
         }
-        let valid_until = lease.ends.map_or(lease.told, |ends| ends.at.min(lease.told));
-        lease.told = valid_until;
+        let valid_until = lease.ends.map_or(lease.known_end, |ends| ends.at.min(lease.known_end));
+        lease.known_end = valid_until;
         cx.leases.insert(id, lease);
         hold.holders.push(id);
-        hold.used = true;
+        hold.served = true;
         hold.linger = options.linger;
         cx.timers.set(Timer::LingerEnds(self.id), &mut hold.timers.linger, None);
         if options.renew && hold.timers.renewal.is_none() {

@@ -43,7 +43,7 @@ pub(crate) struct Hold {
     /// In the order in which they were granted.
     pub(crate) holders: Vec<LeaseId>,
     /// Whether a local caller has held it. The first holder is not a hand-over.
-    pub(super) used: bool,
+    pub(super) served: bool,
     /// How long the lease is kept after the newest holder.
     pub(super) linger: Option<Duration>,
     /// The token must be given back and not handed over, for example because a holder was notified of a loss.
@@ -172,7 +172,7 @@ impl Hold {
     /// Whether a caller with these options may hold the lock beside the current holders.
     pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
         let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;
-        if self.tainted || insufficient || (self.used && self.is_spent(cx)) {
+        if self.tainted || insufficient || (self.served && self.is_spent(cx)) {
             return Admission::Incompatible;
         }
         if self.converting.is_some() || self.upgrading.is_some() {
@@ -183,7 +183,7 @@ impl Hold {
         if !beside && self.in_use() {
             return Admission::Blocked;
         }
-        let unconfirmed = self.used && !self.is_confirmed(cx);
+        let unconfirmed = self.served && !self.is_confirmed(cx);
         if unconfirmed || self.fences.left() == 0 {
             // While other clients wait, the block of fences is part of the budget. More fences would extend it.
             return if self.budget.is_some() { Admission::Incompatible } else { Admission::NeedsFences };

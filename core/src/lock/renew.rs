@@ -8,7 +8,7 @@ use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
 use crate::session::{
-    Acquire, AcquireMode, Ask, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, within,
+    Acquire, AcquireMode, Ask, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, needed,
 };
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
@@ -42,7 +42,7 @@ impl LockState {
         let left = hold.validity.until.since(cx.now);
         // The answer to the convert brings the new token. Until then no renewal is possible.
         if hold.converting.is_none() {
-            let soon = if hold.passing.is_some() { within::CALL } else { left / 8 };
+            let soon = if hold.passing.is_some() { needed::CALL } else { left / 8 };
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
             if !cx.send_together(soon, purpose, self.request(Ask::Renew(what))) {
                 return;
@@ -87,12 +87,12 @@ impl LockState {
                     hold.passing = None;
                 }
                 if hold.converting.is_none() {
-                    let told = Validity::new(cx, sent.at, left);
+                    let answered = Validity::new(cx, sent.at, left);
                     // If the command set nothing, its answer doesn't postpone the next renewal.
-                    let until = told.until.max(hold.validity.until);
-                    let confirmed = told.confirmed.max(hold.validity.confirmed);
+                    let until = answered.until.max(hold.validity.until);
+                    let confirmed = answered.confirmed.max(hold.validity.confirmed);
                     let validity =
-                        if sets(cx, op, left) { told } else { Validity { until, confirmed, ..hold.validity } };
+                        if sets(cx, op, left) { answered } else { Validity { until, confirmed, ..hold.validity } };
                     hold.extend(cx, id, validity);
                 }
                 hold.heard(cx, id, answer.waiting);
@@ -127,8 +127,8 @@ impl LockState {
             Some(OpKind::Extend { lease, .. }) => {
                 let id = *lease;
                 let Some(lease) = cx.leases.get_mut(&id) else { return };
-                lease.told = lease.ends.map_or(hold.validity.until, |ends| ends.at.min(hold.validity.until));
-                (id, Outcome::Extended { valid_until: lease.told })
+                lease.known_end = lease.ends.map_or(hold.validity.until, |ends| ends.at.min(hold.validity.until));
+                (id, Outcome::Extended { valid_until: lease.known_end })
             }
             _ => return,
         };
@@ -190,7 +190,7 @@ impl LockState {
             _ => return,
         };
         let purpose = Purpose::Renew { lock: self.id, token, op: Some(op) };
-        if cx.send(within::CALL, purpose, self.request(ask)) {
+        if cx.send(needed::CALL, purpose, self.request(ask)) {
             cx.op_sent(op);
         }
     }
@@ -244,7 +244,7 @@ impl LockState {
         hold.refill.asked = size;
         cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
         let purpose = Purpose::Refill { lock: id, token: hold.token };
-        if cx.send(within::CALL, purpose, self.request(Ask::Acquire(what))) {
+        if cx.send(needed::CALL, purpose, self.request(Ask::Acquire(what))) {
             self.refill_sent(cx);
         }
     }

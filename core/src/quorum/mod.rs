@@ -49,13 +49,13 @@ pub(crate) struct Quorum {
     by_name: Table<Arc<str>, LockId>,
     pub(crate) multi: Multi,
     /// Names with new outputs from the servers' machines that are not counted yet.
-    told: Vec<LockId>,
+    uncounted: Vec<LockId>,
 }
 
 /// The names lead to the list, which has them too.
 impl Hash for Quorum {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.cx, &self.members, &self.locks, &self.multi, &self.told).hash(state);
+        (&self.cx, &self.members, &self.locks, &self.multi, &self.uncounted).hash(state);
     }
 }
 
@@ -70,7 +70,7 @@ impl Quorum {
         let members = Members::new(client, &config, servers)?;
         let by_name = Table::with_hasher(NameHash::new(client.seed()));
         let cx = Context::new(client, config);
-        Ok(Self { cx, members, locks: Slab::new(), by_name, multi: Multi::default(), told: Vec::new() })
+        Ok(Self { cx, members, locks: Slab::new(), by_name, multi: Multi::default(), uncounted: Vec::new() })
     }
 
     /// Tells that one of the members is a cluster.
@@ -180,7 +180,7 @@ impl Quorum {
     fn count(&mut self) {
         loop {
             let Some((at, output)) = self.members.poll_output() else {
-                if let Some(id) = self.told.pop() {
+                if let Some(id) = self.uncounted.pop() {
                     self.with(id, QuorumLock::decide);
                 } else if self.cx.parts.is_empty() {
                     return;
@@ -210,7 +210,7 @@ impl Quorum {
                     member.client.cx.forget_loss(lease);
                     if let Some(id) = member.leases.remove(&lease) {
                         self.with(id, |lock, cx, members| lock.lost(cx, members, at, reason));
-                        self.told.push(id);
+                        self.uncounted.push(id);
                     }
                 }
             }
@@ -221,7 +221,7 @@ impl Quorum {
         match (self.members.tasks.remove(&op), result) {
             (Some(Task::Member(id)), result) => {
                 self.with(id, |lock, cx, members| lock.answered(cx, members, (at, op), result));
-                self.told.push(id);
+                self.uncounted.push(id);
             }
             (Some(Task::Part(call, kind)), result) => self.part_ended(call, kind, at, result),
             // No caller wants it any more.

@@ -46,7 +46,7 @@ const TOGETHER: usize = 64;
 /// They leave although [`PARALLEL`] commands have no reply when a reply is overdue, and within these bounds. The replies
 /// may be lost, and then nothing else would end the wait.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-const LONGEST_WAIT: Duration = within::CALL;
+const LONGEST_WAIT: Duration = needed::CALL;
 /// How many slots of a cluster share a flow, as a power of two.
 const RANGE: u32 = 8;
 const SLOTS: u32 = 1 << 14;
@@ -57,7 +57,7 @@ fn place(slot: u16) -> u8 {
 }
 
 /// How soon a command is needed.
-pub(crate) mod within {
+pub(crate) mod needed {
     use core::time::Duration;
 
     /// A release while other clients are known to wait.

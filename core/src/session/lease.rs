@@ -27,7 +27,7 @@ pub(crate) struct Lease {
     /// The `max_hold` of a lease whose renewals were stopped. An extend moves `ends` up to it.
     pub(crate) most: Option<Instant>,
     /// The end that the holder learned when it got or extended the lease.
-    pub(crate) told: Instant,
+    pub(crate) known_end: Instant,
     pub(crate) holds: u32,
     /// How it was lost, if it was.
     pub(super) lost: Option<LossReason>,
@@ -52,7 +52,7 @@ impl Leased {
 
 impl Lease {
     /// A lease that lasts at least until `told`.
-    pub(crate) fn new(of: Leased, caller: Caller, options: &AcquireOptions, fence: u64, told: Instant) -> Self {
+    pub(crate) fn new(of: Leased, caller: Caller, options: &AcquireOptions, fence: u64, known_end: Instant) -> Self {
         let AcquireOptions { kind, mode, ttl, renew, .. } = *options;
         Self {
             of,
@@ -64,7 +64,7 @@ impl Lease {
             renew,
             ends: None,
             most: None,
-            told,
+            known_end,
             holds: 1,
             lost: None,
             pending: Vec::new(),
@@ -102,7 +102,7 @@ impl Lease {
     /// no renewal. A fixed lease needs one only if its hold ends before the end that its holder knows.
     pub(crate) fn wants(&self, now: Instant, until: Instant) -> Option<Duration> {
         if !self.renew {
-            return (until < self.told).then(|| covering(self.told.since(now)));
+            return (until < self.known_end).then(|| covering(self.known_end.since(now)));
         }
         match self.ends {
             Some(ends) if ends.at <= until => None,

@@ -38,7 +38,7 @@ use crate::time::Instant;
 use crate::wire::FenceCounter;
 
 pub(crate) use commands::has_own_common_path;
-pub(crate) use flow::within;
+pub(crate) use flow::needed;
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
@@ -160,17 +160,17 @@ impl Context {
         ["leasehold:", &self.client].concat()
     }
 
-    /// Sends a command now, or queues it until there is room. `within` is how soon it is needed. Returns true
+    /// Sends a command now, or queues it until there is room. `soon` is how soon it is needed. Returns true
     /// if it has left: the caller then updates its state. For a queued command,
     /// [`Client::pump`](crate::client::Client::pump) does that later.
-    pub(crate) fn send(&mut self, within: Duration, purpose: Purpose, request: Request) -> bool {
+    pub(crate) fn send(&mut self, soon: Duration, purpose: Purpose, request: Request) -> bool {
         match self.flows.room(purpose, &request) {
             Some(flow) => {
                 self.transmit(flow, purpose, Form::Digest, request);
                 true
             }
             None => {
-                let due = self.now + within;
+                let due = self.now + soon;
                 self.flows.push(self.now, due, Queued::new(purpose, request));
                 false
             }
@@ -185,8 +185,8 @@ impl Context {
         }
         let entry = Queued::new(purpose, request);
         // Releases go first: what leaves at the same moment may want the same name.
-        let within = if matches!(purpose, Purpose::Release { .. }) { within::NONE } else { soon };
-        self.flows.push_together(self.now, self.now + within, entry);
+        let soon = if matches!(purpose, Purpose::Release { .. }) { needed::NONE } else { soon };
+        self.flows.push_together(self.now, self.now + soon, entry);
         false
     }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Context;
-use super::flow::within;
+use super::flow::needed;
 use super::op::OpKind;
 use super::request::{self, Ask, Purpose, Request};
 use super::timers::{Slot, Timer};
@@ -144,7 +144,7 @@ impl Context {
     #[inline(never)]
     fn send_release(&mut self, token: Token, common: Option<(Mode, u64)>) {
         let Some(release) = self.releases.get(&token) else { return };
-        let soon = if release.wanted { within::NONE } else { within::LEISURE };
+        let soon = if release.wanted { needed::NONE } else { needed::LEISURE };
         let (mode, stamp) = common.unwrap_or((Mode::Exclusive, 0));
         let what = request::Release { token, bury: release.bury, used: release.used, mode, stamp };
         let request = Request::new(&release.name, Ask::Release(what));

@@ -40,7 +40,7 @@ pub(super) const FAILED_RENEWAL_RELEASES: &[Change] = &[Change {
 pub(super) const FAILED_RENEWAL_RECREATES: &[Change] = &[Change {
     file: "lock/renew.rs",
     find: "            Status::Taken => self.renew_found_nothing(",
-    put: "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let request = self.request(Ask::Acquire(what));\n                cx.send(within::CALL, Purpose::Acquire { lock: id, token }, request);\n            }\n            Status::Taken => self.renew_found_nothing(",
+    put: "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let request = self.request(Ask::Acquire(what));\n                cx.send(needed::CALL, Purpose::Acquire { lock: id, token }, request);\n            }\n            Status::Taken => self.renew_found_nothing(",
 }];
 pub(super) const RENEWAL_IGNORES_GONE: &[Change] = &[Change {
     file: "lock/renew.rs",

@@ -84,6 +84,6 @@ const UNDONE_RELEASE_IS_DONE: &[Change] = &[Change {
 }];
 const QUORUM_LOSS_UNCOUNTED: &[Change] = &[Change {
     file: "quorum/mod.rs",
-    find: "at, reason));\n                        self.told.push(id);",
-    put: "at, reason));\n                        if !MUTANT {\n                            self.told.push(id);\n                        }",
+    find: "at, reason));\n                        self.uncounted.push(id);",
+    put: "at, reason));\n                        if !MUTANT {\n                            self.uncounted.push(id);\n                        }",
 }];
