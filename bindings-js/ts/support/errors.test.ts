@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 
+import * as index from '../index.js';
+import { ERROR_CODES } from './errors.generated.js';
 import * as ours from './errors.js';
 
 const { BusyError, ClosedError, InvalidOptionError, isLeaseholdError, LeaseholdError, LostError } = ours;
@@ -15,6 +17,11 @@ test('an_error_tells_what_a_log_line_needs', () => {
   assert.ok(!('cause' in error));
   assert.deepEqual({ ...new ClosedError() }, { code: 'closed', retryable: false });
   assert.match(inspect(new LostError('a', 'gone')), /LostError.*\n[^]*reason: 'gone'/);
+});
+
+test('the_package_exports_the_class_of_every_error', () => {
+  const codes = Object.values(index).flatMap((it) => (typeof it === 'function' && 'code' in it ? [it.code] : []));
+  assert.deepEqual(codes.sort(), [...ERROR_CODES].sort());
 });
 
 test('the_cause_is_kept_and_not_printed_twice', () => {
