@@ -14,7 +14,7 @@ pub(crate) use recording::{
 mod recording {
     use std::time::Duration;
 
-    use leasehold_core::{Command, LossReason};
+    use leasehold_core::{Command, ErrorCode, LossReason};
     use leasehold_lua::{BATCH, RENEW, reentrant, semaphore};
     use metrics::{
         Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram as describe_times,
@@ -31,33 +31,6 @@ mod recording {
     const HELD: &str = "leasehold_held";
     const WAITING: &str = "leasehold_waiting";
 
-    /// How an acquire can end without a lease.
-    const REFUSALS: [&str; 14] = [
-        "invalid-option",
-        "not-held",
-        "unsupported",
-        "cross-slot",
-        "closed",
-        "busy",
-        "cancelled",
-        "lost",
-        "unreachable",
-        "not-replicated",
-        "auth",
-        "server",
-        "protocol",
-        "wrong-kind",
-    ];
-
-    const REASONS: [LossReason; 6] = [
-        LossReason::Expired,
-        LossReason::Gone,
-        LossReason::Taken,
-        LossReason::Revoked,
-        LossReason::MaxHold,
-        LossReason::Closed,
-    ];
-
     /// Tells the recorder what each metric means, and begins the series. A manager calls it when it connects.
     ///
     /// Prometheus doesn't count the first value of a series as an increase. Without a 0 before it, an alert would miss the
@@ -68,14 +41,15 @@ mod recording {
             for local in [true, false] {
                 acquires("granted", mode, local).increment(0);
             }
-            for code in REFUSALS {
-                acquires(code, mode, false).increment(0);
+            // An acquire can end without a lease by all of them but a conversion's.
+            for code in ErrorCode::ALL.iter().filter(|code| **code != ErrorCode::Conflict) {
+                acquires(code.code(), mode, false).increment(0);
             }
             // Only this one has an alert, and a histogram has many series.
             drop(waits("granted", mode));
         }
-        for reason in REASONS {
-            losses(reason).increment(0);
+        for reason in LossReason::ALL {
+            losses(*reason).increment(0);
         }
         for metric in [RENEWALS, COMMANDS, RECONNECTS] {
             counter!(metric).increment(0);
