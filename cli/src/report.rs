@@ -113,6 +113,8 @@ impl From<Error> for Failure {
             let remedy = format!("grant this user +{command}; `leasehold doctor` lists the missing rights");
             return Self::new(exit::REFUSED, error.code(), message, remedy);
         }
+        // The last arm is only for errors of a newer crate.
+        #[deny(clippy::wildcard_enum_match_arm)]
         let (exit, remedy) = match &error {
             Error::InvalidOption { field: "username", .. } => {
                 (exit::USAGE, "with --user or REDIS_USERNAME, set REDIS_PASSWORD or put the password into the URL")
@@ -138,6 +140,9 @@ impl From<Error> for Failure {
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),
             Error::Server { problem, .. } if problem.contains(UNKNOWN_COMMAND) => (exit::SERVER, RENAMED),
             Error::Server { .. } => (exit::SERVER, "`leasehold doctor` checks the server's settings"),
+            Error::Conflict { .. } | Error::Closed | Error::Cancelled { .. } | Error::Protocol { .. } => {
+                (exit::SERVER, "")
+            }
             _ => (exit::SERVER, ""),
         };
         Self::new(exit, error.code(), message, remedy)

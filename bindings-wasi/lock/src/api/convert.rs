@@ -25,14 +25,24 @@ const MAX_CALL_TIME: Duration = Duration::from_secs(600);
 pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
     let default = Config::default();
     let Some(options) = options else { return default };
+    // `label` is not the engine's: see `manager.rs`.
+    let locks::ManagerOptions {
+        prefix,
+        local_handoffs,
+        claim_window_ms,
+        response_timeout_ms,
+        node_timeout_ms,
+        mixed_fleet,
+        label: _,
+    } = options;
     let time = |ms: Option<u64>, default: Duration| ms.map_or(default, Duration::from_millis);
     Config {
-        prefix: options.prefix.unwrap_or(default.prefix),
-        local_handoffs: options.local_handoffs.unwrap_or(default.local_handoffs),
-        claim_window: time(options.claim_window_ms, default.claim_window),
-        response_timeout: time(options.response_timeout_ms, default.response_timeout),
-        node_timeout: time(options.node_timeout_ms, default.node_timeout),
-        mixed_fleet: options.mixed_fleet.unwrap_or(default.mixed_fleet),
+        prefix: prefix.unwrap_or(default.prefix),
+        local_handoffs: local_handoffs.unwrap_or(default.local_handoffs),
+        claim_window: time(claim_window_ms, default.claim_window),
+        response_timeout: time(response_timeout_ms, default.response_timeout),
+        node_timeout: time(node_timeout_ms, default.node_timeout),
+        mixed_fleet: mixed_fleet.unwrap_or(default.mixed_fleet),
         ..default
     }
 }
@@ -78,13 +88,14 @@ pub(super) fn acquire(
     limits::check_acquire(names.label().len())?;
     let mut acquire = AcquireOptions { kind, mode, ..AcquireOptions::default() };
     let Some(options) = options else { return Ok((names, acquire)) };
-    if let Some(ttl) = options.ttl_ms {
+    let locks::AcquireOptions { ttl_ms, wait_ms, max_hold_ms } = options;
+    if let Some(ttl) = ttl_ms {
         acquire.ttl = Duration::from_millis(ttl);
     }
-    if let Some(wait) = options.wait_ms {
+    if let Some(wait) = wait_ms {
         acquire.wait = Wait::For(call_time("wait", wait)?);
     }
-    acquire.max_hold = options.max_hold_ms.map(Duration::from_millis);
+    acquire.max_hold = max_hold_ms.map(Duration::from_millis);
     Ok((names, acquire))
 }
 
