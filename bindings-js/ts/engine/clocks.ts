@@ -6,8 +6,11 @@ import { HOST } from '../support/timers.js';
 export interface HostClocks {
   /** Never steps, but may stop while the machine is suspended. */
   monotonic(): number;
-  /** Keeps running while the machine is suspended. A step forward counts as time that has passed. A step back changes nothing. */
-  wall(): number;
+  /**
+   * Keeps running while the machine is suspended. A step forward counts as time that has passed. A step back changes nothing.
+   * `before` is what the monotonic clock has just told: to read it again would take as long as a part of the lock.
+   */
+  wall(before: number): number;
 }
 
 /** How often the slow clock is read, in milliseconds. */
@@ -23,8 +26,7 @@ const AT_ONCE = 2;
  */
 export function hostClocks(): HostClocks {
   let [gap, read, ahead] = [NaN, -Infinity, 0];
-  const wall = (): number => {
-    const before = HOST.now();
+  const wall = (before: number): number => {
     // Before the slow clock is read, so that a suspension after that moves it.
     const offset = HOST.wall() - before;
     const moved = Math.abs(offset - gap) > NOTICEABLE;

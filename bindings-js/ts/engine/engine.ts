@@ -234,7 +234,8 @@ export class Engine {
 
   /** How long a lease stays valid unless it is renewed. Negative infinity once it was released or lost. */
   remaining(lease: number): number {
-    return this.#wasm.remaining(lease, this.#clocks.monotonic(), this.#clocks.wall());
+    const now = this.#clocks.monotonic();
+    return this.#wasm.remaining(lease, now, this.#clocks.wall(now));
   }
 
   /** The locks that linger: nobody holds them, and they are kept for the next caller of this client. */
@@ -285,11 +286,13 @@ export class Engine {
   }
 
   #input(kind: number): void {
-    this.#read(this.#wasm.input(kind, this.#clocks.monotonic(), this.#clocks.wall()));
+    const now = this.#clocks.monotonic();
+    this.#read(this.#wasm.input(kind, now, this.#clocks.wall(now)));
   }
 
   #inputWithText(kind: number, text: string): void {
-    this.#read(this.#wasm.inputWithText(kind, this.#clocks.monotonic(), this.#clocks.wall(), text));
+    const now = this.#clocks.monotonic();
+    this.#read(this.#wasm.inputWithText(kind, now, this.#clocks.wall(now), text));
   }
 
   #read(address: number): void {
