@@ -13,14 +13,26 @@ mod report;
 mod server;
 mod uncontended;
 
+use std::alloc::System;
 use std::env;
 use std::error::Error;
 use std::fs;
 
 use report::Report;
 use server::Bench;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Counts the allocations of this process.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// How often this process has asked for memory so far.
+fn allocations() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.allocations + stats.reallocations
+}
 
 const USAGE: &str = "usage: leasehold-bench [--json FILE] [uncontended] [hot-key] [fleet] [renewals] [cost] [peers]";
 
@@ -29,6 +41,9 @@ async fn main() -> Result {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
+        ["busy"] => loop {
+            std::hint::spin_loop();
+        },
         ["worker", rest @ ..] => fleet::work(rest).await,
         ["--json", path, sections @ ..] => run(Some(path), sections).await,
         sections => run(None, sections).await,
