@@ -12,10 +12,62 @@ use leasehold_core::{
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputKind};
+use crate::interfaces::interfaces;
 
-const HEADER: &str =
+pub(crate) const HEADER: &str =
     "// Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.\n";
-const WIDTH: usize = 120;
+pub(crate) const WIDTH: usize = 120;
+
+/// Where an option is missing on purpose: the file, and the options. A new option must be in the file or here.
+const ELSEWHERE: &[(&str, &[&str])] = &[
+    // Arguments of the calls that make the lock.
+    ("native/src/api/lock.rs", &["limit"]),
+    // `mutex(..).max_hold(..)` and the like: they are for single locks.
+    ("native/src/api/builder.rs", &["renew", "max_hold", "wasm"]),
+    // Nothing renews a lease in the background. A component has no labels for leases, and no `quorum.wasm`.
+    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "wasm"]),
+    // A command holds one lock: see `docs/cli.md`.
+    (
+        "cli/src/args.rs",
+        &[
+            "renew",
+            "max_hold",
+            "wait_for_replicas",
+            "linger",
+            "limit",
+            "one_script",
+            "local_handoffs",
+            "response_timeout",
+            "node_timeout",
+            "wasm",
+            "claim_window",
+            "mixed_fleet",
+        ],
+    ),
+];
+
+#[test]
+fn every_surface_has_the_options() {
+    for (file, elsewhere) in ELSEWHERE {
+        let text = read(&format!("../{file}"));
+        let every: &[&str] = &["lock", "manager", "quorum", "semaphore", "multi"];
+        let (places, forms): (&[&str], &[&str]) = match *file {
+            "native/src/api/lock.rs" => (&["lock", "semaphore", "multi"], &["pub fn NAME("]),
+            "native/src/api/builder.rs" => (&["manager", "quorum"], &["pub fn NAME("]),
+            "wit/locks.wit" => (every, &["    NAME: ", "    NAME-ms: "]),
+            _ => (every, &["pub(crate) NAME:"]),
+        };
+        for Setting { name, .. } in settings().filter(|it| it.places.iter().any(|place| places.contains(place))) {
+            let written = if file.ends_with(".wit") { name.replace('_', "-") } else { (*name).to_owned() };
+            let there = forms.iter().any(|form| text.contains(&form.replace("NAME", &written)));
+            assert_ne!(
+                there,
+                elsewhere.contains(name),
+                "{file}: `{name}` must be in the file or in ELSEWHERE, not in both"
+            );
+        }
+    }
+}
 
 #[test]
 fn typescript_has_these_codes() {
@@ -30,6 +82,7 @@ fn typescript_has_the_engines_errors() {
 #[test]
 fn typescript_has_the_engines_options() {
     check("ts/support/options.generated.ts", &options());
+    check("ts/api/options.generated.ts", &interfaces());
 }
 
 #[test]
@@ -89,21 +142,7 @@ const COMMENTS: &[(&str, &[(&str, &str)])] = &[
     ("native/src/api/lease.rs", &[("pub async fn extend(", "ttl"), ("pub async fn shorten(", "ttl")]),
     ("native/src/api/manager.rs", &[("pub fn semaphore(", "limit")]),
     ("cli/src/args.rs", &[("pub(crate) ttl:", "ttl")]),
-    (
-        "bindings-js/ts/api/options.ts",
-        &[
-            ("readonly ttl?:", "ttl"),
-            ("readonly maxHold?:", "max_hold"),
-            ("readonly wait?:", "wait"),
-            ("readonly linger?:", "linger"),
-            ("readonly timeout:", "wait_for_replicas"),
-            ("readonly limit:", "limit"),
-            ("readonly localHandoffs?:", "local_handoffs"),
-            ("readonly claimWindow?:", "claim_window"),
-            ("readonly responseTimeout?:", "response_timeout"),
-            ("readonly nodeTimeout?:", "node_timeout"),
-        ],
-    ),
+    ("bindings-js/ts/api/options.ts", &[("readonly timeout:", "wait_for_replicas")]),
     ("bindings-js/ts/api/lease.ts", &[("async extend(", "ttl"), ("async shorten(", "ttl")]),
     ("bindings-js/ts/dropins/redis-semaphore.ts", &[("lockTimeout?:", "ttl")]),
     (
@@ -326,20 +365,32 @@ fn options() -> String {
             .join(", ")
     };
     let mut module = HEADER.to_owned();
-    for (constant, of, settings) in [("LOCK", "a lock", LOCK_SETTINGS), ("MANAGER", "a manager", MANAGER_SETTINGS)] {
-        let _ = writeln!(module, "\n/** The defaults of {of}. Durations are in milliseconds. */");
-        let _ = writeln!(module, "export const {constant}_DEFAULTS = {{");
-        for Setting { name, default, default_number, .. } in settings {
-            let value = match *default {
-                "" | "none" => continue,
-                "empty" => "''".to_owned(),
-                "true" | "false" => (*default).to_owned(),
-                _ => with_underscores(*default_number),
-            };
-            let _ = writeln!(module, "  {}: {value},", camel_case_name(name));
-        }
-        module += "};\n";
+    // The engine's record has its own two fields for the replicas.
+    let of_lock = || LOCK_SETTINGS.iter().filter(|it| it.places.contains(&"lock") && it.name != "wait_for_replicas");
+    module += "\n/** The options of a lock, once they are read. Durations are in milliseconds. */\n";
+    module += "export interface LockSettings {\n";
+    for Setting { name, default, .. } in of_lock() {
+        let kind = match (*name, *default) {
+            // A call that does not wait leaves it out, and must say so.
+            ("wait", _) => ": number | undefined",
+            ("label", _) => "?: string | undefined",
+            (_, "none") => "?: number | undefined",
+            (_, "false") => "?: boolean",
+            (_, "true") => ": boolean",
+            _ => ": number",
+        };
+        let _ = writeln!(module, "  readonly {}{kind};", camel_case_name(name));
     }
+    module += "}\n";
+    defaults(&mut module, "LOCK_DEFAULTS: LockSettings", "a lock", &of_lock().collect::<Vec<_>>());
+    let of_manager: Vec<_> = MANAGER_SETTINGS.iter().filter(|it| !["", "none"].contains(&it.default)).collect();
+    defaults(&mut module, "MANAGER_DEFAULTS", "a manager", &of_manager);
+    let fields = DECLARED.iter().find(|declared| declared.name == "InputField").unwrap().variants;
+    let sent = of_lock().map(|it| camel_case_name(it.name));
+    let sent = sent.filter(|name| fields.iter().any(|(field, _)| camel_case(field) == *name));
+    let sent: Vec<_> = sent.map(|name| format!("'{name}'")).collect();
+    module += "\n/** The options of a lock that the engine gets. */\n";
+    let _ = writeln!(module, "export const FOR_ENGINE = [{}] as const;", sent.join(", "));
     module += "\n/** The bounds: the least value, the greatest, and both in words. Durations are in milliseconds. */\n";
     module += "export const BOUNDS = {\n";
     for Setting { name, bounds, .. } in settings().filter(|setting| !setting.bounds.text.is_empty()) {
@@ -365,6 +416,21 @@ fn options() -> String {
     }
     module += "} as const;\n";
     module
+}
+
+fn defaults(module: &mut String, constant: &str, of: &str, settings: &[&Setting]) {
+    let _ = writeln!(module, "\n/** The defaults of {of}. Durations are in milliseconds. */");
+    let _ = writeln!(module, "export const {constant} = {{");
+    for Setting { name, default, default_number, .. } in settings {
+        let value = match *default {
+            "none" => "undefined".to_owned(),
+            "empty" => "''".to_owned(),
+            "true" | "false" => (*default).to_owned(),
+            _ => with_underscores(*default_number),
+        };
+        let _ = writeln!(module, "  {}: {value},", camel_case_name(name));
+    }
+    *module += "};\n";
 }
 
 /// A number as TypeScript writes it: `30_000`.
@@ -427,7 +493,7 @@ fn messages(module: &mut String, name: &str, of: &str, rows: &Rows) {
 }
 
 /// Options have other names in JavaScript: `max_hold` in backticks becomes `maxHold`.
-fn camel_case_options(text: &str) -> String {
+pub(crate) fn camel_case_options(text: &str) -> String {
     text.split('`')
         .enumerate()
         .map(|(at, part)| if at % 2 == 1 { camel_case_name(part) } else { part.to_owned() })
@@ -435,7 +501,7 @@ fn camel_case_options(text: &str) -> String {
         .join("`")
 }
 
-fn camel_case_name(name: &str) -> String {
+pub(crate) fn camel_case_name(name: &str) -> String {
     let mut parts = name.split('_');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |name, part| name + &part[..1].to_uppercase() + &part[1..])

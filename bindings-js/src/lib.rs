@@ -19,6 +19,8 @@ mod fuzz;
 #[cfg(test)]
 mod generated;
 mod input;
+#[cfg(test)]
+mod interfaces;
 mod number;
 mod output;
 #[cfg(feature = "quorum")]

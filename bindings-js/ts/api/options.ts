@@ -1,132 +1,21 @@
-/** The options of managers, locks and acquires: their types, defaults and bounds. */
+/** Reads the options of managers, locks and acquires. Most of their types come from the engine's table. */
 
 import type { AcquireSettings, Config, ReplicaSettings } from '../engine/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
-import { BOUNDS, LOCK, LOCK_DEFAULTS, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
+import { BOUNDS, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
+import type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions } from './options.generated.js';
 import {
   type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
 } from './validate.js';
 
-/** The options of a lock. They override the manager's options; the options of a call override both. */
-export interface LockOptions {
-  /**
-   * How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this long.
-   * 10 ms to 30 days. Default `'30s'`.
-   */
-  readonly ttl?: Duration | undefined;
-  /** Renews the lease at a third of `ttl` while it is held. `false` makes a fixed lease. Default `true`. */
-  readonly renew?: boolean | undefined;
-  /** A renewed lease is lost after this time, with the reason `max-hold`. 10 ms to 30 days. Default: no limit. */
-  readonly maxHold?: Duration | undefined;
-  /**
-   * How long to wait for the lock: 1 ms to 30 days, or `'forever'`. Default `'60s'`. That is longer than the default `ttl`,
-   * so a waiter outlasts a crashed holder's lease. `tryAcquire` does not wait for the lock: there, `wait` limits how
-   * long the server may take to answer.
-   */
-  readonly wait?: Duration | 'forever' | undefined;
-  /**
-   * Returns a lease only after that many replicas have acknowledged it, so that a failover to one of them does not lose it.
-   * If fewer replicas do so within `timeout`, the lease is given back and the call rejects with `not-replicated`. This comes
-   * after the `wait`, and takes at most `timeout` and one `responseTimeout`. Releases and renewals don't wait for replicas.
-   *
-   * Each acquire opens a connection of its own for this, even if the lock is handed over inside this client. So it needs an
-   * ioredis, node-redis or GLIDE client. A custom connection, a quorum and several names reject with `unsupported`.
-   * Default: don't wait for replicas.
-   */
-  readonly waitForReplicas?: ReplicaOptions | undefined;
-  /**
-   * How long the client keeps the lease after you release it, while no other client asks for the lock: 1 ms to 60 s.
-   * Default: it gives the lease back at once.
-   *
-   * The next acquire in this process then gets the lock without a round trip, with the next fencing token. A client that
-   * waits for the lock, or tries to get it, ends this at once. If your process crashes in that time, others wait for the
-   * lock until its `ttl` is over, as if you held it.
-   *
-   * Only for mutexes and read-write locks, on a connection that carries messages. Other kinds don't have it. The call
-   * rejects with `invalid-option` under `mixedFleet`, and with `unsupported` without messages and in a quorum.
-   */
-  readonly linger?: Duration | undefined;
-  /**
-   * A name for the lease, such as the job that needs it: at most 128 bytes without control characters. Default: nothing.
-   * `inspect` shows it, for holders and for waiters. It costs nothing: it stays in this process, and an inspect asks for it. The manager's `label` is for all its leases together. A quorum has no labels.
-   */
-  readonly label?: string | undefined;
-}
+export type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions };
 
 /** The options of one acquire. */
 export interface AcquireOptions extends LockOptions {
   /** Ends the wait: the call then rejects with `signal.reason`. It has no effect once the call has returned a lease. */
   readonly signal?: AbortSignal | undefined;
-}
-
-/**
- * The options of a {@link LockManager}. `ttl`, `renew`, `maxHold`, `wait` and `linger` are defaults for its locks. All clients of one
- * fleet should use the same values for the others.
- */
-export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' | 'label'> {
-  /** Put before every lock name. It can't begin with `leasehold:`, and a brace must be part of a whole hash tag. Default: empty. */
-  readonly prefix?: string | undefined;
-  /**
-   * How many times this client hands a lock over locally while another client waits, for 1 s at most. Smaller is fairer
-   * between clients, larger is faster. 0 to 1023. Default 32.
-   */
-  readonly localHandoffs?: number | undefined;
-  /**
-   * How long the answer to one command may take. After that, the command counts as maybe applied. 10 ms to 60 s.
-   * Default `'2s'`.
-   */
-  readonly responseTimeout?: Duration | undefined;
-  /**
-   * How long a grant is kept for a waiter, and so how long a dead waiter can delay the others. Waiters send heartbeats at a
-   * third of it. 100 ms to 60 s. Default `'3s'`.
-   */
-  readonly claimWindow?: Duration | undefined;
-  /** Makes all waiters poll, so that clients of other libraries compete on equal terms. This is slower. Default `false`. */
-  readonly mixedFleet?: boolean | undefined;
-  /**
-   * A name for this manager: at most 128 bytes without control characters. `inspect` shows it, and so does the `busy` error
-   * of another manager. The manager writes it to the server when it first waits, and when it has held a lease for a second. An empty
-   * label tells nobody. Default: `<host>/<process id>`, or the runtime's name where it does not tell these. A quorum has no labels.
-   */
-  readonly label?: string | undefined;
-}
-
-/** The options of {@link LockManager.quorum}. */
-export interface QuorumOptions extends LockManagerOptions {
-  /**
-   * How long one server may take to answer a command. A slower server counts as down. 10 ms to 60 s. Default `'100ms'`,
-   * which suits a LAN. `responseTimeout` applies only to the first question to each server.
-   */
-  readonly nodeTimeout?: Duration | undefined;
-  /**
-   * The engine of quorums, the default export of `leasehold/quorum.wasm`: a `WebAssembly.Module`. Needed in Cloudflare Workers, so that
-   * a Worker without a quorum does not upload it. Other hosts ignore it.
-   */
-  // Not every program has the types of WebAssembly.
-  readonly wasm?: object | undefined;
-}
-
-/** The options of {@link LockManager.semaphore}. */
-export interface SemaphoreOptions extends LockOptions {
-  /**
-   * How many permits there are: 1 to 1,000,000. All callers should use the same limit. The limit of the latest acquire counts.
-   * A lower limit takes nothing from current holders. A request for more than the new limit is granted when everything else
-   * is free.
-   */
-  readonly limit: number;
-  /** How many permits one acquire takes: 1 to `limit`. Default 1. */
-  readonly permits?: number | undefined;
-}
-
-/** The options of {@link LockManager.multi}. */
-export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas'> {
-  /**
-   * Rejects with `cross-slot` if no single script can take the names, because they are in different slots of a cluster.
-   * Names in one slot are always tried with one script. Default `false`.
-   */
-  readonly oneScript?: boolean | undefined;
 }
 
 /** The options of {@link LockManager.forceRelease}. */
@@ -149,10 +38,12 @@ export interface ReplicaOptions {
 /** Some of the options in an interface. So an option of the table that an interface lacks does not compile. */
 type Fields<Options> = readonly (keyof Options)[];
 
+/** Fields that are not checked yet. */
+type Given<Field extends string> = { readonly [field in Field]?: unknown };
+
 const ACQUIRE = [...LOCK, 'signal'] as const;
 const MOST_NAMES = 256;
-const { ttl, renew, wait } = LOCK_DEFAULTS;
-const SETTINGS: AcquireSettings = { ttl, renew, maxHold: undefined, wait, replicas: undefined, linger: undefined, label: undefined };
+const SETTINGS: AcquireSettings = { ...LOCK_DEFAULTS, replicas: undefined };
 
 /** Checks a manager's options and splits them into the engine's options, the defaults of its locks, and what makes its label. */
 export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string } {
@@ -164,12 +55,10 @@ export function readManagerOptions(options: unknown): { config: Config; settings
 
 /** Checks the options of a quorum's manager. */
 export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings; wasm: WebAssembly.Module | undefined } {
-  const { nodeTimeout, wasm: given, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
+  const { wasm: given, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
   const wasm = readModule(given);
   if (rest.label !== undefined) readLabel(rest.label);
-  const { config, settings } = managerOptions(rest);
-  if (nodeTimeout === undefined) return { config, settings, wasm };
-  return { config: { ...config, nodeTimeout: readDuration('nodeTimeout', nodeTimeout) }, settings, wasm };
+  return { ...managerOptions(rest), wasm };
 }
 
 function readModule(given: unknown): WebAssembly.Module | undefined {
@@ -177,14 +66,19 @@ function readModule(given: unknown): WebAssembly.Module | undefined {
   throw new InvalidOptionError('wasm', `is ${formatValue(given)}: give the default export of 'leasehold/quorum.wasm'`);
 }
 
-function managerOptions(given: { readonly [field in (typeof MANAGER)[number]]?: unknown }): { config: Config; settings: AcquireSettings } {
+function managerOptions(given: Given<(typeof QUORUM)[number]>): { config: Config; settings: AcquireSettings } {
   const config = { ...MANAGER_DEFAULTS, batches: true, ahead: false };
-  if (given.prefix !== undefined) config.prefix = readPrefix(given.prefix);
-  if (given.localHandoffs !== undefined) config.localHandoffs = readCount('localHandoffs', given.localHandoffs);
-  if (given.claimWindow !== undefined) config.claimWindow = readDuration('claimWindow', given.claimWindow);
-  if (given.responseTimeout !== undefined) config.responseTimeout = readDuration('responseTimeout', given.responseTimeout);
-  if (given.mixedFleet !== undefined) config.mixedFleet = readBoolean('mixedFleet', given.mixedFleet);
+  for (const field of Object.keys(MANAGER_DEFAULTS) as (keyof typeof MANAGER_DEFAULTS)[]) {
+    if (given[field] !== undefined) Object.assign(config, { [field]: readConfig(field, given[field]) });
+  }
   return { config, settings: mergeSettings({ ...given, label: undefined }, SETTINGS) };
+}
+
+/** Reads an option of the engine's. It checks the bounds itself. */
+function readConfig(field: keyof typeof MANAGER_DEFAULTS, value: unknown): string | number | boolean {
+  if (field === 'prefix') return readPrefix(value);
+  if (field === 'localHandoffs') return readCount(field, value);
+  return typeof MANAGER_DEFAULTS[field] === 'boolean' ? readBoolean(field, value) : readDuration(field, value);
 }
 
 /** Merges a lock's options over its manager's. */
@@ -247,20 +141,31 @@ function listOf(given: unknown): readonly unknown[] {
   });
 }
 
-function mergeSettings(given: { readonly [field in (typeof LOCK)[number]]?: unknown }, defaults: AcquireSettings): AcquireSettings {
-  const settings = {
-    ttl: given.ttl === undefined ? defaults.ttl : readBounded('ttl', given.ttl),
-    renew: given.renew === undefined ? defaults.renew : readBoolean('renew', given.renew),
-    maxHold: given.maxHold === undefined ? defaults.maxHold : readBounded('maxHold', given.maxHold),
-    wait: given.wait === undefined ? defaults.wait : given.wait === 'forever' ? Infinity : readBounded('wait', given.wait),
-    replicas: given.waitForReplicas === undefined ? defaults.replicas : readGuarded('waitForReplicas', () => readReplicas(given.waitForReplicas)),
-    linger: given.linger === undefined ? defaults.linger : readBounded('linger', given.linger),
-    label: given.label === undefined ? defaults.label : readLabel(given.label) || undefined,
-  } satisfies { readonly [field in Exclude<(typeof LOCK)[number], 'waitForReplicas'> | 'replicas']: unknown };
+function mergeSettings(given: Given<(typeof LOCK)[number]>, defaults: AcquireSettings): AcquireSettings {
+  const settings = { ...defaults };
+  for (const field of LOCK) {
+    const value = given[field];
+    if (value === undefined) continue;
+    const read = field === 'waitForReplicas' ? { replicas: readGuarded(field, () => readReplicas(value)) } : { [field]: readSetting(field, value) };
+    Object.assign(settings, read);
+  }
   if (settings.maxHold !== undefined && !settings.renew) {
     throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');
   }
   return settings;
+}
+
+/** Reads an option by its bounds. One without bounds is a flag. */
+function readSetting(field: keyof LockSettings, value: unknown): unknown {
+  if (field === 'label') return readLabel(value) || undefined;
+  if (field === 'wait' && value === 'forever') return Infinity;
+  return isBounded(field) ? readBounded(field, value) : readBoolean(field satisfies Flags, value);
+}
+
+type Flags = { [field in keyof LockSettings]: Required<LockSettings>[field] extends boolean ? field : never }[keyof LockSettings];
+
+function isBounded<Field extends string>(field: Field): field is Field & keyof typeof BOUNDS {
+  return field in BOUNDS;
 }
 
 function readBounded(field: keyof typeof BOUNDS, value: unknown): number {

@@ -6,6 +6,7 @@ import { FAILURE_KINDS } from '../support/errors.generated.js';
 import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { isWorkerd } from '../support/host.js';
+import { FOR_ENGINE } from '../support/options.generated.js';
 import { type HostClocks, hostClocks } from './clocks.js';
 import { InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
@@ -87,15 +88,11 @@ export class Engine {
   acquire(op: number, lock: LockSpec, settings: AcquireSettings, token?: string): void {
     const { mode, kind } = lock;
     const record = this.#record;
-    const { ttl, renew, maxHold, wait, within, replicas, linger } = settings;
+    const { within, replicas } = settings;
     record.set(InputField.op, op);
-    record.set(InputField.ttl, ttl);
-    record.setFlag(InputField.renew, renew);
+    for (const field of FOR_ENGINE) record.setOption(InputField[field], settings[field]);
     record.setFlag(InputField.shared, mode === 'shared');
-    record.setOptional(InputField.maxHold, maxHold);
-    record.setOptional(InputField.wait, wait);
     record.setOptional(InputField.within, within);
-    record.setOptional(InputField.linger, linger);
     record.setOptional(InputField.replicas, replicas?.min);
     record.setOptional(InputField.replicaTimeout, replicas?.timeout);
     switch (kind.type) {

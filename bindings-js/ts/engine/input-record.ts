@@ -41,9 +41,9 @@ export class InputRecord {
     if (flag) this.set(field, 1);
   }
 
-  setOption(field: Field, value: number | boolean): void {
-    if (typeof value === 'number') this.set(field, value);
-    else this.setFlag(field, value);
+  setOption(field: Field, value: number | boolean | undefined): void {
+    if (typeof value === 'boolean') this.setFlag(field, value);
+    else this.setOptional(field, value);
   }
 
   /** Begins the list, which will have this many numbers. */

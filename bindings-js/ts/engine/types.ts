@@ -3,7 +3,7 @@
 import type { Failure } from '../connections/index.js';
 import type { ReleaseOutcome } from '../support/errors.generated.js';
 import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
-import type { MANAGER_DEFAULTS } from '../support/options.generated.js';
+import type { LockSettings, MANAGER_DEFAULTS } from '../support/options.generated.js';
 import type { Command } from './command.js';
 
 export type { ReleaseOutcome };
@@ -167,21 +167,12 @@ export interface ReplicaSettings {
   readonly timeout: number;
 }
 
-/** The options of an acquire. Durations are in milliseconds. */
-export interface AcquireSettings {
-  readonly ttl: number;
-  readonly renew: boolean;
-  readonly maxHold: number | undefined;
-  /** `Infinity` to wait forever, undefined not to wait. */
-  readonly wait: number | undefined;
+/** The options of an acquire. Durations are in milliseconds. A `wait` of `Infinity` waits forever, and undefined does not wait. */
+export interface AcquireSettings extends LockSettings {
   /** How long a call that does not wait may take, if this is shorter than the response timeout. */
   readonly within?: number | undefined;
   /** How many replicas must have the lease before the caller gets it. */
   readonly replicas?: ReplicaSettings | undefined;
-  /** How long to keep the lease after its release. */
-  readonly linger?: number | undefined;
-  /** A name for the lease, for people. The engine does not need it. */
-  readonly label?: string | undefined;
 }
 
 /** A lock of this client. */

@@ -1,12 +1,23 @@
 // Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
 
+/** The options of a lock, once they are read. Durations are in milliseconds. */
+export interface LockSettings {
+  readonly ttl: number;
+  readonly renew: boolean;
+  readonly maxHold?: number | undefined;
+  readonly wait: number | undefined;
+  readonly linger?: number | undefined;
+  readonly label?: string | undefined;
+}
+
 /** The defaults of a lock. Durations are in milliseconds. */
-export const LOCK_DEFAULTS = {
+export const LOCK_DEFAULTS: LockSettings = {
   ttl: 30_000,
   renew: true,
+  maxHold: undefined,
   wait: 60_000,
-  permits: 1,
-  oneScript: false,
+  linger: undefined,
+  label: undefined,
 };
 
 /** The defaults of a manager. Durations are in milliseconds. */
@@ -18,6 +29,9 @@ export const MANAGER_DEFAULTS = {
   claimWindow: 3_000,
   mixedFleet: false,
 };
+
+/** The options of a lock that the engine gets. */
+export const FOR_ENGINE = ['ttl', 'renew', 'maxHold', 'wait', 'linger'] as const;
 
 /** The bounds: the least value, the greatest, and both in words. Durations are in milliseconds. */
 export const BOUNDS = {
