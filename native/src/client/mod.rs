@@ -8,6 +8,7 @@ mod driver;
 mod handle;
 mod named;
 mod operation;
+mod pump;
 mod shared;
 mod state;
 
