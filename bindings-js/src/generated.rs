@@ -224,7 +224,9 @@ fn a_code_is_read_as_it_is_written() {
 fn check(file: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if env::var_os("LEASEHOLD_BLESS").is_some() {
-        fs::write(&path, text).unwrap();
+        // Another test may read the file at this moment.
+        let new = path.with_extension("new");
+        fs::write(&new, text).and_then(|()| fs::rename(new, &path)).unwrap();
     }
     let found = fs::read_to_string(&path).unwrap_or_default();
     assert!(found == text, "{file} is out of date: run `LEASEHOLD_BLESS=1 cargo test -p leasehold-js`");
