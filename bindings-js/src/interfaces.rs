@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use leasehold_core::{LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
 
-use crate::generated::{HEADER, WIDTH, camel_case_name, camel_case_options};
+use crate::generated::{HEADER, WIDTH, camel_case_name, camel_case_options, check};
 
 /// The interfaces: name, what it extends, its place in the table, and its comment.
 const INTERFACES: [(&str, &str, &str, &str); 5] = [
@@ -102,8 +102,13 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
+#[test]
+fn generated_interfaces_are_those_of_the_table() {
+    check("ts/api/options.generated.ts", &interfaces());
+}
+
 /// The module of the interfaces.
-pub(crate) fn interfaces() -> String {
+fn interfaces() -> String {
     let mut module = HEADER.to_owned();
     module += "\nimport type { ReplicaOptions } from './options.js';\nimport type { Duration } from './validate.js';\n";
     for (name, base, place, about) in INTERFACES {
