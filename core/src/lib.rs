@@ -73,6 +73,46 @@
 //! # Ok::<_, Error>(())
 //! ```
 //!
+//! # The life of one acquire
+//!
+//! | input | output | |
+//! |---|---|---|
+//! | [`Input::Acquire`] | | The driver may have more to say: [`Engine::poll_timeout`] is now. |
+//! | [`Input::Wake`] | [`Output::Send`] | A short script, which takes the lock if it is free. |
+//! | [`Input::Reply`] | [`Output::Completed`] | It was free: [`Outcome::Acquired`]. Or else: |
+//! | | [`Output::Send`] | The lock's own script, which says how long the holder has. |
+//! | [`Input::Reply`] | [`Output::Subscribe`] | The caller waits, so the client listens on its channel. |
+//! | [`Input::Subscribed`] | [`Output::Send`] | The client joins the queue. Heartbeats keep its place. |
+//! | [`Input::Message`] | [`Output::Completed`] | The grant. |
+//! | [`Input::Wake`] | [`Output::Send`] | A renewal, at a third of the TTL. |
+//! | [`Input::Release`] | [`Output::Send`] | Or the next local caller gets the lease, without a command. |
+//! | [`Input::Reply`] | [`Output::Completed`] | [`Outcome::Released`]. |
+//!
+//! The first of these steps, without a server:
+//!
+//! ```
+//! use leasehold_core::{
+//!     AcquireOptions, ClientId, Config, Engine, Input, Instant, OpId, Outcome, Output, Reply, Scalar,
+//! };
+//!
+//! let mut engine = Engine::new(ClientId::from_random([7; 16]), Config::default())?;
+//! let (sent, answered) = (Instant::from_micros(1_000), Instant::from_micros(1_500));
+//! engine.handle(sent, Input::Acquire { op: OpId(1), name: "invoice:42", options: &AcquireOptions::default() });
+//! assert!(engine.poll_output().is_none());
+//! assert_eq!(engine.poll_timeout().map(|(at, _)| at), Some(sent));
+//!
+//! engine.handle(sent, Input::Wake);
+//! let Some(Output::Send { id, command, .. }) = engine.poll_output() else { unreachable!() };
+//! assert_eq!(command.words().next(), Some(&b"EVALSHA"[..]));
+//!
+//! // The script answers with the fence.
+//! let result = Ok(Reply::One(Scalar::Text(b"1700000000000000".to_vec())));
+//! engine.handle(answered, Input::Reply { id, result });
+//! let Some(Output::Completed { result, .. }) = engine.poll_output() else { unreachable!() };
+//! assert!(matches!(result, Ok(Outcome::Acquired(grant)) if grant.fence == 1_700_000_000_000_000));
+//! # Ok::<_, leasehold_core::Error>(())
+//! ```
+//!
 //! # What a driver must do
 //!
 //! - Give every call an [`OpId`] of its own. Each call ends with one [`Output::Completed`].
@@ -106,6 +146,16 @@
 //! server looks silent. A driver that this can happen to calls [`Engine::catch_up`] before each input. If it is late,
 //! everything that the server has to answer gets its full time again, at most [`MOST_PAUSES`] times for each command
 //! and call. A driver with time limits of its own does the same. Leases still end by the clock.
+//!
+//! # Cancel safety
+//!
+//! An input takes effect at once and as a whole, so nothing can be cancelled halfway. When a caller leaves:
+//!
+//! - [`Input::Cancel`] ends an acquire that waits. It completes with [`Error::Cancelled`], unless it has completed
+//!   already. A token that the server may have is given back.
+//! - A release goes on when its caller leaves. The engine sends it until the server confirms it or the lease has ended.
+//! - Every other call ends by itself, within its time limit. To ignore its result is safe.
+//! - A driver that is dropped without [`Input::Close`] leaves its leases to their TTL.
 //!
 //! # The modules
 //!
