@@ -52,7 +52,7 @@ async function sample(row, redis, calls) {
   const from = performance.now() + TIMES.warmUp;
   const until = from + TIMES.duration;
   let began, cpu;
-  for (let next = 0, now = performance.now(); now < until; next = (next + calls) % cycles.length) {
+  for (let next = 0, now = performance.now(); now < until || times.length === 0; next = (next + calls) % cycles.length) {
     if (began === undefined && now >= from) [began, cpu] = [now, process.cpuUsage()];
     if (calls === 1) await cycles[next]();
     else await Promise.all(cycles.map((cycle) => cycle()));
