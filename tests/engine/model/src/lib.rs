@@ -76,11 +76,11 @@ impl ModelServer {
         Self { server, twin: Server::default(), engine: Engine::Lua, interpreter, scripts: Scripts::default() }
     }
 
-    /// Resets the server: no keys, no loaded scripts, no faults. Compiled scripts are kept for reuse.
+    /// Resets the server: no keys, no loaded scripts, no refusals. Compiled scripts and the faults in them are kept.
     pub fn reset(&mut self) {
         *self.server.borrow_mut() = Server::default();
         self.twin = Server::default();
-        self.scripts.reset();
+        self.scripts.flush();
     }
 
     /// Chooses what runs the scripts from now on. Both can only be chosen for an empty server.
@@ -216,7 +216,7 @@ impl ModelServer {
     }
 
     /// Puts a fault into a script. When a client runs the script, by its text or its digest, the server runs a copy in
-    /// which every `find` is replaced by `put`. Faults add up until [`reset`](Self::reset).
+    /// which every `find` is replaced by `put`. Faults add up.
     ///
     /// # Errors
     /// If there is no such script, if its text doesn't contain `find`, or if the new text doesn't compile.

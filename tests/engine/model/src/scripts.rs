@@ -19,12 +19,6 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// Forgets the loaded scripts and the faults.
-    pub(crate) fn reset(&mut self) {
-        self.loaded.clear();
-        self.faulty.clear();
-    }
-
     /// Forgets the loaded scripts.
     pub(crate) fn flush(&mut self) {
         self.loaded.clear();

@@ -142,46 +142,40 @@ impl Bench {
 
     fn run_quorum(&mut self, seed: u64, manner: Manner, written: bool) -> Report {
         let mut run = QuorumRun::new(seed, manner, &mut self.models, Transcript::new(written));
-        let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
-        let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
+        let (broken, panicked) = verdict_of(|| run.run());
         let (counts, transcript) = (run.counts(), run.into_transcript());
-        if panicked {
-            let _ = self.make_models();
-        }
-        Report { seed, counts, coverage: Coverage::default(), broken, transcript }
+        self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
     }
 
     fn run_multi(&mut self, seed: u64, keeping: bool, written: bool) -> Report {
         let Some(model) = self.models.first_mut() else { return Report::default() };
-        let mut run = MultiRun::new(seed, keeping, self.bugs, model, Transcript::new(written));
-        let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
-        let (panicked, broken) = (verdict.is_err(), broken_of(verdict));
+        let mut run = MultiRun::new(seed, keeping, model, Transcript::new(written));
+        let (broken, panicked) = verdict_of(|| run.run());
         let (counts, transcript) = (run.counts, run.into_transcript());
-        if panicked {
-            let _ = self.make_models();
-        }
-        Report { seed, counts, coverage: Coverage::default(), broken, transcript }
+        self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
     }
 
     fn run_cluster(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
         let mut run = ClusterRun::new(seed, theme, self.bugs, &mut self.models, Transcript::new(written));
-        let verdict = catch_unwind(AssertUnwindSafe(|| run.run()));
-        let panicked = verdict.is_err();
-        let broken = broken_of(verdict);
-        let (counts, coverage) = (run.counts(), run.coverage().clone());
-        let report = Report { seed, counts, coverage, broken, transcript: run.into_transcript() };
+        let (broken, panicked) = verdict_of(|| run.run());
+        let (counts, coverage, transcript) = (run.counts(), run.coverage().clone(), run.into_transcript());
+        self.report(panicked, Report { seed, counts, coverage, broken, transcript })
+    }
+
+    /// After a panic, the models can't be trusted.
+    fn report(&mut self, panicked: bool, report: Report) -> Report {
         if panicked {
-            // The models can't be trusted after a panic.
             let _ = self.make_models();
         }
         report
     }
 }
 
-fn broken_of(verdict: std::thread::Result<Verdict>) -> Option<Broken> {
-    match verdict {
-        Ok(verdict) => verdict.err(),
-        Err(panic) => Some(Broken { invariant: "panic", detail: text_of(panic.as_ref()) }),
+/// What a run has broken, and whether it panicked.
+fn verdict_of(run: impl FnOnce() -> Verdict) -> (Option<Broken>, bool) {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(verdict) => (verdict.err(), false),
+        Err(panic) => (Some(Broken { invariant: "panic", detail: text_of(panic.as_ref()) }), true),
     }
 }
 

@@ -7,7 +7,6 @@ use leasehold_model::{Executed, ModelServer};
 use crate::channels::{Topic, channel_of};
 use crate::client::Delivery;
 use crate::faults::Fault;
-use crate::injected_bugs::InjectedBugs;
 use crate::invariants::broken;
 use crate::invariants::keys::{COUNTER, Part};
 use crate::kinds::LockKind;
@@ -83,7 +82,7 @@ impl Server {
 }
 
 impl<'a> Servers<'a> {
-    pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer], bugs: &InjectedBugs) -> Self {
+    pub(crate) fn new(rng: &mut Rng, mix: &Mix, models: &'a mut [ModelServer]) -> Self {
         // `a` and `{a}` share a slot, and must not share a key.
         let choices = [["a", "{a}", "b c"], ["inv:{42}:x", "{42}", "42"], ["{a}", "a", "x{a}y"]];
         // More of them for batches. In a cluster, only those of one slot share a call.
@@ -94,10 +93,6 @@ impl<'a> Servers<'a> {
         let mut list = Vec::new();
         for model in models.iter_mut().take(mix.servers) {
             model.reset();
-            for (script, find, put) in bugs.scripts {
-                // The bench has checked that the change fits.
-                let _ = model.replace_script(script, find, put);
-            }
             let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
             let clock = Clock::new(EPOCH + rng.below(1_000_000_000), drift);
             list.push(Server { clock, troubles: Vec::new(), last: [0; Fault::COUNT], not_ready_error: "", runs: 0 });

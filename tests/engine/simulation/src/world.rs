@@ -156,7 +156,7 @@ impl<'a> ClusterRun<'a> {
     ) -> Self {
         let mut rng = Rng::new(seed);
         let mix = Mix::draw(&mut rng, theme);
-        let servers = Servers::new(&mut rng, &mix, models, &bugs);
+        let servers = Servers::new(&mut rng, &mix, models);
         let mut run = Self {
             world: World::new(rng, transcript),
             bugs,

@@ -13,7 +13,6 @@ use leasehold_core::{ClientId, CommandId, Config, Engine, Failure, Input, LeaseI
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
-use crate::injected_bugs::InjectedBugs;
 use crate::invariants::Verdict;
 use crate::world::Counts;
 use invariants::{End, Promises, takes_several};
@@ -66,19 +65,9 @@ pub(crate) struct MultiRun<'a> {
 
 impl<'a> MultiRun<'a> {
     /// `keeping` is whether holders move the ends of their leases.
-    pub(crate) fn new(
-        seed: u64,
-        keeping: bool,
-        bugs: InjectedBugs,
-        model: &'a mut ModelServer,
-        transcript: Transcript,
-    ) -> Self {
+    pub(crate) fn new(seed: u64, keeping: bool, model: &'a mut ModelServer, transcript: Transcript) -> Self {
         let mut rng = Rng::new(seed ^ 0x5e7e);
         model.reset();
-        for (script, find, put) in bugs.scripts {
-            // The bench has checked that the change fits.
-            let _ = model.replace_script(script, find, put);
-        }
         let trouble = if rng.chance(300_000) { 0 } else { rng.spread((1_000, 100_000)) as u32 };
         let mut run = Self {
             world: World::new(rng, transcript),
