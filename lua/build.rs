@@ -12,7 +12,6 @@ use sha1_smol::Sha1;
 
 #[allow(unreachable_pub, reason = "the library exports them")]
 #[path = "src/limits.rs"]
-#[allow(unreachable_pub)] // The crate exports the number; this script only reads it.
 mod limits;
 
 /// Marks where a script wants the prelude, on a separate line. The code before it is the script's short cut, which only a
