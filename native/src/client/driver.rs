@@ -31,9 +31,7 @@ enum Wakeup {
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, link: Link, origin: Origin, response_timeout: Duration) -> Self {
         let (channel_requests, requests) = unbounded_channel();
-        let engine = Arc::clone(&shared);
-        let to_engine = Arc::new(move |event: Input<'_>| engine.handle(event));
-        shared.open(Pump::new(to_engine, link, origin.endpoint(), channel_requests));
+        shared.open(Pump::new(link, origin.endpoint(), channel_requests));
         let engine = Arc::clone(&shared);
         let to_engine = move |event: Input<'_>| engine.handle(event);
         let subscriber = origin.subscriber(to_engine, response_timeout, requests);

@@ -11,7 +11,6 @@ mod operation;
 mod pump;
 mod shared;
 mod state;
-mod turns;
 
 pub(crate) use clock::now;
 pub(crate) use handle::{Client, unexpected_outcome};

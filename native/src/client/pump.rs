@@ -1,58 +1,63 @@
-//! Sends the engine's commands and takes their replies: the part of a turn that is outside the engine.
+//! Sends the commands and takes the replies, in the task that has them.
+//!
+//! A caller that finds nothing in flight sends its command itself. The task that brings a reply passes it to the engine and
+//! wakes the caller. So a call that is alone needs no turn of the driver. If another task is in the pump, it does the work,
+//! or the driver does.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use leasehold_core::{Command, Input, Instant, OpId, Outbox, Output};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
+use super::shared::Shared;
 use super::state::State;
 use crate::metrics::Sent;
 use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Link};
 
-/// Passes an event to the engine.
-pub(super) type ToEngine = Arc<dyn Fn(Input<'_>) + Send + Sync>;
+/// How often a task looks for more replies before it leaves them to the driver. A connection may want to be polled again
+/// at once, and what it waits for may be this task's end.
+const ROUNDS: usize = 8;
 
 pub(super) struct Pump {
-    to_engine: ToEngine,
-    pub(super) link: Link,
+    link: Link,
     /// Where to open dedicated connections. None if the user provided the only connection.
     endpoint: Option<Endpoint>,
     /// The operations that have a dedicated connection.
     dedicated: HashMap<OpId, Dedicated>,
     channel_requests: UnboundedSender<ChannelRequest>,
-    pub(super) outbox: Outbox,
+    outbox: Outbox,
     completions: Vec<Completion>,
 }
 
 impl Pump {
     pub(super) fn new(
-        to_engine: ToEngine,
         link: Link,
         endpoint: Option<Endpoint>,
         channel_requests: UnboundedSender<ChannelRequest>,
     ) -> Self {
         let (outbox, completions) = (Outbox::default(), Vec::new());
-        Self { to_engine, link, endpoint, dedicated: HashMap::new(), channel_requests, outbox, completions }
+        Self { link, endpoint, dedicated: HashMap::new(), channel_requests, outbox, completions }
     }
 
     /// Takes the completions that are there. True if there is one.
-    pub(super) fn receive(&mut self, waker: &Waker) -> bool {
-        let polled = self.link.poll_completions(&mut Context::from_waker(waker), &mut self.completions);
+    fn receive(&mut self, shared: &Arc<Shared>) -> bool {
+        let waker = Waker::from(Arc::clone(shared));
+        let polled = self.link.poll_completions(&mut Context::from_waker(&waker), &mut self.completions);
         polled == Poll::Ready(())
     }
 
     /// Passes the completions to the engine.
-    pub(super) fn deliver(&mut self, state: &mut State, now: Instant) {
+    fn deliver(&mut self, state: &mut State, now: Instant) {
         for Completion { id, result } in self.completions.drain(..) {
             state.driven.handle(now, Input::Reply { id, result });
         }
     }
 
-    /// Does what the engine wants. The link sends when it is polled next.
-    pub(super) fn perform(&mut self) {
+    fn perform(&mut self, shared: &Arc<Shared>) {
         let mut sent = Sent::none();
         let mut outputs = std::mem::take(&mut self.outbox.outputs);
         for output in outputs.drain(..) {
@@ -65,7 +70,7 @@ impl Pump {
                 }
                 Output::SendDedicated { op, command } => {
                     sent.add(&command);
-                    self.send_dedicated(op, command);
+                    self.send_dedicated(shared, op, command);
                 }
                 Output::CloseDedicated { op } => drop(self.dedicated.remove(&op)),
                 Output::Subscribe { node, channel } => request(ChannelRequest::Subscribe { node, channel }),
@@ -76,19 +81,111 @@ impl Pump {
         }
         self.outbox.outputs = outputs;
         sent.record();
+        // The link sends when it is polled.
+        shared.link_woken.store(true, Ordering::SeqCst);
     }
 
-    fn send_dedicated(&mut self, op: OpId, command: Command) {
+    fn send_dedicated(&mut self, shared: &Arc<Shared>, op: OpId, command: Command) {
         // `Lock::wait_for_replicas` is refused without an endpoint.
         let Some(endpoint) = &self.endpoint else { return };
         let dedicated = self.dedicated.entry(op).or_insert_with(|| {
             let (commands, receiver) = unbounded_channel();
             let connection = DedicatedConnection::new(endpoint.clone());
-            let task = tokio::spawn(run_dedicated(Arc::clone(&self.to_engine), op, connection, receiver));
+            let task = tokio::spawn(run_dedicated(Arc::clone(shared), op, connection, receiver));
             Dedicated { commands, task: task.abort_handle() }
         });
         // The task runs as long as `dedicated`, so sending can't fail.
         let _ = dedicated.commands.send(command);
+    }
+}
+
+impl Shared {
+    /// One turn of the driver. `input` is for the engine, after the replies. Returns when the driver wakes by itself, or
+    /// nothing if the client has ended.
+    pub(super) fn drive(self: &Arc<Self>, input: Option<Input<'_>>) -> Option<Option<Instant>> {
+        let mut guard = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
+        let pump = guard.as_mut()?;
+        self.link_woken.store(false, Ordering::SeqCst);
+        pump.receive(self);
+        let ((), deferred) = self.change(|state, now, deferred| {
+            pump.deliver(state, now);
+            if let Some(input) = input {
+                state.driven.handle(now, input);
+            }
+            state.turn(now, &mut pump.outbox, deferred);
+        });
+        pump.perform(self);
+        let (wake_at, closed) = (pump.outbox.wake_at, pump.outbox.closed);
+        drop(guard);
+        self.settle(deferred);
+        self.take_replies();
+        (!closed).then_some(wake_at)
+    }
+
+    /// Sends what the engine has to say, if nothing is in flight. Otherwise the driver does, so that it travels with what
+    /// other tasks say.
+    pub(super) fn send_alone(self: &Arc<Self>) -> bool {
+        let Some(mut guard) = self.try_pump() else { return false };
+        let Some(pump) = guard.as_mut().filter(|pump| pump.link.is_idle()) else { return false };
+        let _context = self.runtime.enter();
+        let ((), deferred) = self.change(|state, now, deferred| {
+            // If the driver still has something to do after this, it is notified.
+            state.driver_notified = false;
+            state.driven.handle(now, Input::Wake);
+            state.drain_outputs(now, deferred);
+            pump.outbox.outputs.append(&mut state.driven.outbox.outputs);
+        });
+        pump.perform(self);
+        drop(guard);
+        self.settle(deferred);
+        self.take_replies();
+        true
+    }
+
+    /// Passes the replies that have come to the engine, and sends what it then says at once.
+    fn take_replies(self: &Arc<Self>) {
+        for _ in 0..ROUNDS {
+            // The task in the pump looks again when it leaves.
+            let Some(mut guard) = self.try_pump() else { return };
+            let Some(pump) = guard.as_mut() else { return };
+            let _context = self.runtime.enter();
+            if self.link_woken.swap(false, Ordering::SeqCst) && pump.receive(self) {
+                let ((), deferred) = self.change(|state, now, deferred| {
+                    pump.deliver(state, now);
+                    state.drain_outputs(now, deferred);
+                    pump.outbox.outputs.append(&mut state.driven.outbox.outputs);
+                });
+                pump.perform(self);
+                drop(guard);
+                self.settle(deferred);
+            } else {
+                drop(guard);
+            }
+            if !self.link_woken.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+        self.driver_wakeup.notify_one();
+    }
+
+    fn try_pump(&self) -> Option<MutexGuard<'_, Option<Pump>>> {
+        match self.pump.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The link wants to be polled. The task that brought a reply does it.
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.link_woken.store(true, Ordering::SeqCst);
+        self.take_replies();
     }
 }
 
@@ -105,13 +202,13 @@ impl Drop for Dedicated {
 }
 
 async fn run_dedicated(
-    to_engine: ToEngine,
+    shared: Arc<Shared>,
     op: OpId,
     mut connection: DedicatedConnection,
     mut commands: UnboundedReceiver<Command>,
 ) {
     while let Some(command) = commands.recv().await {
         let result = connection.run(&command).await;
-        to_engine(Input::DedicatedReply { op, result });
+        shared.handle(Input::DedicatedReply { op, result });
     }
 }
