@@ -19,11 +19,6 @@ pub(crate) type SharedConnection = Arc<dyn Connection>;
 pub(crate) trait Connection: Send + Sync {
     fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
 
-    /// The reply to a command, or why there was none within `limit`.
-    fn reply(&self, cmd: Cmd, limit: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
-        Box::pin(reply_with_timeout(limit, self.run(cmd)))
-    }
-
     /// Runs a command behind an `ASKING`, on a cluster server that is importing the command's slot.
     fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>>;
 }
@@ -32,12 +27,6 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {
     fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
         let mut connection = self.clone();
         Box::pin(async move { connection.req_packed_command(&cmd).await })
-    }
-
-    // In one allocation with `run`.
-    fn reply(&self, cmd: Cmd, limit: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
-        let mut connection = self.clone();
-        Box::pin(async move { reply_with_timeout(limit, connection.req_packed_command(&cmd)).await })
     }
 
     fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {

@@ -8,14 +8,13 @@
 //! A link never sends a command twice. The engine learns that a command broke, and decides what to do.
 
 use std::mem;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_core::{CommandId, Failure, Reply};
-use redis::{Cmd, RedisResult};
+use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
 
 use crate::errors::{connect_failure, is_demoted};
@@ -45,7 +44,7 @@ pub(crate) struct ServerLink {
     state: State,
     /// Resolves when another server has become the primary.
     primary_changed: Option<BoxFuture<'static, ()>>,
-    in_flight: FuturesUnordered<InFlight>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Finished>>,
     /// Completions of commands that were never sent.
     unsent: Vec<Completion>,
     /// The number of the connection, 0 before the first one, so that a late failure of an old connection doesn't close the new one.
@@ -70,27 +69,10 @@ pub(super) enum SendMode {
 
 type Queued = (CommandId, Cmd, SendMode);
 
-/// A command that was sent, and the number of its connection.
-struct InFlight {
-    generation: u64,
-    id: CommandId,
-    reply: BoxFuture<'static, Result<Reply, Failure>>,
-}
-
 /// A command that has ended, and the number of its connection.
 struct Finished {
     generation: u64,
     completion: Completion,
-}
-
-impl Future for InFlight {
-    type Output = Finished;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Finished> {
-        let (generation, id) = (self.generation, self.id);
-        let finished = |result| Finished { generation, completion: Completion { id, result } };
-        self.reply.as_mut().poll(context).map(finished)
-    }
 }
 
 impl ServerLink {
@@ -124,12 +106,11 @@ impl ServerLink {
     pub(super) fn send(&mut self, id: CommandId, cmd: Cmd, mode: SendMode) {
         match &mut self.state {
             State::Up(connection) => {
-                let limit = self.response_timeout;
                 let reply = match mode {
-                    SendMode::Plain => connection.reply(cmd, limit),
-                    SendMode::AfterAsking => Box::pin(reply_with_timeout(limit, connection.run_asking(cmd))),
+                    SendMode::Plain => connection.run(cmd),
+                    SendMode::AfterAsking => connection.run_asking(cmd),
                 };
-                self.in_flight.push(InFlight { generation: self.generation, id, reply });
+                self.in_flight.push(Box::pin(finish(self.generation, id, reply, self.response_timeout)));
             }
             State::Connecting { queue, .. } => queue.push((id, cmd, mode)),
             State::Down { retry_at, why, .. } if Instant::now() < *retry_at => {
@@ -234,4 +215,14 @@ impl ServerLink {
         let attempt = async move { endpoint.connect().await.map(|connection| endpoint.share(connection)) };
         self.state = State::Connecting { attempt: Box::pin(attempt), queue: vec![first], failures };
     }
+}
+
+async fn finish(
+    generation: u64,
+    id: CommandId,
+    reply: BoxFuture<'static, RedisResult<Value>>,
+    response_timeout: Duration,
+) -> Finished {
+    let result = reply_with_timeout(response_timeout, reply).await;
+    Finished { generation, completion: Completion { id, result } }
 }
