@@ -1,7 +1,5 @@
 //! A call's future owns what it needs: it outlives the lock and the manager that made it, and another thread can run it.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold::testing::Server;
@@ -131,19 +129,4 @@ fn a_manager_can_be_made_in_a_task() {
     drop(owned(LockManager::sentinel("main", vec!["redis://127.0.0.1:26379/".to_owned()])));
     drop(owned(LockManager::quorum(["redis://10.0.0.1/", "redis://10.0.0.2/", "redis://10.0.0.3/"])));
     drop(owned(LockManager::builder().prefix("billing:").connect("redis://127.0.0.1/")));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_is_alone_ends_without_a_turn_of_another_task() {
-    let locks = in_memory();
-    drop(locks.mutex("settled").acquire().await.unwrap());
-    sleep(Duration::from_millis(1)).await;
-    let mut context = Context::from_waker(Waker::noop());
-    // Nothing else runs between these polls: this task has the only thread.
-    let mut acquire = pin!(locks.mutex("lone").acquire());
-    assert!(acquire.as_mut().poll(&mut context).is_pending());
-    let Poll::Ready(lease) = acquire.poll(&mut context) else { panic!("the acquire waits for another task") };
-    let mut release = pin!(lease.unwrap().release());
-    assert!(release.as_mut().poll(&mut context).is_pending());
-    assert!(release.poll(&mut context).is_ready(), "the release waits for another task");
 }

@@ -8,7 +8,6 @@ mod driver;
 mod handle;
 mod named;
 mod operation;
-mod pump;
 mod shared;
 mod state;
 

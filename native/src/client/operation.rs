@@ -1,7 +1,6 @@
 //! An operation of a user: acquire, release, inspect and so on.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use leasehold_core::{OpId, Operation, Outcome};
@@ -14,7 +13,7 @@ use crate::errors::Error;
 ///
 /// Dropping the future cancels an acquire. All other operations go on without it.
 pub(crate) struct OperationFuture<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Shared,
     /// The lock that the operation is about, for error messages.
     name: Option<&'a str>,
     /// The lock to acquire, if the operation is an acquire.
@@ -30,7 +29,7 @@ enum Stage<'a> {
 
 impl<'a> OperationFuture<'a> {
     pub(super) const fn new(
-        shared: &'a Arc<Shared>,
+        shared: &'a Shared,
         operation: Operation<'a>,
         name: Option<&'a str>,
         lock: Option<&'a Named>,

@@ -4,32 +4,23 @@
 //! woken after the mutex is unlocked. So a hand-over inside one client is one critical section, without the driver and
 //! without I/O.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Operation,
+    Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Operation, Outbox,
 };
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use super::clock::Clock;
 use super::named::Named;
-use super::pump::Pump;
 use super::state::{Deferred, Pending, State};
 use crate::metrics;
 
 /// The shared part of a client.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Sends and receives, as long as the driver runs. It is locked before `state`, never while that is locked.
-    pub(super) pump: Mutex<Option<Pump>>,
-    /// Whether the link in the pump has to be polled.
-    pub(super) link_woken: AtomicBool,
-    /// The runtime of the driver and the connections. Other threads call the pump, too.
-    pub(super) runtime: Handle,
     /// The server's URL, for error messages.
     server: Option<String>,
     /// Notified when the driver has something to do.
@@ -42,18 +33,10 @@ impl Shared {
     pub(super) fn new(engine: Engine, labels: Option<Labels>, server: Option<String>, clock: Clock) -> Self {
         Self {
             state: Mutex::new(State::new(engine, labels, clock.clone())),
-            pump: Mutex::new(None),
-            link_woken: AtomicBool::new(false),
-            runtime: Handle::current(),
             server,
             driver_wakeup: Notify::new(),
             clock,
         }
-    }
-
-    /// The driver begins, so commands can be sent.
-    pub(super) fn open(&self, pump: Pump) {
-        *self.pump.lock().unwrap_or_else(PoisonError::into_inner) = Some(pump);
     }
 
     /// Converts the engine's error for users. `name` is the lock, if the error is about one.
@@ -69,7 +52,7 @@ impl Shared {
     /// Starts an operation. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
     /// [`poll_result`](Self::poll_result) returns the result.
     pub(super) fn start(
-        self: &Arc<Self>,
+        &self,
         operation: &Operation<'_>,
         lock: Option<&Named>,
         waker: Option<&Waker>,
@@ -77,7 +60,7 @@ impl Shared {
         if matches!(operation, Operation::Close) {
             self.lose_all();
         }
-        let (started, mut deferred) = self.change(|state, now, deferred| {
+        let started = self.with_state(|state, now, deferred| {
             if let Some(result) = state.driven.result_when_stopped(operation) {
                 return (None, Ok(result));
             }
@@ -97,10 +80,6 @@ impl Shared {
             // The watchers of a released lease are dropped after unlocking, too.
             (released, result)
         });
-        if deferred.notify_driver && self.send_alone() {
-            deferred.notify_driver = false;
-        }
-        self.settle(deferred);
         started.1
     }
 
@@ -192,6 +171,18 @@ impl Shared {
         Some(lease.loss_sender.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
     }
 
+    /// One turn of the driver. `inputs` passes events to the engine, and `outbox` is filled with what the driver has to do.
+    pub(super) fn drive(&self, outbox: &mut Outbox, inputs: impl FnOnce(&mut State, Instant)) {
+        self.with_state(|state, now, deferred| {
+            inputs(state, now);
+            state.driven.keep_label(now, |leases| leases.values().map(|lease| lease.since).min());
+            state.drain_outputs(now, deferred);
+            state.driver_notified = false;
+            state.driven.outbox.wake_at = state.poll_timeout();
+            state.driven.outbox.take(outbox);
+        });
+    }
+
     /// Passes an input to the engine, outside the driver's loop.
     pub(crate) fn handle(&self, input: Input<'_>) {
         self.with_state(|state, now, _| state.driven.handle(now, input));
@@ -199,21 +190,11 @@ impl Shared {
 
     /// The driver has stopped. Fails pending and future operations.
     pub(super) fn stop(&self) {
-        let pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The connection ends here.
-        drop(pump);
         self.with_state(|state, now, deferred| state.stop(now, deferred));
     }
 
     /// Locks the mutex, runs `act`, and drains the engine's outputs. Wakes tasks after unlocking.
     fn with_state<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> R {
-        let (result, deferred) = self.change(act);
-        self.settle(deferred);
-        result
-    }
-
-    /// The same, but [`settle`](Self::settle) is left to the caller.
-    pub(super) fn change<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> (R, Deferred) {
         let mut deferred = Deferred::default();
         let mut state = self.lock();
         let now = self.clock.now();
@@ -221,11 +202,7 @@ impl Shared {
         let result = act(&mut state, now, &mut deferred);
         state.drain_outputs(now, &mut deferred);
         state.notify_driver_if_needed(&mut deferred);
-        (result, deferred)
-    }
-
-    /// Wakes tasks and tells of losses. No mutex is locked.
-    pub(super) fn settle(&self, deferred: Deferred) {
+        drop(state);
         if deferred.notify_driver {
             self.driver_wakeup.notify_one();
         }
@@ -245,6 +222,7 @@ impl Shared {
             }
             metrics::lease_lost(reason);
         }
+        result
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

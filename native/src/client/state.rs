@@ -5,8 +5,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_core::{
-    BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, LeaseId, LossReason, OpId, Outbox,
-    Outcome, Question,
+    BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, LeaseId, LossReason, OpId, Outcome,
+    Question,
 };
 use tokio::sync::watch;
 
@@ -87,15 +87,6 @@ impl<T> Few<T> {
 impl State {
     pub(super) fn new(engine: Engine, labels: Option<Labels>, clock: Clock) -> Self {
         Self { clock, driven: Driven::new(engine, labels), starting: None, driver_notified: false, closing: false }
-    }
-
-    /// The state's part of a turn of the driver. `outbox` is filled with what it has to do.
-    pub(super) fn turn(&mut self, now: Instant, outbox: &mut Outbox, deferred: &mut Deferred) {
-        self.driven.keep_label(now, |leases| leases.values().map(|lease| lease.since).min());
-        self.drain_outputs(now, deferred);
-        self.driver_notified = false;
-        self.driven.outbox.wake_at = self.poll_timeout();
-        self.driven.outbox.take(outbox);
     }
 
     pub(super) fn drain_outputs(&mut self, now: Instant, deferred: &mut Deferred) {

@@ -67,11 +67,6 @@ impl ClusterLink {
         }
     }
 
-    /// Whether no command is in flight.
-    pub(super) fn is_idle(&self) -> bool {
-        self.in_flight.is_empty() && self.unsent.is_empty()
-    }
-
     /// Appends new completions. Ready if there is at least one.
     pub(super) fn poll_completions(
         &mut self,

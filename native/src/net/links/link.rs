@@ -48,15 +48,6 @@ impl Link {
         }
     }
 
-    /// Whether no command is in flight.
-    pub(crate) fn is_idle(&self) -> bool {
-        match self {
-            Self::Server(link) => link.is_idle(),
-            Self::Cluster(link) => link.is_idle(),
-            Self::Quorum(links) => links.iter().all(Self::is_idle),
-        }
-    }
-
     /// Appends new completions. Ready if there is at least one.
     pub(crate) fn poll_completions(
         &mut self,
