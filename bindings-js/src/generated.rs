@@ -140,7 +140,7 @@ const COMMENTS: &[(&str, &[(&str, &str)])] = &[
     ("native/src/api/lease.rs", &[("pub async fn extend(", "ttl"), ("pub async fn shorten(", "ttl")]),
     ("native/src/api/manager.rs", &[("pub fn semaphore(", "limit")]),
     ("cli/src/args.rs", &[("pub(crate) ttl:", "ttl")]),
-    ("bindings-js/ts/api/options.ts", &[("readonly timeout:", "wait_for_replicas")]),
+    ("bindings-js/ts/api/validate.ts", &[("readonly timeout:", "wait_for_replicas")]),
     ("bindings-js/ts/api/lease.ts", &[("async extend(", "ttl"), ("async shorten(", "ttl")]),
     ("bindings-js/ts/dropins/redis-semaphore.ts", &[("lockTimeout?:", "ttl")]),
     (

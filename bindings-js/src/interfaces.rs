@@ -110,7 +110,7 @@ fn generated_interfaces_are_those_of_the_table() {
 /// The module of the interfaces.
 fn interfaces() -> String {
     let mut module = HEADER.to_owned();
-    module += "\nimport type { ReplicaOptions } from './options.js';\nimport type { Duration } from './validate.js';\n";
+    module += "\nimport type { Duration, ReplicaOptions } from './validate.js';\n";
     for (name, base, place, about) in INTERFACES {
         comment(&mut module, "", about);
         let own: Vec<_> = settings().filter(|(_, setting)| setting.places.contains(&place)).collect();

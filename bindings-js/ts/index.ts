@@ -4,10 +4,10 @@ export type { Lease } from './api/lease.js';
 export type { Lock, ReadWriteLock } from './api/lock.js';
 export { LockManager } from './api/lock-manager.js';
 export type {
-  AcquireOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, ReplicaOptions, SemaphoreOptions,
+  AcquireOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions,
 } from './api/options.js';
 export { Owner } from './api/owner.js';
-export type { Duration } from './api/validate.js';
+export type { Duration, ReplicaOptions } from './api/validate.js';
 export type { LockManagerSnapshot, RequestOptions } from './api/web-locks.js';
 export type {
   AcquireEvent, AcquiringEvent, BlockedEvent, Closed, EventMode, GrantedEvent, LockInfo, LockManagerEvents, LostEvent, NotGrantedEvent,

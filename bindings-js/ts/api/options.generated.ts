@@ -1,7 +1,6 @@
 // Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
 
-import type { ReplicaOptions } from './options.js';
-import type { Duration } from './validate.js';
+import type { Duration, ReplicaOptions } from './validate.js';
 
 /** The options of a lock. They override the manager's options; the options of a call override both. */
 export interface LockOptions {

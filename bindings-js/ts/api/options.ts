@@ -7,7 +7,7 @@ import { defaultLabel } from '../support/host.js';
 import { BOUNDS, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
 import type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions } from './options.generated.js';
 import {
-  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
+  readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
 } from './validate.js';
 
 export type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions };
@@ -25,14 +25,6 @@ export interface ForceReleaseOptions {
    * Default `false`.
    */
   readonly foreign?: boolean | undefined;
-}
-
-/** How many replicas must acknowledge a lease, and how long to wait for them. */
-export interface ReplicaOptions {
-  /** How many replicas must acknowledge the lease. At least 1. */
-  readonly min: number;
-  /** How long to wait for the replicas: 1 ms to 60 s. */
-  readonly timeout: Duration;
 }
 
 /** Some of the options in an interface. So an option of the table that an interface lacks does not compile. */

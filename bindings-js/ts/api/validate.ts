@@ -4,6 +4,14 @@ import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { LABEL_RULES } from '../support/options.generated.js';
 
+/** How many replicas must acknowledge a lease, and how long to wait for them. */
+export interface ReplicaOptions {
+  /** How many replicas must acknowledge the lease. At least 1. */
+  readonly min: number;
+  /** How long to wait for the replicas: 1 ms to 60 s. */
+  readonly timeout: Duration;
+}
+
 /** Reads the fields of an options object. An unknown field counts as a typo and is refused. */
 export function readFields<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
   if (options === undefined) return {};

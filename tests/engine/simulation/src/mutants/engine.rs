@@ -59,8 +59,8 @@ pub(super) const NO_MARGIN: &[Change] = &[Change {
 }];
 pub(super) const HAND_OVER_UNCONFIRMED: &[Change] = &[Change {
     file: "lock/hold.rs",
-    find: "self.used && !self.is_confirmed(cx);",
-    put: "self.used && !self.is_confirmed(cx) && !MUTANT;",
+    find: "self.served && !self.is_confirmed(cx);",
+    put: "self.served && !self.is_confirmed(cx) && !MUTANT;",
 }];
 pub(super) const EARLY_REVOCATION_IGNORED: &[Change] = &[
     Change {
@@ -250,8 +250,8 @@ pub(super) const RENEW_WHILE_CONVERTING: &[Change] = &[
     },
     Change {
         file: "lock/renew.rs",
-        find: "if hold.converting.is_none() {\n                    let told",
-        put: "if hold.converting.is_none() || MUTANT {\n                    let told",
+        find: "if hold.converting.is_none() {\n                    let answered",
+        put: "if hold.converting.is_none() || MUTANT {\n                    let answered",
     },
     Change {
         file: "lock/claim.rs",
