@@ -94,7 +94,7 @@ async fn an_application_component_tells_when_there_is_no_server() {
 /// Runs the `wasmtime run` line of docs/edge.md in a shell, as users do, but with this server and with the component of
 /// this build. Returns what it printed, and whether it succeeded.
 fn run_documented(url: &str) -> (String, bool) {
-    let documented = include_str!("../../../../../docs/edge.md");
+    let documented = include_str!("../../../../../docs/edge.md").replace(" \\\n  ", " ");
     let line = documented.lines().find(|line| line.starts_with("wasmtime run ")).unwrap();
     let words = line.split(' ').map(|word| match word.split_once('=') {
         Some(("REDIS_URL", _)) => format!("REDIS_URL={url}"),
