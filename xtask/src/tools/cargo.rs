@@ -56,9 +56,10 @@ pub(crate) fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }
 }
 
-/// Another command of this program.
+/// Another command of this program: of the file that runs, also after a build has put another in its place.
 pub(crate) fn ourselves(arguments: &[&str]) -> Result<Command> {
-    let mut command = Command::new(env::current_exe()?);
+    let running = PathBuf::from("/proc/self/exe");
+    let mut command = Command::new(if cfg!(target_os = "linux") { running } else { env::current_exe()? });
     command.args(arguments);
     if is_linting() {
         command.env(LINTED, "1");
