@@ -58,7 +58,8 @@ pub(crate) fn run(command: &mut Command) -> Result {
 
 /// Another command of this program: of the file that runs, also after a build has put another in its place.
 pub(crate) fn ourselves(arguments: &[&str]) -> Result<Command> {
-    let running = PathBuf::from("/proc/self/exe");
+    // Not `/proc/self`: what starts it may be another program, like `nice`.
+    let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
     let mut command = Command::new(if cfg!(target_os = "linux") { running } else { env::current_exe()? });
     command.args(arguments);
     if is_linting() {
