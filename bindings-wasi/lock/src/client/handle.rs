@@ -30,7 +30,7 @@ impl Client {
     ) -> Rc<Self> {
         let shared = Rc::new(Shared::new(engine, labels));
         // The host keeps running it after the call of `open` that spawned it has returned.
-        drop(wit_bindgen::spawn_local(driver::run(Rc::clone(&shared), servers, limit, permit)));
+        wit_bindgen::spawn_local(driver::run(Rc::clone(&shared), servers, limit, permit));
         Rc::new(Self { shared })
     }
 

@@ -45,7 +45,7 @@ impl GuestEndpoint for Endpoint {
         let connection = Connection::open(&address, limit).await?;
         let (commands, receiver) = mpsc::unbounded();
         // The host keeps running it after this call has returned.
-        drop(wit_bindgen::spawn_local(pipeline::run(Rc::clone(&address), limit, connection, receiver)));
+        wit_bindgen::spawn_local(pipeline::run(Rc::clone(&address), limit, connection, receiver));
         Ok(connection::Endpoint::new(Self { address, limit, commands, subscriptions: RefCell::default() }))
     }
 

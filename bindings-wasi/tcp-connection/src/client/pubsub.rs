@@ -32,10 +32,10 @@ pub(super) async fn subscribe(
     let timed_out = || Failure::Unavailable("the server did not acknowledge the subscription in time".to_owned());
     let connection = subscribed.await.unwrap_or_else(|| Err(timed_out()))?;
     let (messages, reader) = wit_stream::new();
-    drop(wit_bindgen::spawn_local(async move {
+    wit_bindgen::spawn_local(async move {
         forward(connection, limit, messages, dropped).await;
         drop(permit);
-    }));
+    });
     Ok(reader)
 }
 
