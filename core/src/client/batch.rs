@@ -9,7 +9,8 @@
 //! The scripts of the common path are short: a free lock is taken, a lock that nobody waits for is given back, a lease is
 //! renewed. One command alone has a script of its own; several share `batch`. An entry that needs more, or that the
 //! server refuses, changes nothing and is sent to its own script, as if it had never been tried. So one entry's error is
-//! never another's. Gray and Reuter, Transaction Processing (1992), section 10.3.4, describes group commit.
+//! never another's. A quorum skips the common path of a lock that other clients are known to want. Gray and Reuter,
+//! Transaction Processing (1992), section 10.3.4, describes group commit.
 
 use alloc::vec::Vec;
 

@@ -5,8 +5,8 @@ use core::mem;
 use core::ops::Range;
 use core::time::Duration;
 
-use super::lock::{FIRST, LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, denied, of_one_server};
-use super::members::{Members, Task};
+use super::lock::{LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, denied, of_one_server};
+use super::members::{FIRST, Members, Task};
 use super::{Quorum, no_such_kind};
 use crate::client::{AcquireAll, PartLocks};
 use crate::error::{Error, Failure, Votes};
@@ -298,6 +298,7 @@ impl QuorumLock {
         let error = denied(self.votes.clone(), Duration::ZERO, members);
         let (busy, behind) = (matches!(error, Error::Busy { .. }), self.is_behind());
         self.give_back(cx, members, None, if busy { self.keeps_place() } else { Place::Left });
+        self.set_contended(members, true);
         self.end_callers(cx, members, if error.is_retryable() { Callers::Tries } else { Callers::All });
         if !self.may_join(members) {
             self.leave_queue(cx, members);

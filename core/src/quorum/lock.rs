@@ -23,8 +23,6 @@ use crate::options::{AcquireOptions, Wait};
 use crate::session::{Context, Slot, Timer, covering};
 use crate::time::Instant;
 
-/// The server with the queue.
-pub(super) const FIRST: u16 = 0;
 /// The longest pause between two attempts.
 pub(super) const LAST_RETRY: Duration = Duration::from_millis(200);
 
@@ -45,6 +43,8 @@ pub(crate) struct QuorumLock {
     pub(crate) until: Option<Instant>,
     /// The result of the last attempt, if nothing has been granted since.
     pub(super) votes: Votes,
+    /// Whether other clients are known to want the lock: the last attempt failed, or they waited at the last release.
+    pub(super) is_contended: bool,
     /// How many attempts have failed in a row.
     pub(crate) attempts: u32,
     /// Since when callers of this client have taken turns.
@@ -138,6 +138,7 @@ impl QuorumLock {
             asked: AcquireOptions::default(),
             until: None,
             votes: Votes::default(),
+            is_contended: false,
             attempts: 0,
             turns_since: None,
             timer: None,
@@ -198,6 +199,12 @@ impl QuorumLock {
             Vote::new(member.server.clone(), answer)
         });
         votes.collect()
+    }
+
+    /// Records whether other clients are known to want the lock.
+    pub(super) const fn set_contended(&mut self, members: &mut Members, is: bool) {
+        self.is_contended = is;
+        members.is_contended = is;
     }
 
     /// Gives back everything that the servers may have for us. With a `task`, the lease was released, and the task

@@ -15,6 +15,8 @@ use crate::options::Config;
 use crate::time::Instant;
 use crate::wire::FenceCounter;
 
+/// The server with the queue.
+pub(super) const FIRST: u16 = 0;
 /// How many fences an acquire reserves on each server, so that most servers remember the quorum's fence without another
 /// round trip. A server reserves fewer, so that they don't run ahead of its clock.
 const BLOCK: u64 = 1024;
@@ -52,6 +54,8 @@ pub(crate) struct Members {
     pub(super) list: Vec<Member>,
     /// The calls to the servers' machines.
     pub(super) tasks: IdMap<OpId, Task>,
+    /// Whether the calls are about a lock that other clients want.
+    pub(super) is_contended: bool,
     last: u64,
 }
 
@@ -65,9 +69,10 @@ impl Members {
             machine.cx.counter = FenceCounter::Server("leasehold:fence:quorum".into());
             machine.cx.patience = config.response_timeout.saturating_mul(2);
             machine.cx.least_block = BLOCK;
+            machine.cx.has_queue = at == FIRST;
             list.push(Member { client: machine, server: (*server).into(), leases: IdMap::default() });
         }
-        Ok(Self { list, tasks: IdMap::default(), last: 0 })
+        Ok(Self { list, tasks: IdMap::default(), is_contended: false, last: 0 })
     }
 
     /// This member is a cluster. Its counters are not those that the cluster has for clients without a quorum.
@@ -97,8 +102,11 @@ impl Members {
     }
 
     pub(super) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
-        if let Some(member) = self.get(at) {
-            member.client.handle(now, input);
+        let is_contended = self.is_contended;
+        if let Some(Member { client, .. }) = self.get(at) {
+            client.cx.is_contended = is_contended;
+            client.handle(now, input);
+            client.cx.is_contended = false;
         }
     }
 

@@ -32,9 +32,8 @@ use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::{Config, Mode};
 use crate::session::{Context, Leased, NameHash, Slab, Table, Timer};
 use crate::time::Instant;
-use lock::FIRST;
 use lock::QuorumLock;
-use members::{CallKind, Member, Members, Task};
+use members::{CallKind, FIRST, Member, Members, Task};
 
 pub use roster::Roster;
 
@@ -251,7 +250,9 @@ impl Quorum {
     /// Runs one name's lock, and removes the name if nothing is left of it.
     fn with(&mut self, id: LockId, run: impl FnOnce(&mut QuorumLock, &mut Context, &mut Members)) {
         let Some(lock) = self.locks.get_mut(id) else { return };
+        self.members.is_contended = lock.is_contended;
         run(lock, &mut self.cx, &mut self.members);
+        self.members.is_contended = false;
         if lock.is_idle() {
             if self.by_name.get(&lock.name) == Some(&id) {
                 self.by_name.remove(&lock.name);

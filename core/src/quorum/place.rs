@@ -12,8 +12,8 @@
 use core::mem;
 use core::time::Duration;
 
-use super::lock::{FIRST, LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, of_one_server};
-use super::members::{Members, Task};
+use super::lock::{LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, of_one_server};
+use super::members::{FIRST, Members, Task};
 use crate::error::Error;
 use crate::event::{Grant, Input};
 use crate::options::{AcquireOptions, Mode, Wait};
@@ -83,6 +83,7 @@ impl QuorumLock {
         let long = self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty();
         let queues = self.may_join(members);
         let (wanted, behind) = (self.is_wanted(members), self.is_behind());
+        self.set_contended(members, wanted || behind || self.is_queued());
         let passes = queues && !long && wanted;
         // A caller with other options gets a lease of its own.
         let same = || self.queue.head().is_some_and(|(_, options)| of_one_server(options) == self.asked);

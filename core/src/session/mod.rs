@@ -92,6 +92,12 @@ pub(crate) struct Context {
     pub(crate) patience: Duration,
     /// How many fences an acquire for a single caller reserves.
     pub(crate) least_block: u64,
+    /// Whether waiters queue here for the locks of a quorum.
+    #[cfg(feature = "quorum")]
+    pub(crate) has_queue: bool,
+    /// Whether the current input is about a lock of a quorum that other clients want. Its common path would do nothing.
+    #[cfg(feature = "quorum")]
+    pub(crate) is_contended: bool,
     last_token: u64,
     last_lease: u64,
 }
@@ -107,6 +113,10 @@ impl Context {
             timers: Timers::default(),
             patience: config.response_timeout,
             least_block: 1,
+            #[cfg(feature = "quorum")]
+            has_queue: false,
+            #[cfg(feature = "quorum")]
+            is_contended: false,
             unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
             counter: FenceCounter::Server("leasehold:fence".into()),
@@ -180,6 +190,10 @@ impl Context {
     /// As [`send`](Self::send), for a command that tries its common path first, and may travel together with others:
     /// see `client/batch.rs`.
     pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, request: Request) -> bool {
+        #[cfg(feature = "quorum")]
+        if self.is_contended {
+            return self.send(soon, purpose, request);
+        }
         if !self.config.batches {
             return self.send(soon, purpose, request);
         }
@@ -190,10 +204,10 @@ impl Context {
         false
     }
 
-    /// Sends the common path of one request or several. A renewal alone has its own script, which the server may know.
+    /// Sends the common path of one request or several. One that is alone may have no use for it.
     pub(crate) fn transmit_entries(&mut self, flow: u8, form: Form, mut entries: Vec<Queued>) {
         if let [entry] = entries.as_slice()
-            && matches!(entry.purpose, Purpose::Renew { .. })
+            && self.goes_alone(entry.purpose)
         {
             let Some(entry) = entries.pop() else { return };
             return self.transmit(flow, entry.purpose, Form::Digest, entry.request);
@@ -202,6 +216,16 @@ impl Context {
         // Leases and batches are counted together.
         self.new_lease();
         self.transmit(flow, Purpose::Batch, form, Request { name, ask: Ask::Batch(entries) });
+    }
+
+    /// Whether a request that no other travels with is sent to its own script at once. A renewal is, because the server may
+    /// know that script. A release is if others may wait, and this client learns of them only from time to time.
+    const fn goes_alone(&self, purpose: Purpose) -> bool {
+        #[cfg(feature = "quorum")]
+        if self.has_queue && matches!(purpose, Purpose::Release { .. }) {
+            return true;
+        }
+        matches!(purpose, Purpose::Renew { .. })
     }
 
     /// The user's call that a command is for, if it has a time limit of its own.

@@ -27,6 +27,7 @@ fn a_majority_is_enough_and_the_rest_is_not_waited_for() {
 #[test]
 fn slower_servers_join_the_lease_and_give_it_back_with_it() {
     let mut quorum = ScriptedQuorum::new(5, 1);
+    quorum.warm();
     quorum.set([3, 4], Health::Slow(90 * MS));
     let grant = quorum.acquired(0, 30_000);
     quorum.settle();
