@@ -31,9 +31,10 @@ fn new_token(command: &Command) -> String {
 
 #[test]
 fn the_lease_goes_on_under_the_new_token_which_is_given_back_at_the_end() {
-    let mut reader = Client::new(Config { batches: false, ..Config::default() });
+    let mut reader = Client::new(Config::default());
     let acquire =
         reader.acquire("job", AcquireOptions { mode: Mode::Shared, renew: false, ..AcquireOptions::default() });
+    reader.leave_undone();
     let (id, _) = next(&mut reader);
     answer(&mut reader, id, "entered", SERVER_US + 5);
     let lease = reader.grant_of(acquire).lease;

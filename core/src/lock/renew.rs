@@ -42,7 +42,7 @@ impl LockState {
         let left = hold.validity.until.since(cx.now);
         // The answer to the convert brings the new token. Until then no renewal is possible.
         if hold.converting.is_none() {
-            let soon = if hold.passing.is_some() { needed::CALL } else { left / 8 };
+            let soon = if hold.passing.is_some() { needed::CALL.min(left / 8) } else { left / 8 };
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
             if !cx.send_together(soon, purpose, self.request(Ask::Renew(what))) {
                 return;

@@ -194,7 +194,8 @@ impl Context {
         if self.is_contended {
             return self.send(soon, purpose, request);
         }
-        if !self.config.batches {
+        // The renewal of a lease that ends soon doesn't wait for others, nor for replies that may be lost.
+        if !self.config.batches || soon < needed::HEARTBEAT {
             return self.send(soon, purpose, request);
         }
         let entry = Queued::new(purpose, request);

@@ -16,6 +16,11 @@ pub(crate) fn answer_anything(client: &mut Client) {
     client.reply(id, if known { Ok(granting(&command, client.now)) } else { Err(Failure::Refused("ERR".into())) });
 }
 
+/// How many requests a command carries.
+pub(crate) fn size_of(command: &Command) -> usize {
+    entries(command).map_or(1, |entries| entries.len())
+}
+
 /// Fills the window and the queue behind it.
 pub(crate) fn fill(client: &mut Client, count: usize) {
     for place in 0..count {

@@ -14,21 +14,28 @@ use leasehold_core::{
 };
 
 use self::client::{
-    Client, SERVER_US, denied, fill, fixed, granting, name_of, serve_until_it_leaves, status, tries, words,
+    Client, SERVER_US, denied, fill, fixed, granting, name_of, serve_until_it_leaves, size_of, status, tries, words,
 };
 
 #[test]
 fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
-    let mut client = Client::new(Config { batches: false, ..Config::default() });
-    client.hold(10_000, fixed());
-    client.most = 0;
+    for batches in [true, false] {
+        let mut client = Client::new(Config { batches, ..Config::default() });
+        client.hold(10_000, fixed());
+        client.most = 0;
 
-    let op = client.call(|op| Input::Close { op });
-    let sent = client.serve(Duration::from_micros(100));
+        let op = client.call(|op| Input::Close { op });
+        let (mut sent, mut most) = (0, 0);
+        while !client.unanswered.is_empty() {
+            client.pass(Duration::from_micros(100));
+            let released = size_of(&client.answer());
+            (sent, most) = (sent + released, most.max(released));
+        }
 
-    assert_eq!(sent, 10_000, "each release is sent once");
-    assert!(client.most <= 1_024, "{} at once", client.most);
-    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+        assert_eq!(sent, 10_000, "each release is sent once");
+        assert!(most <= 64 && client.most <= 1_024, "{most} in a call, {} calls at once", client.most);
+        assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })), "{batches}");
+    }
 }
 
 #[test]
@@ -69,17 +76,18 @@ fn a_client_that_asks_for_its_own_lease_leaves_the_lease_its_time_even_if_an_ope
 
 #[test]
 fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back() {
-    let mut client = Client::new(Config { batches: false, ..Config::default() });
+    let mut client = Client::new(Config::default());
     client.hold(3_000, fixed());
     let op = client.call(|op| Input::Close { op });
-    for _ in 0..2_000 {
+    let mut left = 3_000;
+    while left > 1_000 {
         client.pass(Duration::from_micros(100));
-        client.answer();
+        left -= size_of(&client.answer());
     }
     client.pass(Duration::from_millis(1_999));
     assert_eq!(client.result_of(op), None);
     client.pass(Duration::from_millis(1));
-    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 1_000 })));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: left as u32 })));
 }
 
 #[test]
@@ -168,7 +176,7 @@ fn an_acquire_goes_before_releases_that_nobody_waits_for() {
 
 #[test]
 fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it() {
-    let mut client = Client::new(Config { max_in_flight: 1, batches: false, ..Config::default() });
+    let mut client = Client::new(Config { max_in_flight: 1, ..Config::default() });
     let names = ["first", "second", "third"].map(|name| (name, client.acquire(name, fixed())));
     client.pass(Duration::from_millis(40));
 
@@ -176,7 +184,7 @@ fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it(
 
     let [(_, sent)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
     assert_eq!((&words(sent)[0][..], name_of(sent)), ("EVAL", names[0].0.to_owned()));
-    assert_eq!(client.serve(Duration::from_micros(100)), 3, "the others were refused, too");
+    assert_eq!(client.serve(Duration::from_micros(100)), 2, "the others travel together, behind it");
     assert!(names.iter().all(|(_, op)| matches!(client.result_of(*op), Some(Ok(Outcome::Acquired(_))))));
 }
 
@@ -511,26 +519,34 @@ fn a_local_waiter_gets_its_turn_soon_although_the_renewal_that_it_needs_was_lost
 
 #[test]
 fn a_refused_renewal_that_a_local_reader_waits_for_is_retried_before_the_lease_of_the_others_ends() {
-    let mut client = Client::new(Config { batches: false, ..Config::default() });
-    let ttl = Duration::from_millis(120);
-    let options = AcquireOptions { ttl, mode: Mode::Shared, ..AcquireOptions::default() };
-    client.acquire("n", options);
-    client.answer_with(Ok(status("entered", [SERVER_US, 100, SERVER_US, 120, 0, 0])));
-    let renews = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
+    for trip in [0, 5, 10].map(Duration::from_millis) {
+        let mut client = Client::new(Config::default());
+        let options =
+            AcquireOptions { ttl: Duration::from_millis(120), mode: Mode::Shared, ..AcquireOptions::default() };
+        client.acquire("n", options);
+        client.leave_undone();
+        client.pass(trip);
+        client.answer_with(Ok(status("entered", [SERVER_US, 100, SERVER_US, 120, 0, 0])));
+        let renews = |(_, command): &(_, Command)| words(command)[1] == leasehold_lua::RENEW.sha1;
+        let leaves = |client: &mut Client| {
+            while client.lost.is_empty() && !client.unanswered.iter().any(renews) {
+                client.pass(Duration::from_millis(1));
+            }
+        };
 
-    // The server is silent, so another reader needs a renewal when little time is left.
-    client.pass(Duration::from_millis(90));
-    client.unanswered.clear();
-    let next = client.acquire("n", options);
-    let (id, _) = client.unanswered.remove(client.unanswered.iter().position(renews).expect("a renewal"));
-    client.reply(id, Err(Failure::Refused("BUSY a script runs".into())));
+        // The server is silent, so another reader needs a renewal when little time is left.
+        client.pass(Duration::from_millis(90) - trip);
+        client.unanswered.clear();
+        let next = client.acquire("n", options);
+        leaves(&mut client);
+        let (id, _) = client.unanswered.remove(client.unanswered.iter().position(renews).expect("a renewal"));
+        client.reply(id, Err(Failure::Refused("BUSY a script runs".into())));
 
-    while client.lost.is_empty() && !client.unanswered.iter().any(renews) {
-        client.pass(Duration::from_millis(1));
+        leaves(&mut client);
+        client.serve(Duration::from_micros(100));
+        assert_eq!(client.lost, [], "{trip:?}");
+        assert!(matches!(client.result_of(next), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
     }
-    client.serve(Duration::from_micros(100));
-    assert_eq!(client.lost, []);
-    assert!(matches!(client.result_of(next), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.ended);
 }
 
 #[test]

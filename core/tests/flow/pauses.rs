@@ -57,7 +57,7 @@ fn calls(client: &mut Client) -> Vec<OpId> {
 #[test]
 fn after_a_pause_every_call_gets_the_answer_that_came_in_it() {
     for (first, sent) in [(First::Timer, true), (First::Call, true), (First::Timer, false), (First::Call, false)] {
-        let mut client = Client::new(Config { batches: false, ..Config::default() });
+        let mut client = Client::new(Config::default());
         let ops = calls(&mut client);
         if sent {
             client.feed(Input::Wake);

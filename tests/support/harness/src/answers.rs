@@ -76,7 +76,8 @@ pub fn entries(command: &Command) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
-/// The reply of the common path: what `number` says for each entry, where None is what grants everything.
+/// The reply of the common path: what `number` says for each entry, where None is what grants everything. An exclusive
+/// acquire or release that is alone has a script, and so a reply, of its own.
 pub fn batch_reply(entries: &[Entry], now: u64, number: impl Fn(&Entry) -> Option<i64>) -> Reply {
     let server = SERVER_US + now as i64;
     let numbers = entries
@@ -86,7 +87,7 @@ pub fn batch_reply(entries: &[Entry], now: u64, number: impl Fn(&Entry) -> Optio
         [entry] if entry.what == "acquire" => {
             Reply::One(Scalar::Text(number(entry).unwrap_or(server).to_string().into_bytes()))
         }
-        [entry] => Reply::One(Scalar::Int(number(entry).unwrap_or(1))),
+        [entry] if entry.what == "release" => Reply::One(Scalar::Int(number(entry).unwrap_or(1))),
         _ => Reply::List([server, server].into_iter().chain(numbers).map(Scalar::Int).collect()),
     }
 }
