@@ -25,6 +25,8 @@ mod number;
 mod output;
 #[cfg(feature = "quorum")]
 mod quorum;
+#[cfg(test)]
+mod refusals;
 mod reply;
 mod text;
 

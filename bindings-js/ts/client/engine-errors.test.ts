@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { NO_RIGHT, NOT_READY } from '../support/errors.generated.js';
+import { REFUSALS } from '../testing/refusals.generated.js';
 import { isNotReady, refusalError } from './engine-errors.js';
 
 test('a_servers_error_means_here_what_it_means_to_the_engine', () => {
-  for (const code of NOT_READY) assert.ok(isNotReady(`${code} some text`) && isNotReady(`-${code} some text`), code);
-  for (const words of NO_RIGHT) assert.equal(refusalError(`ERR it says ${words} there`, 'job', undefined).code, 'auth', words);
-  assert.equal(refusalError('OOM command not allowed', 'job', undefined).code, 'server');
-  assert.ok(!isNotReady('OOM command not allowed'));
+  for (const [text, meaning] of REFUSALS) {
+    // Another server has the slot. Drivers follow these, so the engine has no meaning for them.
+    const isElsewhere = /^(?:MOVED|ASK) /.test(text);
+    assert.equal(isNotReady(text), meaning === 'not-ready' || isElsewhere, text);
+    assert.equal(refusalError(text, 'job', undefined).code, meaning === 'auth' ? 'auth' : 'server', text);
+  }
+});
+
+test('a_server_without_enough_replicas_is_not_ready', () => {
+  const meanings = REFUSALS.filter(([text]) => /\bNOREPLICAS\b/.test(text)).map(([, meaning]) => meaning);
+  assert.deepEqual(new Set(meanings), new Set(['not-ready']));
 });

@@ -99,10 +99,11 @@ export function refusalError(text: string, lockName: string, cause: unknown): Au
   return new kind(text, { lockName, cause });
 }
 
-/** The errors of a server that is not ready yet, or that another server has replaced. */
-const NOT_NOW = new RegExp(`^-?(?:${[...NOT_READY, 'MOVED', 'ASK'].join('|')}) `);
+/** Where the engine looks for the codes of a server that is not ready. `MOVED` and `ASK`, of a slot that has moved, never reach the engine. */
+const CODES = [...NOT_READY, 'MOVED', 'ASK'].join('|');
+const NOT_NOW = new RegExp(`^[-\\s]*(?:${CODES})(?![^-\\s])|: -?(?:${CODES}) |max number of clients`);
 
-/** Whether a server's error means that it is not ready. */
+/** Whether a server's error means that it is not ready, as the engine understands it. */
 export function isNotReady(text: string): boolean {
   return NOT_NOW.test(text);
 }

@@ -1,0 +1,63 @@
+//! Writes what servers' errors mean to the engine, so that a test of `ts/client/engine-errors.ts` can compare it with what they
+//! mean to the driver.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use leasehold_core::{Error, Failure, NO_RIGHT, NOT_READY};
+
+use crate::generated::{HEADER, check};
+
+/// Errors that begin with no code of a list, or that only look like one that does.
+const OTHERS: [&str; 12] = [
+    "ERR max number of clients reached",
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key",
+    "BADFENCE leasehold:fence holds no fence of ours",
+    "ERR DB index is out of range",
+    "ERR LOADING",
+    "NOREPLICASX Not enough good replicas to write.",
+    "the server is BUSY ",
+    "MOVED 3999 127.0.0.1:6381",
+    "ASK 3999 127.0.0.1:6381",
+    "",
+];
+
+#[test]
+fn the_package_knows_what_a_servers_error_means() {
+    let mut module = HEADER.to_owned();
+    module += "\n/** Errors of servers, with what they mean to the engine: `not-ready`, or the code of the error that a call ends with. */\n";
+    module += "export const REFUSALS: readonly (readonly [text: string, meaning: string])[] = [\n";
+    for text in texts() {
+        let _ = writeln!(module, "  [{}, '{}'],", quoted(&text), meaning(&text));
+    }
+    module += "];\n";
+    check("ts/testing/refusals.generated.ts", &module);
+}
+
+/// Every code of a server that is not ready, and every word of a missing right, in the forms in which servers send them.
+fn texts() -> Vec<String> {
+    let script = "ERR Error running script (call to f_1): @user_script:1:";
+    let codes = NOT_READY.iter().flat_map(|code| {
+        [
+            format!("{code} some text"),
+            format!("-{code} some text"),
+            (*code).to_owned(),
+            format!("{script} -{code} some text"),
+        ]
+    });
+    let rights = NO_RIGHT.iter().flat_map(|words| [format!("{words} some text"), format!("ERR it says {words} there")]);
+    codes.chain(rights).chain(OTHERS.map(str::to_owned)).collect()
+}
+
+fn meaning(text: &str) -> &'static str {
+    match Error::of_connecting(Failure::Refused(text.to_owned()), Duration::ZERO) {
+        Error::Unreachable { cause: Some(Failure::Unavailable(_)), .. } => "not-ready",
+        error => error.code(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains('\'') { format!("\"{text}\"") } else { format!("'{text}'") }
+}
