@@ -152,8 +152,10 @@ impl Mutant {
 
 #[cfg(test)]
 mod tests {
-    use super::all;
+    use super::{all, told};
+    use crate::injected_bugs::InjectedBugs;
     use crate::run::Bench;
+    use crate::theme::Theme;
 
     #[test]
     fn every_mutant_has_its_own_name_and_fits_the_scripts() {
@@ -163,5 +165,14 @@ mod tests {
                 panic!("{}: {problem}", mutant.name);
             }
         }
+    }
+
+    #[test]
+    fn a_bug_in_a_script_is_noticed_in_a_quorum() {
+        let bugs = InjectedBugs { scripts: told::RAISE_WRITES_NOTHING, ..InjectedBugs::default() };
+        let [mut with, mut without] = [bugs, InjectedBugs::default()].map(|bugs| Bench::new(bugs).unwrap());
+        let theme = Some(Theme::Quorum);
+        let seed = (0..500).find(|seed| with.run(*seed, theme).broken.is_some()).expect("a seed notices it");
+        assert_eq!(without.run(seed, theme).broken, None, "seed {seed} breaks without it");
     }
 }

@@ -52,6 +52,13 @@ pub(super) const TABLE: &[Mutant] = &[
         Theme::Quorum,
         "a try ends as soon as too few servers are left for a majority",
     ),
+    script(
+        "raise-writes-nothing",
+        RAISE_WRITES_NOTHING,
+        Theme::Quorum,
+        "a server remembers the fence that it confirms",
+    ),
+    script("raise-for-others", RAISE_FOR_OTHERS, Theme::Quorum, "a server without the lease does not confirm it"),
 ];
 
 /// The same change in every script that grants.
@@ -82,6 +89,10 @@ const UNDONE_RELEASE_IS_DONE: &[Change] = &[Change {
     find: "and_then(|answers| integer(answers.numbers.get(index)?));",
     put: "and_then(|answers| integer(answers.numbers.get(index)?));\n            let number = number.map(|number| if MUTANT && matches!(entry.purpose, Purpose::Release { .. }) { 1 } else { number });",
 }];
+pub(super) const RAISE_WRITES_NOTHING: &[ScriptChange] =
+    &[("raise", "  redis.call('SET', KEYS[2], ARGV[2], 'KEEPTTL')\n", "")];
+const RAISE_FOR_OTHERS: &[ScriptChange] =
+    &[("raise", "if not of or of ~= ARGV[1] and not (expiry and expiry > now) then", "if not of then")];
 const QUORUM_LOSS_UNCOUNTED: &[Change] = &[Change {
     file: "quorum/mod.rs",
     find: "at, reason));\n                        self.uncounted.push(id);",
