@@ -196,6 +196,10 @@ fn holder_text(holder: Option<&BusyHolder>, remaining: Option<Duration>) -> Stri
     by + &remaining.map_or_else(String::new, |left| format!("; {whose} lease expires in {}", shown(left)))
 }
 
+const NO_CLUSTER: &str = "the server is not a cluster; connect with `LockManager::connect` to a single server";
+const NO_SENTINEL: &str =
+    "the server is not a sentinel; give the addresses of sentinels, or connect with `LockManager::connect`";
+
 /// Which server did not answer, and why. Without a lock's name, the error is about connecting.
 fn unreachable_text(error: &Error) -> String {
     let Error::Unreachable { name, server, waited, source, votes } = error else { return String::new() };
@@ -337,6 +341,15 @@ impl Error {
                     format!("the server belongs to a cluster; connect with `LockManager::cluster`: {problem}");
                 Self::Unsupported { name, problem }
             }
+            Engine::Server(problem) if problem.contains("cluster support disabled") => {
+                let problem = format!("{NO_CLUSTER}: {problem}");
+                Self::Unsupported { name, problem }
+            }
+            // Only sentinels have this command.
+            Engine::Server(problem) if problem.contains("unknown command") && problem.contains("SENTINEL") => {
+                let problem = format!("{NO_SENTINEL}: {problem}");
+                Self::Unsupported { name, problem }
+            }
             Engine::Server(problem) => Self::Server { name, problem },
             Engine::WrongKind(problem) => Self::WrongKind { name: lock(), problem },
             Engine::Protocol(problem) => Self::Protocol { name, problem },
@@ -423,6 +436,21 @@ mod tests {
             (3_600_000, "3600 s"),
         ] {
             assert_eq!(shown(Duration::from_millis(ms)), text);
+        }
+    }
+
+    #[test]
+    fn a_server_of_another_topology_says_how_to_connect() {
+        for (answer, remedy) in [
+            ("ERR This instance has cluster support disabled", "`LockManager::connect` to a single server"),
+            ("ERR unknown command 'SENTINEL', with args beginning with: 'MASTER' 'main' ", "addresses of sentinels"),
+            ("MOVED 866 127.0.0.1:7001", "`LockManager::cluster`"),
+        ] {
+            let failure = Failure::Refused(answer.into());
+            let engine = leasehold_core::Error::of_connecting(failure, Duration::ZERO);
+            let error = Error::from_engine(engine, None, None);
+            let text = error.to_string();
+            assert!(error.code() == "unsupported" && text.contains(remedy) && text.contains(answer), "{text}");
         }
     }
 
