@@ -30,7 +30,6 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         "cli/src/args.rs",
         &[
             "renew",
-            "max_hold",
             "wait_for_replicas",
             "linger",
             "limit",
@@ -139,7 +138,15 @@ const COMMENTS: &[(&str, &[(&str, &str)])] = &[
     ),
     ("native/src/api/lease.rs", &[("pub async fn extend(", "ttl"), ("pub async fn shorten(", "ttl")]),
     ("native/src/api/manager.rs", &[("pub fn semaphore(", "limit")]),
-    ("cli/src/args.rs", &[("pub(crate) ttl:", "ttl")]),
+    (
+        "cli/src/args.rs",
+        &[
+            ("pub(crate) ttl:", "ttl"),
+            ("pub(crate) max_hold:", "max_hold"),
+            ("pub(crate) wait:", "wait"),
+            ("pub(crate) timeout:", "response_timeout"),
+        ],
+    ),
     ("bindings-js/ts/api/validate.ts", &[("readonly timeout:", "wait_for_replicas")]),
     ("bindings-js/ts/api/lease.ts", &[("async extend(", "ttl"), ("async shorten(", "ttl")]),
     ("bindings-js/ts/dropins/redis-semaphore.ts", &[("lockTimeout?:", "ttl")]),

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use leasehold::Wait;
 
 use crate::report::exit;
+use crate::times::{FOREVER, duration, setting, wait, within};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -19,11 +21,12 @@ Exit codes:
   70   the server answered with an error
   71   the operating system refused a process or a signal
   74   the output can't be written, for example because the reader of the pipe has ended
-  75   the lock is busy (`exec`: --busy-exit-code changes it)
+  75   the lock is busy (--busy-exit-code changes it)
   76   the lease was lost (`exec`: --lost-exit-code changes it)
   77   the server refused the login or a command
   78   this server or topology can't do it
   79   `force-release` was not confirmed
+  80   the lease of this token is not held any more (`release`, `--adopt`)
   126  the command can't be executed
   127  the command was not found
   128+n  signal n ended the command, or interrupted this program (1: the terminal is gone)";
@@ -33,6 +36,8 @@ Examples:
   leasehold exec report -- ./report.sh                   one run at a time, on all machines
   leasehold exec --wait 0 cache -- ./refresh.sh          skip the run if it is busy (exit code 75)
   leasehold exec --permits 1 --of 5 reports -- ./one     at most five at a time
+  TOKEN=$(leasehold acquire --ttl 30m deploy)            take a lock in one step of a pipeline,
+  leasehold release --token \"$TOKEN\" deploy              and give it back in another one
   leasehold ls 'invoice:*'                               the locks that are held or waited for
   leasehold inspect invoice:42                           who holds it, who waits
   leasehold doctor                                       is this server fit for locks?";
@@ -103,8 +108,9 @@ pub(crate) struct Servers {
         hide_default_value = true
     )]
     pub(crate) prefix: String,
-    /// How long one answer of a server may take
-    #[arg(long, global = true, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    /// How long one answer of a server may take: 10 ms to 60 s
+    #[arg(long, global = true, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(default_value = setting("response_timeout").default, value_parser = within("response_timeout"))]
     pub(crate) timeout: Duration,
 }
 
@@ -112,6 +118,8 @@ pub(crate) struct Servers {
 pub(crate) enum Command {
     // Its help is that of its type, which is longer.
     Exec(Box<Exec>),
+    Acquire(Box<Acquire>),
+    Release(Release),
     /// List the locks that are held or waited for
     Ls(Ls),
     /// Show who holds a lock and who waits for it
@@ -143,46 +151,101 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Exec {
-    /// The lock's name
-    #[arg(value_hint = ValueHint::Other)]
-    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) take: Take,
     /// How long the server keeps the lock after a crash of this machine: 10 ms to 30 days
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, env = "LEASEHOLD_TTL", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(default_value = setting("ttl").default, value_parser = within("ttl"))]
     pub(crate) ttl: Duration,
-    /// How long to wait for the lock; 0 tries once [default: no limit]
-    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration)]
-    pub(crate) wait: Option<Duration>,
+    /// How long the command may hold the lock: 10 ms to 30 days. Before that it gets SIGTERM, and SIGKILL after --grace
+    /// [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = within("max_hold"), allow_hyphen_values = true)]
+    pub(crate) max_hold: Option<Duration>,
     /// Share the lock with other readers, as `flock --shared`
-    #[arg(long, short = 's', conflicts_with = "permits")]
+    #[arg(long, short = 's', conflicts_with_all = ["permits", "adopt"])]
     pub(crate) read: bool,
     /// Take this many permits of a semaphore
-    #[arg(long, value_name = "N", requires = "of")]
+    #[arg(long, value_name = "N", requires = "of", conflicts_with = "adopt")]
     pub(crate) permits: Option<u32>,
     /// How many permits the semaphore has. All callers must give the same number
     #[arg(long, value_name = "M", requires = "permits")]
     pub(crate) of: Option<u32>,
     /// How long the command may go on after SIGTERM when the lease is lost
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) grace: Duration,
     /// Hold the lock until all processes that the command started have ended, as `flock` does. Those that left its process
     /// group don't count
     #[arg(long, short = 'g')]
     pub(crate) group: bool,
-    /// The name under which others see this holder: at most 128 bytes [default: host/process id]
+    /// The exit code if the lease is lost
+    #[arg(long, value_name = "CODE", default_value_t = exit::LOST)]
+    pub(crate) lost_exit_code: u8,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What `exec` and `acquire` have in common: how they take the lock.
+#[derive(Args, Debug)]
+pub(crate) struct Take {
+    /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
+    pub(crate) name: String,
+    /// How long to wait for the lock: 1 ms to 30 days, 0 for one try, or `forever`
+    #[arg(long, short = 'w', env = "LEASEHOLD_WAIT", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(default_value = FOREVER, value_parser = wait)]
+    pub(crate) wait: Wait,
+    /// Take over the lease that `leasehold acquire` has left, with its token; `-` reads it from LEASEHOLD_TOKEN. Doesn't wait
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub(crate) adopt: Option<String>,
+    /// The name under which others see this holder: at most 128 bytes [default: where it runs]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     /// The exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::BUSY)]
     pub(crate) busy_exit_code: u8,
-    /// The exit code if the lease is lost
-    #[arg(long, value_name = "CODE", default_value_t = exit::LOST)]
-    pub(crate) lost_exit_code: u8,
+    /// Say nothing if another client holds the lock: the exit code tells. Errors are still reported
+    #[arg(long, short = 'q', conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
     /// Say who holds the lock while waiting, and when it is acquired and released
     #[arg(long, short = 'v')]
     pub(crate) verbose: bool,
-    /// The command and its arguments, after `--`
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
+}
+
+/// Take a lock, print its token and end
+///
+/// For steps that are separate commands, such as those of a pipeline. Another step gives the lock back with
+/// `leasehold release --token`, or runs its last command with `leasehold exec --adopt`, which renews the lease meanwhile.
+///
+/// Nobody renews the lease between the steps: after --ttl the lock is free, whatever the steps do. `leasehold acquire
+/// --adopt` sets a new --ttl, and prints a new token. The old token then doesn't work any more.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Acquire {
+    #[command(flatten)]
+    pub(crate) take: Take,
+    /// After this time the lock is free, unless a step renews it: 10 ms to 30 days
+    #[arg(long, env = "LEASEHOLD_TTL", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(default_value = setting("ttl").default, value_parser = within("ttl"))]
+    pub(crate) ttl: Duration,
+    /// Print LEASEHOLD_TOKEN=... and LEASEHOLD_FENCE=..., a line each, for `eval` or a file of variables
+    #[arg(long)]
+    pub(crate) env: bool,
+}
+
+/// Give back a lock that `leasehold acquire` has taken
+///
+/// The exit code is 80 if the lease has ended before: its --ttl was over, or it was released or adopted. Another client may
+/// hold the lock then, and keeps it.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Release {
+    /// The lock's name
+    #[arg(value_hint = ValueHint::Other)]
+    pub(crate) name: String,
+    /// The token that `leasehold acquire` printed. Other users can read command lines, but not LEASEHOLD_TOKEN
+    #[arg(long, env = "LEASEHOLD_TOKEN", hide_env_values = true, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub(crate) token: String,
 }
 
 /// A lock's name.
@@ -209,7 +272,7 @@ pub(crate) struct Watch {
     #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
     /// How often to ask the server
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) interval: Duration,
 }
 
@@ -234,14 +297,6 @@ pub(crate) struct Doctor {
     pub(crate) name: Option<String>,
 }
 
-/// A time such as `30s`, `500ms`, `2m` or `1h 30m`. A number alone is seconds, as with `flock --timeout`.
-fn duration(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
-    }
-    humantime::parse_duration(text).map_err(|_| "write a time like 30s, 500ms, 2m or 1h, or a number of seconds".into())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -251,15 +306,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_number_alone_is_seconds() {
-        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for bad in ["-1", "", "soon", "NaN", "1e300"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -8,6 +8,9 @@ const FENCE: &str = "leasehold:fence";
 /// The waiters of a name, in order.
 const QUEUE: &str = "queue";
 
+/// Who has how many permits of a semaphore.
+const PERMITS: &str = "permits";
+
 /// All side keys of all names, and the counters of the fences.
 pub(crate) const EVERY_SIDE_KEY: &str = "leasehold:*";
 
@@ -42,6 +45,11 @@ impl Spread {
 /// The side key `what` of the lock whose key is `key`.
 fn side(key: &str, what: &str) -> String {
     if has_hash_tag(key) { format!("leasehold::{key}:{what}") } else { format!("leasehold:{{{key}}}:{what}") }
+}
+
+/// The key of a semaphore's permits.
+pub(crate) fn permits_key(key: &str) -> String {
+    side(key, PERMITS)
 }
 
 /// Whether a cluster would hash only a part of the key.
@@ -93,7 +101,7 @@ fn is_number(text: &[u8]) -> bool {
 
 /// All keys of a lock, for a check of access rights: the key itself, then the side keys.
 pub(crate) fn all_keys(key: &str) -> Vec<String> {
-    let sides = [QUEUE, "waiters", "readers", "permits", "none"];
+    let sides = [QUEUE, "waiters", "readers", PERMITS, "none"];
     std::iter::once(key.to_owned()).chain(sides.map(|what| side(key, what))).collect()
 }
 

@@ -8,12 +8,17 @@ mod doctor;
 mod exec;
 mod glob;
 mod keyspace;
+mod kinds;
 mod refusals;
 mod render;
 mod report;
 mod servers;
 mod signals;
+mod taking;
+mod times;
+mod usage;
 
+use std::env;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -29,6 +34,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = usage::with_tips(error, env::args_os());
             let shown = error.print();
             let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             return ExitCode::from(match (asked, shown) {

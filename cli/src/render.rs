@@ -7,9 +7,10 @@ use leasehold::{Holder, Inspection, Mode};
 use serde_json::{Value, json};
 
 use crate::keyspace::client_of;
+use crate::kinds::Kind;
 
-/// The lock for programs.
-pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
+/// The lock for programs. Only some commands ask for its kind.
+pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Value {
     let holders: Vec<Value> = seen
         .holders
         .iter()
@@ -17,7 +18,8 @@ pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
             json!({
                 "client": client_of(&holder.token), "label": holder.label, "lease_label": holder.lease_label,
                 "token": holder.token,
-                "mode": mode(holder.mode), "held_ms": holder.held.map(milliseconds),
+                "mode": mode(holder.mode), "permits": kind.and_then(|kind| kind.permits_of(holder)),
+                "held_ms": holder.held.map(milliseconds),
                 "remaining_ms": holder.remaining.map(milliseconds), "foreign": holder.foreign,
             })
         })
@@ -34,16 +36,26 @@ pub(crate) fn object(name: &str, seen: &Inspection) -> Value {
         })
         .collect();
     json!({
-        "name": name, "state": state(seen), "holders": holders, "waiters": waiters, "waiting": seen.waiting,
-        "last_fence": seen.last_fence,
+        "name": name, "state": state(seen), "kind": kind.map(Kind::word), "limit": kind.and_then(Kind::limit),
+        "permits": kind.and_then(|kind| kind.taken(seen)), "holders": holders, "waiters": waiters,
+        "waiting": seen.waiting, "last_fence": seen.last_fence,
     })
 }
 
 /// The lock for people.
-pub(crate) fn text(name: &str, seen: &Inspection) -> String {
+pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String {
     let mut text = format!("{}: {}", shown(name), state(seen));
+    if let Some(kind) = kind {
+        let of = kind.limit().zip(kind.taken(seen));
+        let permits = of.map(|(limit, taken)| format!(", {taken} of {limit} permits are taken")).unwrap_or_default();
+        let _ = write!(text, "\n  kind    {}{permits}", kind.word());
+    }
     for holder in &seen.holders {
-        let _ = write!(text, "\n  holder  {}", holder_line(holder));
+        let permits = kind.and_then(|kind| kind.permits_of(holder)).map(|permits| match permits {
+            1 => "1 permit".to_owned(),
+            permits => format!("{permits} permits"),
+        });
+        let _ = write!(text, "\n  holder  {}", line_of(holder, permits.as_deref()));
     }
     for (place, waiter) in seen.waiters.iter().enumerate() {
         let waited = waiter.waited.map(|waited| format!(", waits for {}", time(waited))).unwrap_or_default();
@@ -60,12 +72,25 @@ pub(crate) fn text(name: &str, seen: &Inspection) -> String {
     text
 }
 
+/// What a key without a TTL is.
+pub(crate) const ENDLESS_KEY: &str = "another library's key or other data, without a TTL";
+
 /// Whether a key without a TTL is in the lock's place. It never ends by itself.
 pub(crate) fn is_endless(seen: &Inspection) -> bool {
     seen.holders.iter().any(|holder| holder.foreign && holder.remaining.is_none())
 }
 
+/// Whether a lock is there, and so has a kind. Data without a TTL is none.
+pub(crate) fn has_kind(seen: &Inspection) -> bool {
+    !seen.holders.is_empty() && !is_endless(seen)
+}
+
 pub(crate) fn holder_line(holder: &Holder) -> String {
+    line_of(holder, None)
+}
+
+/// The same with what it holds, in place of the mode.
+fn line_of(holder: &Holder, what: Option<&str>) -> String {
     let of = if holder.foreign { "of another library: " } else { "" };
     let left = match holder.remaining {
         Some(left) => format!("its lease expires in {} unless it is renewed", time(left)),
@@ -75,8 +100,33 @@ pub(crate) fn holder_line(holder: &Holder) -> String {
     format!(
         "{of}{}, {}{held}; {left}",
         who(&holder.token, holder.label.as_deref(), holder.lease_label.as_deref()),
-        mode(holder.mode)
+        what.unwrap_or(mode(holder.mode))
     )
+}
+
+/// Who holds the lock, and for how long: a part of a message about a busy lock. Empty if it is free.
+pub(crate) fn held_by(seen: &Inspection) -> String {
+    const MOST: usize = 3;
+    let held = |longest: Option<Duration>| longest.map(|held| format!(" for {}", time(held))).unwrap_or_default();
+    match seen.holders.as_slice() {
+        [] if seen.waiting > 0 => format!("{} wait for it", seen.waiting),
+        [] => String::new(),
+        // The value may be somebody's data, which belongs into no log.
+        [_] if is_endless(seen) => format!("held by {ENDLESS_KEY}"),
+        [one] => {
+            let left = one.remaining.map(|left| format!("; its lease expires in {}", time(left))).unwrap_or_default();
+            let who = if one.foreign { "another library".to_owned() } else { lease_of(one) };
+            format!("held by {who}{}{left}", held(one.held))
+        }
+        holders => {
+            let mut names: Vec<String> = holders.iter().take(MOST).map(lease_of).collect();
+            if holders.len() > MOST {
+                names.push("others".to_owned());
+            }
+            let longest = holders.iter().filter_map(|holder| holder.held).max();
+            format!("held by {} holders{}: {}", holders.len(), held(longest), names.join(", "))
+        }
+    }
 }
 
 /// A client with its label and the label of its lease, if it has told them: `web-3/4711 (job 17) (2f1c...)`.

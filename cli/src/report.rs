@@ -37,6 +37,8 @@ pub(crate) mod exit {
     pub(crate) const UNSUPPORTED: u8 = 78;
     /// The question was not answered with yes.
     pub(crate) const NOT_CONFIRMED: u8 = 79;
+    /// The lease of a token is not held any more.
+    pub(crate) const NOT_HELD: u8 = 80;
     /// The command exists, but can't be run.
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
     /// There is no such command.
@@ -96,17 +98,50 @@ pub(crate) const BUSY: &str = "`leasehold inspect NAME` shows who holds it; --wa
 pub(crate) const ENDLESS: &str = "the key never ends by itself: find its owner, or delete it with \
      `leasehold force-release --foreign NAME`";
 
-/// The crate's messages name its API. The command line has these options for the same.
-const OPTIONS: [(&str, &str); 4] = [
+/// What to do about a token whose lease has ended.
+const NOT_HELD: &str = "its --ttl was over, or it was released, adopted or taken by force; if the work still has to be \
+     done, acquire the lock again";
+
+/// The crate's messages name its API. The command line has these words for the same.
+const WORDS: [(&str, &str); 5] = [
     ("`LockManager::cluster`", "--cluster"),
     ("`LockManager::sentinel`", "--sentinel"),
+    ("connect with `LockManager::connect` to a single server", "leave --cluster out"),
+    ("or connect with `LockManager::connect`", "or leave --sentinel out"),
     ("give the cluster, as `QuorumMember::cluster`", "give single servers"),
-    ("`servers` ", "--url "),
 ];
+
+/// The crate's names of options. The command line has these for the same.
+const OPTIONS: [(&str, &str); 14] = [
+    ("cluster", "--url"),
+    ("label", "--label"),
+    ("limit", "--of"),
+    ("max_hold", "--max-hold"),
+    ("name", "the name"),
+    ("permits", "--permits"),
+    ("response_timeout", "--timeout"),
+    ("sentinels", "--url"),
+    ("servers", "--url"),
+    ("service", "--sentinel"),
+    ("ttl", "--ttl"),
+    ("url", "--url"),
+    ("username", "--user"),
+    ("wait", "--wait"),
+];
+
+/// The error's message, in the words of the command line.
+fn message(error: &Error) -> String {
+    if let Error::InvalidOption { field, problem, .. } = error
+        && let Some((_, option)) = OPTIONS.iter().find(|(name, _)| name == field)
+    {
+        return format!("{option} {problem}");
+    }
+    WORDS.iter().fold(error.to_string(), |text, (api, words)| text.replace(api, words))
+}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let message = OPTIONS.iter().fold(error.to_string(), |text, (api, option)| text.replace(api, option));
+        let message = message(&error);
         if let Error::Auth { problem, .. } = &error
             && let Some(command) = named_command(problem)
         {
@@ -122,7 +157,8 @@ impl From<Error> for Failure {
             Error::InvalidOption { .. } | Error::CrossSlot { .. } => (exit::USAGE, ""),
             Error::Busy { .. } if error.holder().is_some_and(|holder| holder.foreign) => (exit::BUSY, ENDLESS),
             Error::Busy { .. } => (exit::BUSY, BUSY),
-            Error::Lost { .. } | Error::NotHeld { .. } => {
+            Error::NotHeld { .. } => (exit::NOT_HELD, NOT_HELD),
+            Error::Lost { .. } => {
                 (exit::LOST, "check what the command wrote; the manual's page on incidents lists the causes")
             }
             Error::Unreachable { .. } | Error::NotReplicated { .. } => {
@@ -184,5 +220,44 @@ impl Output {
         let line = if self.json { failure.json().to_string() } else { failure.text() };
         let _ = writeln!(io::stderr().lock(), "{line}");
         ExitCode::from(failure.exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The code of a folder, without comments and tests.
+    fn code_of(folder: &Path) -> String {
+        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let mut code = String::new();
+        for path in entries {
+            if path.is_dir() {
+                code += &code_of(&path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(path).expect("a file");
+                let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+                let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                code.extend(lines.flat_map(|line| [line.trim(), "\n"]));
+            }
+        }
+        code
+    }
+
+    #[test]
+    fn no_message_of_the_crate_names_its_api() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let code = code_of(&root.join("../native/src")) + &code_of(&root.join("../core/src"));
+        let code = WORDS.iter().fold(code, |code, (api, words)| {
+            assert!(code.contains(api), "no message has these words any more: {api}");
+            code.replace(api, words)
+        });
+        for api in ["`LockManager::", "`Builder::", "`QuorumMember::"] {
+            let line = code.lines().find(|line| line.contains(api) && line.contains('"'));
+            assert_eq!(line, None, "the command line has no words for this");
+        }
     }
 }

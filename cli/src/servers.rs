@@ -13,6 +13,7 @@ use leasehold::redis::{
     RedisError, RedisResult, TlsCertificates, Value,
 };
 use leasehold::{Builder, LockManager};
+use leasehold_core::hash_slot;
 
 use crate::args::Servers;
 use crate::keyspace::Spread;
@@ -92,6 +93,28 @@ impl Servers {
         let primaries = self.cluster_primaries(&infos).await?.into_iter();
         let nodes = primaries.map(async |(info, slots)| Ok(Node { slots: Some(slots), ..self.node(info).await? }));
         Ok(join_all(nodes).await)
+    }
+
+    /// A connection to a server that has this key: to the primary of its slot, or to the first server of a quorum that
+    /// answers.
+    pub(crate) async fn node_of(&self, key: &str) -> Result<Node, Failure> {
+        let infos = self.infos()?;
+        if self.cluster {
+            let slot = hash_slot(key.as_bytes());
+            let primaries = self.cluster_primaries(&infos).await?;
+            let owner = primaries.into_iter().find(|(_, slots)| slots.iter().any(|range| range.contains(&slot)));
+            let (info, _) = owner.ok_or_else(|| Failure::new(exit::SERVER, "server", "no server has this slot", ""))?;
+            return self.node(info).await;
+        }
+        let nodes = self.nodes().await?;
+        let mut last = None;
+        for node in nodes {
+            match node {
+                Ok(node) => return Ok(node),
+                Err(failure) => last = Some(failure),
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::usage("there is no server", "give one with --url")))
     }
 
     /// How the locks are spread over the servers.

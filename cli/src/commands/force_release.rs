@@ -26,7 +26,7 @@ pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Out
     let deletes = arguments.foreign && is_endless(&before);
     if !arguments.yes {
         if before.holders.is_empty() {
-            let json = || json!({ "name": name, "holders": 0, "before": object(name, &before) });
+            let json = || json!({ "name": name, "holders": 0, "before": object(name, &before, None) });
             output.print(json, || format!("{}: nobody holds it. Check the name and --prefix.", shown(name)))?;
             return Ok(0);
         }
@@ -39,7 +39,7 @@ pub(super) async fn run(servers: &Servers, arguments: &ForceRelease, output: Out
         ("wrong-kind", false) => Failure { remedy: KEPT.to_owned(), ..error.into() },
         _ => error.into(),
     })?;
-    let json = || json!({ "name": name, "holders": holders, "before": object(name, &before) });
+    let json = || json!({ "name": name, "holders": holders, "before": object(name, &before, None) });
     output.print(json, || match holders {
         0 => format!("{}: nobody held it. Check the name and --prefix.", shown(name)),
         1 if deletes => format!("{}: deleted", shown(name)),

@@ -6,7 +6,7 @@
 mod candidates;
 mod progress;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -18,7 +18,8 @@ use tokio::time::{sleep, timeout};
 use crate::args::{Ls, Servers};
 use crate::glob::{escape, literal, matches};
 use crate::keyspace::{is_reserved, key_of, queue_pattern};
-use crate::render::{label_of, mode, object, shown, state, time};
+use crate::kinds::{Kind, kinds};
+use crate::render::{has_kind, label_of, mode, object, shown, state, time};
 use crate::report::{Failure, Outcome, Output, exit};
 use crate::servers::Node;
 use crate::signals::{Signals, status};
@@ -39,6 +40,8 @@ struct Listing<'a> {
     output: Output,
     /// The keys that were listed. `SCAN` can return a key twice, and the servers of a quorum have the same locks.
     listed: HashSet<String>,
+    /// The heading is printed.
+    headed: bool,
     progress: Progress,
 }
 
@@ -54,7 +57,7 @@ pub(super) async fn run(servers: &Servers, arguments: &Ls, output: Output) -> Ou
     let mut signals = Signals::listen(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM])?;
     let locks = servers.locks().await?;
     let progress = Progress::new(output);
-    let mut listing = Listing { locks, servers, arguments, output, listed: HashSet::new(), progress };
+    let mut listing = Listing { locks, servers, arguments, output, listed: HashSet::new(), headed: false, progress };
     let mut outcome = tokio::select! {
         outcome = listing.all() => outcome.map(|()| None),
         signal = signals.next() => Ok(Some(signal)),
@@ -82,7 +85,9 @@ impl Listing<'_> {
     async fn all(&mut self) -> Outcome<()> {
         // A pattern without wildcards is one name. It needs no search.
         if let Some(name) = literal(&self.arguments.pattern) {
-            return self.list(&[format!("{}{name}", self.servers.prefix)], Found::Named).await;
+            let key = format!("{}{name}", self.servers.prefix);
+            let mut node = self.servers.node_of(&key).await.ok();
+            return self.list(node.as_mut(), &[key], Found::Named).await;
         }
         let mut nodes = Vec::new();
         for node in self.servers.nodes().await? {
@@ -142,7 +147,7 @@ impl Listing<'_> {
             self.pause(start.elapsed()).await;
             for keys in locks.chunks(AT_ONCE) {
                 let start = Instant::now();
-                self.list(keys, Found::Scanned).await?;
+                self.list(Some(node), keys, Found::Scanned).await?;
                 self.pause(start.elapsed()).await;
             }
             self.progress.advance(SCAN_COUNT / self.searches().len());
@@ -160,10 +165,11 @@ impl Listing<'_> {
         sleep(worked * (100 - pace) / pace).await;
     }
 
-    async fn list(&mut self, keys: &[String], found: Found) -> Outcome<()> {
-        let names: Vec<&str> = keys.iter().filter_map(|key| key.strip_prefix(&self.servers.prefix)).collect();
-        let seen = join_all(names.iter().map(|name| self.locks.inspect_server(*name))).await;
-        for (name, seen) in names.into_iter().zip(seen) {
+    /// Lists those of the keys that are locks in use. The node has them, and knows their kinds.
+    async fn list(&mut self, node: Option<&mut Node>, keys: &[String], found: Found) -> Outcome<()> {
+        let inspected = join_all(keys.iter().map(|key| self.locks.inspect_server(self.name(key)))).await;
+        let mut locks = Vec::new();
+        for (key, seen) in keys.iter().zip(inspected) {
             let seen = match seen {
                 Ok(seen) => seen,
                 // The key holds something else, or the name can't be one of ours.
@@ -177,31 +183,54 @@ impl Listing<'_> {
                 Err(error) => return Err(error.into()),
             };
             let is_ours = |holder: &Holder| found == Found::Named || !holder.foreign;
-            if !seen.holders.iter().any(is_ours) && seen.waiters.is_empty() {
-                continue;
-            }
-            self.progress.clear();
-            if self.listed.is_empty() && !self.output.json {
-                self.output.print(|| json!(null), heading)?;
-            }
-            if self.listed.insert(format!("{}{name}", self.servers.prefix)) {
-                self.output.print(|| object(name, &seen), || row(name, &seen))?;
+            let is_used = seen.holders.iter().any(is_ours) || !seen.waiters.is_empty();
+            if is_used && self.listed.insert(key.clone()) {
+                locks.push((key.clone(), seen));
             }
         }
+        let is_held: Vec<String> =
+            locks.iter().filter(|(_, seen)| has_kind(seen)).map(|(key, _)| key.clone()).collect();
+        let kinds = match node {
+            Some(node) if !is_held.is_empty() => kinds(node, &is_held).await,
+            _ => Vec::new(),
+        };
+        let mut kinds: HashMap<String, Kind> =
+            is_held.into_iter().zip(kinds).filter_map(|(key, kind)| Some((key, kind?))).collect();
+        for (key, seen) in locks {
+            let (name, kind) = (self.name(&key), kinds.remove(&key));
+            self.progress.clear();
+            if !self.output.json && !self.headed {
+                self.output.print(|| json!(null), heading)?;
+                self.headed = true;
+            }
+            self.output.print(|| object(name, &seen, kind.as_ref()), || row(name, &seen, kind.as_ref()))?;
+        }
         Ok(())
+    }
+
+    /// The pattern of each search begins with the prefix.
+    fn name<'k>(&self, key: &'k str) -> &'k str {
+        key.strip_prefix(&self.servers.prefix).unwrap_or(key)
     }
 }
 
 fn heading() -> String {
     let (held, waited) = ("HELD", "WAITED");
     format!(
-        "{:<5} {:<9} {:>7} {:>7} {held:>9} {waited:>9} {:>9}  {:>16}  {:<36}  NAME",
-        "STATE", "MODE", "HOLDERS", "WAITING", "TIME LEFT", "FENCE", "LABEL"
+        "{:<5} {:<9} {:>9} {:>7} {:>7} {held:>9} {waited:>9} {:>9}  {:>16}  {:<36}  NAME",
+        "STATE", "KIND", "PERMITS", "HOLDERS", "WAITING", "TIME LEFT", "FENCE", "LABEL"
     )
 }
 
-fn row(name: &str, seen: &Inspection) -> String {
-    let held = seen.holders.first().map_or("-", |holder| mode(holder.mode));
+fn row(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String {
+    // The mode says more than that it is a lock.
+    let held = match (seen.holders.first(), kind) {
+        (None, _) => "-",
+        (Some(_), Some(kind @ (Kind::Reentrant | Kind::Semaphore(_)))) => kind.word(),
+        (Some(holder), _) => mode(holder.mode),
+    };
+    let permits = kind.and_then(|kind| Some((kind.taken(seen)?, kind.limit()?)));
+    let permits = permits.map_or_else(|| "-".to_owned(), |(taken, limit)| format!("{taken}/{limit}"));
     let left = match seen.holders.first() {
         None => "-".to_owned(),
         // The lock is busy until its last holder is gone.
@@ -219,7 +248,7 @@ fn row(name: &str, seen: &Inspection) -> String {
     };
     let state = state(seen);
     format!(
-        "{state:<5} {held:<9} {holders:>7} {waiters:>7} {for_so_long:>9} {waited:>9} {left:>9}  {fence:>16}  {label:<36}  {}",
+        "{state:<5} {held:<9} {permits:>9} {holders:>7} {waiters:>7} {for_so_long:>9} {waited:>9} {left:>9}  {fence:>16}  {label:<36}  {}",
         shown(name)
     )
 }

@@ -1,9 +1,11 @@
 //! The subcommands. `exec` and `doctor` have folders of their own.
 
+mod acquire;
 mod force_release;
 mod generate;
 mod inspect;
 mod ls;
+mod release;
 mod watch;
 
 use crate::args::{Cli, Command};
@@ -18,6 +20,8 @@ pub(crate) fn run(cli: &Cli, output: Output) -> Outcome {
     let servers = &cli.servers;
     match &cli.command {
         Command::Exec(arguments) => runtime.block_on(exec::run(servers, arguments, output)),
+        Command::Acquire(arguments) => runtime.block_on(acquire::run(servers, arguments, output)),
+        Command::Release(arguments) => runtime.block_on(release::run(servers, arguments, output)),
         Command::Ls(arguments) => runtime.block_on(ls::run(servers, arguments, output)),
         Command::Inspect(arguments) => runtime.block_on(inspect::run(servers, &arguments.name, output)),
         Command::Watch(arguments) => runtime.block_on(watch::run(servers, arguments, output)),

@@ -54,7 +54,9 @@ async fn show_changes(locks: &LockManager, arguments: &Watch, output: Output) ->
         }
         last = seen;
         match outcome {
-            Ok(seen) => output.print(|| timed(object(name, &seen), &now), || format!("{now}  {}", line(&seen)))?,
+            Ok(seen) => {
+                output.print(|| timed(object(name, &seen, None), &now), || format!("{now}  {}", line(&seen)))?
+            }
             // An outage is what one watches for. The next answer ends it.
             Err(error) if error.code() == "unreachable" => {
                 let failure = Failure::from(error);

@@ -17,6 +17,7 @@ use super::terminal::Terminal;
 use crate::args::Exec;
 use crate::report::{Failure, Outcome, Output};
 use crate::signals;
+use crate::taking::TOKEN;
 
 /// The signals that are passed on. The terminal's stop signals keep their meaning.
 pub(super) const FORWARDED: [Signal; 8] = [
@@ -61,6 +62,10 @@ impl Child {
         let mut command = start::command(program, guard, deadline, output)?;
         command.args(rest).process_group(0);
         command.env("LEASEHOLD_FENCE", lease.fence().to_string()).env("LEASEHOLD_NAME", lease.name());
+        // A token works once, and `--adopt` has used this one.
+        if arguments.take.adopt.is_some() {
+            command.env_remove(TOKEN);
+        }
         let child = command.spawn().map_err(|error| not_started(program, error))?;
         let pid = i32::try_from(child.id()).map_err(|error| Failure::system("can't start the command", error))?;
         let terminal = Terminal::of_foreground();

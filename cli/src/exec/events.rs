@@ -2,43 +2,19 @@
 
 use std::time::Duration;
 
-use leasehold::Inspection;
 use serde_json::json;
 
-use crate::render::{holder_line, object, time};
-use crate::report::{ENDLESS, Failure, Output};
+use crate::render::time;
+use crate::report::{Failure, Output};
 
 pub(super) struct Events<'a> {
     pub(super) output: Output,
-    /// Whether to say everything: `--verbose` or `--json`. Losses and a blocked lock are always said.
+    /// Whether to say everything: `--verbose` or `--json`. Losses are always said.
     pub(super) all: bool,
     pub(super) name: &'a str,
 }
 
 impl Events<'_> {
-    pub(super) fn waiting(&self, seen: Option<&Inspection>) {
-        if !self.all {
-            return;
-        }
-        let lock = seen.map(|seen| object(self.name, seen));
-        let json = || json!({ "event": "busy", "name": self.name, "lock": lock });
-        self.output.note(json, || {
-            let holders = seen.map(|seen| seen.holders.iter().map(holder_line).collect::<Vec<_>>().join("; "));
-            let waiters = seen.map_or(0, |seen| seen.waiting);
-            let by = holders.filter(|line| !line.is_empty()).map(|line| format!(" by {line}")).unwrap_or_default();
-            format!("lock `{}`: held{by}; {waiters} wait before this one", self.name)
-        });
-    }
-
-    /// A wait that may never end is said also without `--verbose`.
-    pub(super) fn blocked(&self) {
-        let json = || json!({ "event": "blocked", "name": self.name });
-        self.output.note(json, || {
-            let what = "held by another library's key or other data, without a TTL";
-            format!("lock `{}`: still waiting; {what}\n  {ENDLESS}", self.name)
-        });
-    }
-
     pub(super) fn acquired(&self, fence: u64) {
         if self.all {
             let json = || json!({ "event": "acquired", "name": self.name, "fence": fence });

@@ -24,14 +24,14 @@ mod terminal;
 use std::pin::pin;
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockManager, ReleaseOutcome, Wait};
+use leasehold::{Lease, Lock, LockManager, LossReason, ReleaseOutcome};
 use nix::sys::signal::Signal;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::args::{Exec, Servers};
-use crate::render::is_endless;
-use crate::report::{BUSY, Failure, Outcome, Output, exit};
+use crate::report::{Failure, Outcome, Output};
 use crate::signals::{Signals, status};
+use crate::taking::Taking;
 
 use child::{Child, Ended, FORWARDED};
 use events::Events;
@@ -42,8 +42,10 @@ pub(crate) use helper::run as helper;
 const GROUP_POLL: Duration = Duration::from_millis(20);
 /// The command is killed so long before the lease ends, or a twentieth of the lease if that is less.
 const LONGEST_MARGIN: Duration = Duration::from_secs(1);
-/// How long to wait before saying that a key without a TTL blocks the lock: a claim window, as in a program's client.
-const ENDLESS_AFTER: Duration = Duration::from_secs(3);
+/// How long the guard waits for this process to act, or a quarter of the time that is left if that is less.
+const GUARD_WAITS: Duration = Duration::from_millis(250);
+/// A lease that ends so shortly before the end of `--max-hold`, or a third of a TTL, ends because of it.
+const NEARLY: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> Outcome {
     let Some(program) = arguments.command.first() else {
@@ -51,15 +53,18 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
     };
     // Nobody should wait an hour for a lock and then read of a typing error.
     lookup::check(program)?;
-    let events = Events { output, all: arguments.verbose || output.json, name: &arguments.name };
+    let take = &arguments.take;
+    let token = take.token()?;
+    let events = Events { output, all: take.says_all(output), name: &take.name };
     let mut signals = Signals::listen(&FORWARDED)?;
     let locks = tokio::select! {
         signal = signals.next() => return Ok(status(signal)),
-        locks = servers.locks_as(arguments.label.as_deref()) => locks?,
+        locks = servers.locks_as(take.label.as_deref()) => locks?,
     };
+    let taking = Taking { take, locks: &locks, output, token };
     let acquired = tokio::select! {
         signal = signals.next() => Err(Ok(status(signal))),
-        acquired = acquire(&locks, arguments, &events) => acquired.map_err(Err),
+        acquired = taking.lease(lock(&locks, arguments)) => acquired,
     };
     let outcome = match acquired {
         Ok(lease) => hold(lease, arguments, &events, &mut signals).await,
@@ -71,55 +76,23 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
 }
 
 fn lock(locks: &LockManager, arguments: &Exec) -> Lock {
-    let name = &arguments.name;
+    let name = &arguments.take.name;
     let lock = match (arguments.permits, arguments.of) {
         (Some(permits), Some(limit)) => locks.semaphore(name, limit).permits(permits),
         _ if arguments.read => locks.read_write(name).read(),
         _ => locks.mutex(name),
     };
-    lock.ttl(arguments.ttl)
-}
-
-async fn acquire(locks: &LockManager, arguments: &Exec, events: &Events<'_>) -> Outcome<Lease> {
-    let busy = |mut failure: Failure| {
-        if failure.exit == exit::BUSY {
-            failure.exit = arguments.busy_exit_code;
-        }
-        failure
-    };
-    let lock = lock(locks, arguments);
-    let tries = arguments.wait.is_some_and(|wait| wait.is_zero());
-    if tries || events.all {
-        if let Some(lease) = lock.try_acquire().await.map_err(Failure::from)? {
-            return Ok(lease);
-        }
-        let seen = if events.all { locks.inspect(&arguments.name).await.ok() } else { None };
-        events.waiting(seen.as_ref());
-    }
-    if tries {
-        let message = format!("lock `{}`: busy", arguments.name);
-        return Err(busy(Failure::new(exit::BUSY, "busy", message, BUSY)));
-    }
-    let wait = arguments.wait.map_or(Wait::Forever, Wait::For);
-    let mut acquired = pin!(lock.wait(wait).acquire());
-    let acquired = tokio::select! {
-        acquired = &mut acquired => acquired,
-        () = tell_endless(locks, events) => acquired.await,
-    };
-    acquired.map_err(|error| busy(error.into()))
-}
-
-/// Says once that a key without a TTL blocks the lock: such a wait may never end.
-async fn tell_endless(locks: &LockManager, events: &Events<'_>) {
-    sleep(ENDLESS_AFTER).await;
-    if locks.inspect(events.name).await.is_ok_and(|seen| is_endless(&seen)) {
-        events.blocked();
+    let lock = lock.ttl(arguments.ttl);
+    match arguments.max_hold {
+        Some(limit) => lock.max_hold(limit),
+        None => lock,
     }
 }
 
 /// Runs the command while the lease is held, and gives the lease back.
 async fn hold(lease: Lease, arguments: &Exec, events: &Events<'_>, signals: &mut Signals) -> Outcome {
     events.acquired(lease.fence().get());
+    let acquired = Instant::now();
     let (mut left, started) = (Left::default(), Guard::start(arguments.grace));
     let started = started.and_then(|guard| {
         let deadline = left.of(&lease, arguments.grace).deadline();
@@ -133,24 +106,33 @@ async fn hold(lease: Lease, arguments: &Exec, events: &Events<'_>, signals: &mut
             return Err(failure);
         }
     };
-    let mut run = Run { lease, arguments, events, guard, child, ended: None, left };
+    let mut run = Run { lease, acquired, arguments, events, guard, child, ended: None, left };
     // Where the command's process could not do that.
     run.guard.lease_ends(run.child.group(), left.deadline());
     let (ended, lost) = run.until_ended(signals).await?;
-    let paused = run.guard.call_off();
+    let ended_by_guard = run.guard.call_off().then(|| {
+        if run.is_held_for_too_long() {
+            MAX_HOLD
+        } else {
+            "`leasehold exec` was paused until the lease was nearly over"
+        }
+    });
     let lost = match lost {
         Some(reason) => Some(reason),
         None => {
             let lost = run.release().await;
-            lost.or(paused.then(|| "`leasehold exec` was paused until the lease was nearly over".to_owned()))
+            lost.or(ended_by_guard.map(str::to_owned))
         }
     };
     match lost {
         None => Ok(ended.status()),
         Some(reason) => {
-            let message = format!("lock `{}`: the lease was lost: {reason}; the command {ended}", arguments.name);
-            let remedy =
-                "check what the command wrote; only a resource that checks LEASEHOLD_FENCE refuses late writes";
+            let message = format!("lock `{}`: the lease was lost: {reason}; the command {ended}", events.name);
+            let remedy = if reason == MAX_HOLD {
+                "find out why the command takes so long, or give it more time with --max-hold"
+            } else {
+                "check what the command wrote; only a resource that checks LEASEHOLD_FENCE refuses late writes"
+            };
             Err(Failure::new(arguments.lost_exit_code, "lost", message, remedy))
         }
     }
@@ -158,6 +140,7 @@ async fn hold(lease: Lease, arguments: &Exec, events: &Events<'_>, signals: &mut
 
 struct Run<'a> {
     lease: Lease,
+    acquired: Instant,
     arguments: &'a Exec,
     events: &'a Events<'a>,
     guard: Guard,
@@ -165,6 +148,17 @@ struct Run<'a> {
     /// How the command ended. Processes of its group may be left.
     ended: Option<Ended>,
     left: Left,
+}
+
+/// How a lease ends that the command has held for too long.
+const MAX_HOLD: &str = "it reached its --max-hold";
+
+/// Waits for the next tick, or until this time if that is earlier.
+async fn first(ticks: &mut Interval, time: Instant) {
+    tokio::select! {
+        _ = ticks.tick() => {}
+        () = sleep_until(time) => {}
+    }
 }
 
 /// What is left of the lease.
@@ -190,8 +184,9 @@ impl Left {
         *self
     }
 
+    /// When the guard acts: a little later than this process, if it runs.
     fn deadline(self) -> Deadline {
-        Deadline::of(self.time, self.lead)
+        Deadline::of(self.time, self.lead.saturating_sub((self.lead / 4).min(GUARD_WAITS)))
     }
 
     /// Why the command is ended, and how long it may take to end.
@@ -201,6 +196,10 @@ impl Left {
         }
         ("it was not renewed, and will end soon".to_owned(), self.time.min(grace))
     }
+}
+
+fn text_of(reason: LossReason) -> String {
+    if reason == LossReason::MaxHold { MAX_HOLD.to_owned() } else { reason.to_string() }
 }
 
 impl Run<'_> {
@@ -216,9 +215,11 @@ impl Run<'_> {
             {
                 return Ok((ended, None));
             }
+            let left = self.left.of(&self.lease, self.arguments.grace);
+            let nearly_over = Instant::now() + left.time.saturating_sub(left.lead);
             let (reason, grace) = tokio::select! {
                 biased;
-                reason = &mut lost => (reason.to_string(), self.arguments.grace),
+                reason = &mut lost => (text_of(reason), self.arguments.grace),
                 changed = self.child.changed(), if self.ended.is_none() => {
                     self.ended = changed?;
                     if self.ended.is_none() {
@@ -231,19 +232,26 @@ impl Run<'_> {
                     self.child.signal(signal);
                     continue;
                 }
-                _ = ticks.tick() => {
+                () = first(&mut ticks, nearly_over) => {
                     let left = self.left.of(&self.lease, self.arguments.grace);
                     if left.time > left.lead {
                         self.guard.lease_ends(self.child.group(), left.deadline());
                         continue;
                     }
-                    left.not_renewed(self.arguments.grace)
+                    let (reason, grace) = left.not_renewed(self.arguments.grace);
+                    (if self.is_held_for_too_long() { MAX_HOLD.to_owned() } else { reason }, grace)
                 }
             };
             self.events.lost(&reason, grace);
             let ended = self.end(grace, signals).await?;
             return Ok((ended, Some(reason)));
         }
+    }
+
+    /// Whether the lease ends because of `--max-hold`: so it would end soon even if it were renewed.
+    fn is_held_for_too_long(&self) -> bool {
+        let ends = self.acquired.elapsed() + self.lease.remaining() + NEARLY.max(self.arguments.ttl / 3);
+        self.arguments.max_hold.is_some_and(|limit| ends >= limit)
     }
 
     /// Ends the command and all processes of its group: SIGTERM, and SIGKILL after the grace period.
@@ -289,6 +297,21 @@ impl Run<'_> {
                 self.events.not_released(&error.into());
                 None
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_lets_exec_act_first() {
+        for (lead, expected) in [(5000, 4750), (400, 300)] {
+            let lead = Duration::from_millis(lead);
+            let left = Left { time: Duration::from_secs(20), lead, most: Duration::from_secs(30), over: false };
+            let Deadline { term_at, end } = left.deadline();
+            assert_eq!(Duration::from_nanos(end - term_at), Duration::from_millis(expected));
         }
     }
 }

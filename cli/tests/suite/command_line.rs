@@ -18,6 +18,24 @@ fn a_command_line_that_cannot_be_used_is_refused_with_what_to_do() -> Tested {
         (vec!["exec", &long[..(1 << 17) - 1], "--", "true"], "name"),
         (vec!["inspect", ""], "empty"),
         (vec!["exec", "job"], "COMMAND"),
+        (vec!["exec", "job"], "put the command after `--`"),
+        (vec!["exec", "job", "./report.sh"], "put the command after `--`"),
+        (vec!["exec", "job", "ls", "-l"], "put the command after `--`"),
+        (vec!["exec", "--", "true"], "the lock's name comes before `--`"),
+        (vec!["exec", "--tll", "5s", "job", "--", "true"], "similar argument exists: '--ttl'"),
+        (vec!["exec", "--ttl", "-5", "job", "--", "true"], "a time can't be negative"),
+        (vec!["exec", "--ttl", "-5s", "job", "--", "true"], "a time can't be negative"),
+        (vec!["exec", "--ttl", "--wait", "1s", "job", "--", "true"], "the time is missing"),
+        (vec!["exec", "--wait", "-1", "job", "--", "true"], "`forever` sets no limit"),
+        (vec!["exec", "--max-hold", "31days", "job", "--", "true"], "10 ms to 30 days"),
+        (vec!["--timeout", "1ms", "inspect", "job"], "10 ms to 60 s"),
+        (vec!["exec", "-q", "-v", "job", "--", "true"], "--quiet"),
+        (vec!["exec", "--adopt", "secret", "job", "--", "true"], "--adopt"),
+        (vec!["exec", "--adopt", "-", "job", "--", "true"], "LEASEHOLD_TOKEN"),
+        (vec!["acquire"], "<NAME>"),
+        (vec!["release", "job"], "--token <TOKEN>"),
+        (vec!["release", "--token", "", "job"], "the token is empty"),
+        (vec!["release", "--token", "secret", "job"], "unchanged"),
         (vec!["exec", "--ttl", "1ms", "job", "--", "true"], "ttl"),
         (vec!["exec", "--ttl", "soon", "job", "--", "true"], "30s"),
         (vec!["exec", "--wait=-1", "job", "--", "true"], "--wait"),
@@ -34,6 +52,36 @@ fn a_command_line_that_cannot_be_used_is_refused_with_what_to_do() -> Tested {
         assert_eq!(code, Some(64), "{shown:?}: {message}");
         assert!(message.contains(word), "{shown:?}: {message}");
         assert!(message.len() < 2_000, "{shown:?}: the message is short");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_bad_value_of_the_environment_names_its_variable() -> Tested {
+    let server = Server::start()?;
+    for (variable, value) in [("LEASEHOLD_TTL", "soon"), ("LEASEHOLD_WAIT", "-1")] {
+        let mut command = at(&server.url(), &["exec", "job", "--", "true"]);
+        let (code, message) = exit(&command.env(variable, value).output()?);
+        assert!(code == Some(64) && message.contains(&format!("variable {variable}")), "{message}");
+    }
+    let mut command = at(&server.url(), &["exec", "--ttl", "soon", "job", "--", "true"]);
+    let (_, message) = exit(&command.env("LEASEHOLD_TTL", "soon").output()?);
+    assert!(!message.contains("variable"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_topology_that_is_not_there_says_what_to_do() -> Tested {
+    let server = Server::start()?;
+    for (option, remedy) in
+        [(&["--cluster"][..], "leave --cluster out"), (&["--sentinel", "main"], "leave --sentinel out")]
+    {
+        for command in [&["inspect", "job"][..], &["ls"], &["exec", "job", "--", "true"], &["doctor"]] {
+            let output = run(&server, &[option, command].concat())?;
+            let said = text(&output.stdout) + &text(&output.stderr);
+            assert_eq!(output.status.code(), Some(78), "{option:?} {command:?}: {said}");
+            assert!(said.contains(remedy) && !said.contains("LockManager"), "{option:?} {command:?}: {said}");
+        }
     }
     Ok(())
 }
@@ -101,7 +149,7 @@ fn help_completions_and_the_man_page_name_every_command() -> Tested {
     let help = text(&at("", &["--help"]).output()?.stdout);
     let man = at("", &["man"]).output()?;
     let bash = at("", &["completions", "bash"]).output()?;
-    for command in ["exec", "ls", "inspect", "watch", "force-release", "doctor", "completions"] {
+    for command in ["exec", "acquire", "release", "ls", "inspect", "watch", "force-release", "doctor", "completions"] {
         assert!(help.contains(command), "{command}");
         assert!(text(&bash.stdout).contains(command), "{command}");
         let heading = format!("LEASEHOLD {}", command.to_uppercase());

@@ -34,7 +34,9 @@ pub(crate) fn leasehold(server: &Server, arguments: &[&str]) -> Command {
 /// The program, with a URL.
 pub(crate) fn at(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-    for variable in ["REDIS_USERNAME", "REDIS_PASSWORD", "LEASEHOLD_PREFIX"] {
+    for variable in
+        ["REDIS_USERNAME", "REDIS_PASSWORD", "LEASEHOLD_PREFIX", "LEASEHOLD_TTL", "LEASEHOLD_WAIT", "LEASEHOLD_TOKEN"]
+    {
         command.env_remove(variable);
     }
     let own = arguments.contains(&PATIENCE[0]);

@@ -103,7 +103,7 @@ fn a_busy_lock_has_its_own_exit_code_and_its_holder_is_told() -> Tested {
     until("it is held", || holders(&server, "job") == 1);
     let (code, message) = exit(&run(&server, &["exec", "--wait", "0", "job", "--", "true"])?);
     assert_eq!(code, Some(75));
-    assert!(message.contains("`job`: busy [busy]") && message.contains("inspect"), "{message}");
+    assert!(message.contains("`job`: busy; held by ") && message.contains("inspect"), "{message}");
     let client = inspect(&server, "job")["holders"][0]["client"].as_str().unwrap_or_default().to_owned();
     // On a slow machine, the wait may be over before the server has answered.
     until("a wait that ends", || {
@@ -112,6 +112,39 @@ fn a_busy_lock_has_its_own_exit_code_and_its_holder_is_told() -> Tested {
         let (code, message) = exit(&waited);
         assert!(matches!(code, Some(9 | 69)), "{code:?}: {message}");
         code == Some(9) && message.contains(&client) && message.contains("busy after")
+    });
+    Ok(())
+}
+
+#[test]
+fn several_holders_of_a_busy_lock_are_named() -> Tested {
+    let server = Server::start()?;
+    let one = ["exec", "--permits", "1", "--of", "2", "reports", "--", "sleep", "60"];
+    let _holders = [start(&server, &one)?, start(&server, &one)?];
+    until("both hold permits", || holders(&server, "reports") == 2);
+    let one_more = ["exec", "--permits", "1", "--of", "2", "--wait", "0", "reports", "--", "true"];
+    let (code, message) = exit(&run(&server, &one_more)?);
+    assert_eq!(code, Some(75), "{message}");
+    assert!(message.contains("`reports`: busy; held by 2 holders"), "{message}");
+    Ok(())
+}
+
+#[test]
+fn a_wait_without_a_limit_and_a_ttl_can_come_from_the_environment() -> Tested {
+    let server = Server::start()?;
+    let holder = start(&server, &["exec", "job", "--", "sleep", "60"])?;
+    until("it is held", || holders(&server, "job") == 1);
+    let mut command = leasehold(&server, &["exec", "job", "--", "true"]);
+    let (code, message) = exit(&command.env("LEASEHOLD_WAIT", "0").output()?);
+    assert_eq!(code, Some(75), "{message}");
+    let mut command = leasehold(&server, &["exec", "--wait", "forever", "job", "--", "sleep", "60"]);
+    command.env("LEASEHOLD_WAIT", "0").env("LEASEHOLD_TTL", "1h");
+    let _waiter = Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
+    until("it waits", || waiters(&server, "job") == 1);
+    drop(holder);
+    run(&server, &["force-release", "--yes", "job"])?;
+    until("its lease is renewed for the TTL of the environment", || {
+        inspect(&server, "job")["holders"][0]["remaining_ms"].as_u64().is_some_and(|left| left > 600_000)
     });
     Ok(())
 }

@@ -28,6 +28,19 @@ fn a_revoked_lease_ends_the_command_and_what_it_started() -> Tested {
 }
 
 #[test]
+fn a_command_that_holds_the_lock_for_too_long_is_ended() -> Tested {
+    let server = Server::start()?;
+    let job = Job::start(&server, &["--max-hold", "3s", "--grace", "500ms"], ":")?;
+    let pids = job.pids;
+    let (code, _, message) = finish(job.exec)?;
+    assert_eq!(code, Some(76), "{message}");
+    assert!(message.contains("it reached its --max-hold") && message.contains("more time"), "{message}");
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+    assert_eq!(inspect(&server, "job")["state"], "free", "it was released, not left to its TTL");
+    Ok(())
+}
+
+#[test]
 fn a_command_that_ends_after_its_lock_was_taken_is_told_so() -> Tested {
     let server = Server::start()?;
     let script = format!("{} force-release --yes job", env!("CARGO_BIN_EXE_leasehold"));

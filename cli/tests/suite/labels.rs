@@ -111,11 +111,29 @@ fn exec_says_who_holds_a_busy_lock() -> Tested {
 }
 
 #[test]
+fn a_try_says_who_holds_the_lock_and_for_how_long_and_with_quiet_only_the_exit_code_tells() -> Tested {
+    let server = Server::start()?;
+    let _holder = hold(&server, &["--label", "nightly on db-2"])?;
+    let (code, message) = exit(&run(&server, &["exec", "--wait", "0", "door", "--", "true"])?);
+    assert_eq!(code, Some(75), "{message}");
+    assert!(message.contains("lock `door`: busy; held by nightly on db-2 for "), "{message}");
+    assert!(message.contains("; its lease expires in ") && message.contains("[busy]"), "{message}");
+    assert_eq!(message.lines().count(), 2, "what happened, and what to do: {message}");
+    let quiet = run(&server, &["exec", "-q", "-E", "7", "--wait", "0", "door", "--", "true"])?;
+    assert_eq!(exit(&quiet), (Some(7), String::new()));
+    // A key that never ends by itself is no other run of the job.
+    server.cli(&["SET", "data", "somebody's"])?;
+    let (code, message) = exit(&run(&server, &["exec", "-q", "--wait", "0", "data", "--", "true"])?);
+    assert!(code == Some(75) && message.contains("--foreign"), "{code:?}: {message}");
+    Ok(())
+}
+
+#[test]
 fn a_label_that_is_too_long_is_refused() -> Tested {
     let server = Server::start()?;
     for label in ["x".repeat(129), "a\nb".to_owned()] {
         let (code, message) = exit(&run(&server, &["exec", "--label", &label, "door", "--", "true"])?);
-        assert!(code == Some(64) && message.contains("`label` "), "{message}");
+        assert!(code == Some(64) && message.contains("--label "), "{message}");
     }
     Ok(())
 }

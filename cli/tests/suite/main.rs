@@ -8,6 +8,8 @@ mod exec;
 mod exec_losses;
 mod exec_pauses;
 mod job;
+mod kinds;
 mod labels;
 mod listing;
 mod operating;
+mod steps;

@@ -1,0 +1,96 @@
+//! The kind of a lock. The type of its key shows it, and a semaphore's permits are in a key of their own.
+
+use std::collections::HashMap;
+
+use leasehold::redis::{self, Value};
+use leasehold::{Holder, Inspection};
+
+use crate::args::Servers;
+use crate::keyspace::permits_key;
+use crate::servers::Node;
+
+/// What is in the lock's place.
+pub(crate) enum Kind {
+    /// A mutex or a read-write lock: the mode of its holder tells.
+    Lock,
+    Reentrant,
+    Semaphore(Permits),
+}
+
+/// The permits of a semaphore.
+pub(crate) struct Permits {
+    limit: u32,
+    /// How many each token holds.
+    held: HashMap<String, u32>,
+}
+
+impl Kind {
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Reentrant => "reentrant",
+            Self::Semaphore(_) => "semaphore",
+        }
+    }
+
+    fn permits(&self) -> Option<&Permits> {
+        if let Self::Semaphore(permits) = self { Some(permits) } else { None }
+    }
+
+    /// How many permits the semaphore has.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        Some(self.permits()?.limit)
+    }
+
+    /// How many permits these holders have. None if it is not known of one of them.
+    pub(crate) fn taken(&self, seen: &Inspection) -> Option<u32> {
+        let permits = self.permits()?;
+        seen.holders.iter().map(|holder| permits.held.get(&holder.token)).sum()
+    }
+
+    pub(crate) fn permits_of(&self, holder: &Holder) -> Option<u32> {
+        self.permits()?.held.get(&holder.token).copied()
+    }
+}
+
+/// The kind of one lock, from its server. Without it, less is shown.
+pub(crate) async fn kind(servers: &Servers, name: &str) -> Option<Kind> {
+    let key = format!("{}{name}", servers.prefix);
+    let mut node = servers.node_of(&key).await.ok()?;
+    kinds(&mut node, &[key]).await.pop().flatten()
+}
+
+/// The kinds of the locks with these keys, in one round trip. None for a key that is gone, that is no lock, or that this
+/// user may not read.
+pub(crate) async fn kinds(node: &mut Node, keys: &[String]) -> Vec<Option<Kind>> {
+    let mut pipeline = redis::pipe();
+    for key in keys {
+        pipeline.cmd("TYPE").arg(key).cmd("HGETALL").arg(permits_key(key));
+    }
+    let answers: Vec<Value> = node.pipeline(pipeline.ignore_errors()).await.unwrap_or_default();
+    let mut kinds: Vec<_> = answers
+        .chunks(2)
+        .map(|answers| match answers {
+            [kind, permits] => read(kind, permits),
+            _ => None,
+        })
+        .collect();
+    kinds.resize_with(keys.len(), || None);
+    kinds
+}
+
+fn read(kind: &Value, permits: &Value) -> Option<Kind> {
+    match redis::from_redis_value_ref::<String>(kind).ok()?.as_str() {
+        "string" => Some(Kind::Lock),
+        "hash" => Some(Kind::Reentrant),
+        "zset" => {
+            let mut fields: HashMap<String, String> = redis::from_redis_value_ref(permits).ok()?;
+            let limit = fields.remove("limit")?.parse().ok()?;
+            // A mode is `<permits>/<limit>`.
+            let held =
+                fields.into_iter().filter_map(|(token, mode)| Some((token, mode.split_once('/')?.0.parse().ok()?)));
+            Some(Kind::Semaphore(Permits { limit, held: held.collect() }))
+        }
+        _ => None,
+    }
+}

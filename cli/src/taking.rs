@@ -1,0 +1,149 @@
+//! Takes a lock for `exec` and `acquire`: waits, says what blocks it, and names the holder of a busy one.
+
+use std::env;
+use std::pin::pin;
+use std::time::Duration;
+
+use leasehold::{Error, Inspection, Lease, Lock, LockManager, Wait};
+use leasehold_core::{LeaseToken, shown_time};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::args::Take;
+use crate::render::{ENDLESS_KEY, held_by, holder_line, is_endless, object};
+use crate::report::{BUSY, ENDLESS, Failure, Outcome, Output, exit};
+
+/// The variable with the token of a lease. Other users of the machine can read a command line, but not this.
+pub(crate) const TOKEN: &str = "LEASEHOLD_TOKEN";
+
+/// How long to wait before saying that a key without a TTL blocks the lock: a claim window, as in a program's client.
+const ENDLESS_AFTER: Duration = Duration::from_secs(3);
+
+/// One lock, and how to take it.
+pub(crate) struct Taking<'a> {
+    pub(crate) take: &'a Take,
+    pub(crate) locks: &'a LockManager,
+    pub(crate) output: Output,
+    /// The lease to take over, in place of waiting for the lock.
+    pub(crate) token: Option<String>,
+}
+
+impl Take {
+    /// The token of `--adopt`.
+    pub(crate) fn token(&self) -> Outcome<Option<String>> {
+        let given = match self.adopt.as_deref() {
+            None => return Ok(None),
+            Some("-") => env::var(TOKEN).map_err(|_| {
+                Failure::usage(
+                    format!("--adopt is `-`, but {TOKEN} is not set"),
+                    "give the token that `leasehold acquire` printed",
+                )
+            })?,
+            Some(token) => token.to_owned(),
+        };
+        checked("--adopt", &given).map(Some)
+    }
+
+    /// Whether to say everything, not only what is wrong.
+    pub(crate) fn says_all(&self, output: Output) -> bool {
+        self.verbose || output.json && !self.quiet
+    }
+}
+
+/// The token, if it can be one. An error message doesn't repeat it, because messages go into logs.
+pub(crate) fn checked(option: &str, token: &str) -> Outcome<String> {
+    let token = token.trim();
+    if token.is_empty() {
+        let remedy = "give the token that `leasehold acquire` printed; if it printed none, its own message says why";
+        return Err(Failure::usage(format!("{option}: the token is empty"), remedy));
+    }
+    match LeaseToken::read(token) {
+        Ok(_) => Ok(token.to_owned()),
+        Err(_) => Err(Failure::usage(
+            format!("{option}: this is not the token of a lease"),
+            "give the token that `leasehold acquire` printed, unchanged; it looks like \
+             4972e18b-7cd5-18ab-12ef-ce7b36680fd3:1",
+        )),
+    }
+}
+
+impl Taking<'_> {
+    /// Takes the lock. Without it, the error is how to end the program.
+    pub(crate) async fn lease(&self, lock: Lock) -> Result<Lease, Outcome> {
+        if let Some(token) = &self.token {
+            return lock.adopt(token).await.map_err(ended_by);
+        }
+        let tries = self.take.wait == Wait::No;
+        if tries || self.take.says_all(self.output) {
+            if let Some(lease) = lock.try_acquire().await.map_err(ended_by)? {
+                return Ok(lease);
+            }
+            let seen = self.seen().await;
+            if !tries || self.output.json && !self.take.quiet {
+                self.waits(seen.as_ref());
+            }
+            if tries {
+                return Err(self.busy(None, seen.as_ref()));
+            }
+        }
+        let mut acquired = pin!(lock.wait(self.take.wait).acquire());
+        let acquired = tokio::select! {
+            acquired = &mut acquired => acquired,
+            () = self.tell_endless() => acquired.await,
+        };
+        match acquired {
+            Ok(lease) => Ok(lease),
+            // Readers, permits, or a holder whose label was not there in time.
+            Err(Error::Busy { waited, holder: None, votes, .. }) if votes.is_empty() => {
+                Err(self.busy(Some(waited), self.seen().await.as_ref()))
+            }
+            Err(error) if error.code() == "busy" => Err(self.failed(error.into())),
+            Err(error) => Err(ended_by(error)),
+        }
+    }
+
+    async fn seen(&self) -> Option<Inspection> {
+        self.locks.inspect(&self.take.name).await.ok()
+    }
+
+    fn busy(&self, waited: Option<Duration>, seen: Option<&Inspection>) -> Outcome {
+        let waited = waited.map(|waited| format!(" after {}", shown_time(waited))).unwrap_or_default();
+        let by = seen.map(held_by).filter(|by| !by.is_empty()).map(|by| format!("; {by}")).unwrap_or_default();
+        let message = format!("lock `{}`: busy{waited}{by}", self.take.name);
+        let remedy = if seen.is_some_and(is_endless) { ENDLESS } else { BUSY };
+        self.failed(Failure::new(exit::BUSY, "busy", message, remedy))
+    }
+
+    /// A key that never ends by itself is reported also with `--quiet`: the lock will be busy at the next run, too.
+    fn failed(&self, busy: Failure) -> Outcome {
+        let exit = self.take.busy_exit_code;
+        if self.take.quiet && busy.remedy != ENDLESS { Ok(exit) } else { Err(Failure { exit, ..busy }) }
+    }
+
+    fn waits(&self, seen: Option<&Inspection>) {
+        let name = &self.take.name;
+        let lock = seen.map(|seen| object(name, seen, None));
+        let json = || json!({ "event": "busy", "name": name, "lock": lock });
+        self.output.note(json, || {
+            let holders = seen.map(|seen| seen.holders.iter().map(holder_line).collect::<Vec<_>>().join("; "));
+            let waiters = seen.map_or(0, |seen| seen.waiting);
+            let by = holders.filter(|line| !line.is_empty()).map(|line| format!(" by {line}")).unwrap_or_default();
+            format!("lock `{name}`: held{by}; {waiters} wait before this one")
+        });
+    }
+
+    /// Says once that a key without a TTL blocks the lock: such a wait may never end.
+    async fn tell_endless(&self) {
+        sleep(ENDLESS_AFTER).await;
+        if !self.seen().await.is_some_and(|seen| is_endless(&seen)) {
+            return;
+        }
+        let name = &self.take.name;
+        let json = || json!({ "event": "blocked", "name": name });
+        self.output.note(json, || format!("lock `{name}`: still waiting; held by {ENDLESS_KEY}\n  {ENDLESS}"));
+    }
+}
+
+fn ended_by(error: Error) -> Outcome {
+    Err(error.into())
+}

@@ -1,0 +1,61 @@
+//! The kinds of locks in `inspect` and `ls`.
+
+use leasehold::{LockManager, Owner};
+use leasehold_servers::Server;
+use serde_json::Value;
+
+use crate::common::{Tested, inspect, run, text};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_and_ls_show_the_kind_and_the_permits() -> Tested {
+    let server = Server::start()?;
+    let builder = LockManager::builder().response_timeout(std::time::Duration::from_secs(60));
+    let locks = builder.connect(&server.url()).await?;
+    let hour = std::time::Duration::from_secs(3600);
+    let _permits = [
+        locks.semaphore("reports", 5).permits(2).ttl(hour).acquire().await?,
+        locks.semaphore("reports", 5).permits(1).ttl(hour).acquire().await?,
+    ];
+    let _mutex = locks.mutex("door").ttl(hour).acquire().await?;
+    let _reader = locks.read_write("page").read().ttl(hour).acquire().await?;
+    let _reentrant = locks.reentrant("account", &Owner::new()).ttl(hour).acquire().await?;
+
+    let reports = inspect(&server, "reports");
+    assert_eq!((&reports["kind"], &reports["limit"], &reports["permits"]), (&"semaphore".into(), &5.into(), &3.into()));
+    let holders = reports["holders"].as_array().ok_or("the holders")?;
+    let mut permits: Vec<_> = holders.iter().map(|holder| holder["permits"].as_u64()).collect();
+    permits.sort_unstable();
+    assert_eq!(permits, [Some(1), Some(2)]);
+    for (name, kind, mode) in
+        [("door", "lock", "exclusive"), ("page", "lock", "shared"), ("account", "reentrant", "exclusive")]
+    {
+        let lock = inspect(&server, name);
+        assert_eq!((&lock["kind"], &lock["holders"][0]["mode"]), (&kind.into(), &mode.into()), "{name}");
+        assert_eq!((&lock["limit"], &lock["permits"]), (&Value::Null, &Value::Null), "{name}");
+    }
+    assert_eq!(inspect(&server, "free")["kind"], Value::Null);
+
+    let shown = text(&run(&server, &["inspect", "reports"])?.stdout);
+    assert!(shown.contains("kind    semaphore, 3 of 5 permits are taken\n"), "{shown}");
+    assert!(shown.contains(", 2 permits") && shown.contains(", 1 permit") && !shown.contains("shared"), "{shown}");
+
+    let table = text(&run(&server, &["ls"])?.stdout);
+    let row = |name: &str| table.lines().find(|line| line.ends_with(&format!("  {name}"))).unwrap_or_default();
+    let words = |name: &str| row(name).split_whitespace().take(3).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words("reports"), ["held", "semaphore", "3/5"], "{table}");
+    assert_eq!(words("door"), ["held", "exclusive", "-"], "{table}");
+    assert_eq!(words("page"), ["held", "shared", "-"], "{table}");
+    assert_eq!(words("account"), ["held", "reentrant", "-"], "{table}");
+    let listed = text(&run(&server, &["--json", "ls", "reports"])?.stdout);
+    let listed: Value = serde_json::from_str(&listed)?;
+    assert_eq!((&listed["kind"], &listed["limit"], &listed["permits"]), (&"semaphore".into(), &5.into(), &3.into()));
+    Ok(())
+}
+
+#[test]
+fn data_without_a_ttl_has_no_kind() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "job", "somebody's data"])?;
+    assert_eq!(inspect(&server, "job")["kind"], Value::Null);
+    Ok(())
+}
