@@ -1,6 +1,6 @@
 //! Reads from a server's message what it refused.
 
-use leasehold::redis::RedisError;
+use leasehold::redis_1::redis::RedisError;
 
 /// What a server says about a command that an administrator has renamed or disabled.
 pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::redis::aio::MultiplexedConnection;
-use leasehold::redis::{
+use leasehold::redis_1::redis::aio::MultiplexedConnection;
+use leasehold::redis_1::redis::{
     self, AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
     RedisError, RedisResult, TlsCertificates, Value,
 };
@@ -74,8 +74,7 @@ impl Servers {
         let [info] = <[ConnectionInfo; 1]>::try_from(infos).map_err(|_| {
             Failure::usage("there are several URLs", "say what they are: --cluster, --sentinel SERVICE or --quorum")
         })?;
-        let client = Client::open(info).map_err(|error| bad_address(&error))?;
-        Ok(builder.from_client(client).await?)
+        Ok(builder.connect(info).await?)
     }
 
     /// A connection to each server that holds locks: to each primary of a cluster, and to each server of a quorum. A

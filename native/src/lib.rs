@@ -32,6 +32,8 @@
 //!
 //! [`LockManager::connect`], [`LockManager::sentinel`] and [`LockManager::cluster`] support everything.
 //! The feature `tls-rustls` adds TLS. The README says what a failover can lose.
+//! The feature `redis-1`, which is on by default, adds the module `redis_1`. It takes the clients and the connections of the
+//! `redis` crate that you already have. The rest of the API has no type of that crate.
 //! [`Lock::wait_for_replicas`] makes such a loss rarer.
 //! The feature `without-scripts` is for servers that refuse `EVAL`.
 //!
@@ -56,12 +58,15 @@ mod net;
 
 #[cfg(feature = "blocking")]
 pub use api::blocking;
+#[cfg(feature = "redis-1")]
+pub use api::redis_1;
 #[cfg(feature = "testing")]
 pub use api::testing;
-pub use api::{Builder, Closed, Fence, Lease, Lock, LockManager, Owner, QuorumMember, ReadWrite, Semaphore};
+pub use api::{
+    Address, Builder, Closed, Connection, Fence, Lease, Lock, LockManager, Owner, QuorumMember, ReadWrite, Semaphore,
+};
 pub use errors::{Error, Source};
 pub use leasehold_core::{BusyHolder, Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
-pub use redis;
 
 /// The README's programs compile.
 #[cfg(doctest)]

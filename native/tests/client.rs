@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Builder, Error, LockManager, LossReason, Wait};
+use leasehold::{Builder, Error, LockManager, LossReason, Wait, redis_1};
 use leasehold_servers::Server;
 
 type Tested = Result<(), Box<dyn std::error::Error>>;
@@ -171,7 +171,8 @@ async fn a_server_that_accepts_and_never_answers_is_unreachable() -> Tested {
 async fn a_connection_that_the_caller_brings_polls_and_stays_open() -> Tested {
     let server = Server::start()?;
     let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
-    let polling = patient().claim_window(Duration::from_secs(1)).from_connection(connection.clone()).await?;
+    let polling =
+        patient().claim_window(Duration::from_secs(1)).from_connection(redis_1::connection(connection.clone())).await?;
     let holder = client(&server).await?;
     let lease = holder.mutex("door").acquire().await?;
     let lock = polling.mutex("door");

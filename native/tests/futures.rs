@@ -122,9 +122,10 @@ async fn a_future_that_outlives_its_manager_keeps_the_client_open_until_it_ends(
 /// The futures of connecting own their arguments, too.
 #[test]
 fn a_manager_can_be_made_in_a_task() {
-    let client = || leasehold::redis::Client::open("redis://127.0.0.1/").unwrap();
+    let client = || leasehold::redis_1::redis::Client::open("redis://127.0.0.1/").unwrap();
     drop(owned(LockManager::connect("redis://127.0.0.1/")));
-    drop(owned(LockManager::from_client(client())));
+    drop(owned(LockManager::connect(client())));
+    drop(owned(LockManager::connect(&"redis://127.0.0.1/".to_owned())));
     drop(owned(LockManager::cluster(["redis://127.0.0.1:7000/"])));
     drop(owned(LockManager::sentinel("main", vec!["redis://127.0.0.1:26379/".to_owned()])));
     drop(owned(LockManager::quorum(["redis://10.0.0.1/", "redis://10.0.0.2/", "redis://10.0.0.3/"])));

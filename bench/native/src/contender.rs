@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lock, LockManager};
+use leasehold::{Lock, LockManager, redis_1};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, Value};
 use tokio::sync::Mutex;
@@ -73,9 +73,9 @@ impl Clients {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         Ok(Self {
-            beside_raw: LockManager::from_connection(connection.clone()).await?,
+            beside_raw: LockManager::from_connection(redis_1::connection(connection.clone())).await?,
             connection,
-            locks: LockManager::from_client(client.clone()).await?,
+            locks: LockManager::connect(client.clone()).await?,
             rslock: rslock::LockManager::from_clients(vec![client]),
             memory: Arc::default(),
         })

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use leasehold::redis::{self, RedisResult};
+use leasehold::redis_1::redis::{self, RedisResult};
 use tokio::time::sleep;
 
 use super::{Check, Verdict};

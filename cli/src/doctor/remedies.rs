@@ -1,6 +1,6 @@
 //! What to do about an error, in the words of the command line and of ACL rules.
 
-use leasehold::redis::{self, Value};
+use leasehold::redis_1::redis::{self, Value};
 
 use super::without_doctor;
 use crate::refusals::{Refused, answer, named_command, refused_by};

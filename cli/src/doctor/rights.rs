@@ -3,7 +3,7 @@
 //! Only one key is written, a string with a TTL. On it, the commands for other types do nothing but fail with WRONGTYPE,
 //! after the server has checked the rights. In a cluster, a server checks them before it answers MOVED.
 
-use leasehold::redis::{self, Client, Cmd, RedisResult, Value};
+use leasehold::redis_1::redis::{self, Client, Cmd, RedisResult, Value};
 use tokio::time::timeout;
 
 use super::names::Names;

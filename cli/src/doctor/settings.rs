@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use leasehold::redis;
+use leasehold::redis_1::redis;
 
 use super::remedies::{MEMORY, REPLICAS};
 use super::{Check, Verdict};

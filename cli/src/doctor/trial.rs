@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use leasehold::redis::{self, RedisResult};
+use leasehold::redis_1::redis::{self, RedisResult};
 use leasehold::{Lease, Lock, LockManager, Owner, ReleaseOutcome};
 use tokio::time::sleep;
 

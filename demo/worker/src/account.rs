@@ -1,8 +1,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use leasehold::redis::aio::MultiplexedConnection;
-use leasehold::redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
+use leasehold::redis_1::redis::aio::MultiplexedConnection;
+use leasehold::redis_1::redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 
 /// The shared state: a counter and its mirror. It checks fences: once a writer has come with a fence, it refuses every
 /// smaller one.

@@ -1,14 +1,11 @@
 //! The options of a manager, and the ways to connect it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, NodeId, Wait, check_label};
-use redis::aio::ConnectionLike;
-use redis::{ConnectionInfo, IntoConnectionInfo, PushInfo};
-use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::address::{Address, Connection, locations};
 use super::host::default_label;
 use super::lock::set_wait;
 use super::manager::LockManager;
@@ -17,9 +14,11 @@ use super::spans::ModeLabel;
 use crate::client::Client;
 use crate::errors::Error;
 use crate::metrics;
+#[cfg(feature = "tls-rustls")]
+use crate::net::Certificates;
 use crate::net::{
-    Endpoint, Link, Login, Member, Origin, PushConnection, QUORUM_FIELD, Requirements, Server, SharedConnection,
-    check_again, check_server, connect_quorum, no_address, parse_addresses,
+    Access, Endpoint, Link, Login, Member, Origin, QUORUM_FIELD, Requirements, SharedConnection, check_again,
+    check_server, connect_quorum, no_address,
 };
 
 /// What [`Builder::from_connection`] gets.
@@ -49,6 +48,8 @@ pub struct Builder {
     config: Config,
     defaults: AcquireOptions,
     login: Login,
+    #[cfg(feature = "tls-rustls")]
+    certificates: Certificates,
     check_eviction: bool,
     label: Option<String>,
     without_scripts: bool,
@@ -160,6 +161,28 @@ impl Builder {
         self
     }
 
+    /// The certificates to trust instead of the system's, in PEM. For `rediss://` addresses only.
+    ///
+    /// ```no_run
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let authority = std::fs::read("ca.pem")?;
+    /// let locks = leasehold::LockManager::builder().root_certificates(authority).connect("rediss://10.0.0.1").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls-rustls")]
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.root = Some(pem.into());
+        self
+    }
+
+    /// The client's certificate and its key, both in PEM. For `rediss://` addresses only.
+    #[cfg(feature = "tls-rustls")]
+    pub fn client_certificate(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.certificates.client = Some((certificate.into(), key.into()));
+        self
+    }
+
     /// For servers that refuse `EVAL`, for example by their ACL rules. The client runs leasehold's scripts itself, and writes
     /// what they change in transactions (`WATCH`, `MULTI` and `EXEC`). All locks work, also together with clients that use
     /// scripts.
@@ -172,31 +195,23 @@ impl Builder {
         self
     }
 
-    /// Connects to the server at `url`: see [`LockManager::connect`].
+    /// Connects to a server: see [`LockManager::connect`].
     ///
     /// # Cancel safety
     /// As [`LockManager::connect`].
     ///
     /// # Errors
     /// As [`LockManager::connect`], and `invalid-option` for an option that is out of its bounds.
-    pub async fn connect(self, url: &str) -> Result<LockManager, Error> {
-        let client = redis::Client::open(url).map_err(|error| Error::invalid_address("url", &error))?;
-        self.from_client(client).await
-    }
-
-    /// Connects with the address and settings of `client`: see [`LockManager::from_client`].
-    ///
-    /// # Cancel safety
-    /// As [`LockManager::from_client`].
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect).
-    #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
-    pub async fn from_client(self, client: redis::Client) -> Result<LockManager, Error> {
-        let (engine, labels) = self.engine()?;
-        let info = self.login.apply(client.get_connection_info().clone())?;
-        let server = self.server("url", info)?;
-        self.connect_to((engine, labels), Endpoint::server(server)).await
+    pub fn connect(
+        self,
+        address: impl Into<Address>,
+    ) -> impl Future<Output = Result<LockManager, Error>> + Send + 'static {
+        let address = address.into();
+        async move {
+            let (engine, labels) = self.engine()?;
+            let server = self.access("url", &self.login).server(address.0)?;
+            self.connect_to((engine, labels), Endpoint::server(server)).await
+        }
     }
 
     /// Connects to a cluster: see [`LockManager::cluster`].
@@ -208,14 +223,14 @@ impl Builder {
     /// As [`LockManager::cluster`], and `invalid-option` for an option that is out of its bounds.
     pub async fn cluster<I>(self, nodes: I) -> Result<LockManager, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         const FIELD: &str = "cluster";
         self.needs_scripts("a cluster")?;
         let (mut engine, mut labels) = self.engine()?;
         engine.set_cluster(NodeId::default());
         labels.set_cluster();
-        let seeds = self.servers(FIELD, &self.login, parse_addresses(FIELD, nodes)?)?;
+        let seeds = self.access(FIELD, &self.login).servers(locations(nodes))?;
         self.connect_to((engine, labels), Endpoint::cluster(seeds)).await
     }
 
@@ -228,14 +243,14 @@ impl Builder {
     /// As [`LockManager::sentinel`], and `invalid-option` for an option that is out of its bounds.
     pub async fn sentinel<I>(self, service: impl Into<String>, sentinels: I) -> Result<LockManager, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         const FIELD: &str = "sentinels";
         let ((engine, labels), service) = (self.engine()?, service.into());
         if service.is_empty() {
             return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
         }
-        let (sentinels, template) = self.sentinels(FIELD, &self.login, parse_addresses(FIELD, sentinels)?)?;
+        let (sentinels, template) = self.access(FIELD, &self.login).sentinels(locations(sentinels))?;
         let endpoint = Endpoint::sentinel(service, sentinels, template, self.config.response_timeout);
         self.connect_to((engine, labels), endpoint).await
     }
@@ -248,36 +263,10 @@ impl Builder {
     /// # Errors
     /// As [`connect`](Self::connect).
     #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
-    pub async fn from_connection<C>(self, connection: C) -> Result<LockManager, Error>
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
+    pub async fn from_connection(self, connection: Connection) -> Result<LockManager, Error> {
         self.needs_scripts(PROVIDED)?;
         let (engine, labels) = self.engine()?;
-        self.start((engine, labels), Arc::new(connection), Origin::Servers(None), Instant::now()).await
-    }
-
-    /// Uses a RESP3 connection that you provide, and its push messages: see
-    /// [`LockManager::from_connection_with_push`].
-    ///
-    /// # Cancel safety
-    /// As [`LockManager::from_connection_with_push`].
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect).
-    #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
-    pub async fn from_connection_with_push<C>(
-        self,
-        connection: C,
-        pushes: UnboundedReceiver<PushInfo>,
-    ) -> Result<LockManager, Error>
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
-        self.needs_scripts(PROVIDED)?;
-        let (engine, labels) = self.engine()?;
-        let connection: SharedConnection = Arc::new(connection);
-        let origin = Origin::Pushes(PushConnection { connection: Arc::clone(&connection), pushes });
+        let (connection, origin) = connection.0.into_parts();
         self.start((engine, labels), connection, origin, Instant::now()).await
     }
 
@@ -313,14 +302,23 @@ impl Builder {
     /// The servers of one member of a quorum.
     fn member(&self, QuorumMember { place, login }: QuorumMember) -> Result<Member, Error> {
         let login = login.or(&self.login);
-        match place? {
-            Place::Server(info) => self.server(QUORUM_FIELD, login.apply(info)?).map(Member::Server),
-            Place::Cluster(infos) => {
+        let access = self.access(QUORUM_FIELD, &login);
+        match place {
+            Place::Server(location) => {
+                let server = access.servers(vec![location])?.into_iter().next();
+                server.map(Member::Server).ok_or_else(|| no_address(QUORUM_FIELD))
+            }
+            Place::Cluster(locations) => {
                 self.needs_scripts("a cluster")?;
-                self.servers(QUORUM_FIELD, &login, infos).map(Member::Cluster)
+                access.servers(locations).map(Member::Cluster)
+            }
+            Place::Sentinel { service, .. } if service.is_empty() => {
+                let problem =
+                    "lists a service of Sentinel without its name: give the name under which Sentinel monitors it";
+                Err(Error::invalid(QUORUM_FIELD, problem))
             }
             Place::Sentinel { service, sentinels } => {
-                let (sentinels, template) = self.sentinels(QUORUM_FIELD, &login, sentinels)?;
+                let (sentinels, template) = access.sentinels(sentinels)?;
                 Ok(Member::Sentinel { service, sentinels, template })
             }
         }
@@ -366,10 +364,16 @@ impl Builder {
         Ok((engine, Labels::new(id, &label).with_leases(&self.config.prefix).with_blocked(self.config.claim_window)))
     }
 
-    fn server(&self, field: &'static str, info: ConnectionInfo) -> Result<Server, Error> {
-        let server = Server::new(info, self.config.response_timeout);
-        let server = server.map_err(|error| Error::invalid_address(field, &error))?;
-        Ok(server.refusing_scripts(self.without_scripts))
+    /// How to connect to the servers that the option `field` lists.
+    fn access<'a>(&'a self, field: &'static str, login: &'a Login) -> Access<'a> {
+        Access {
+            field,
+            login,
+            #[cfg(feature = "tls-rustls")]
+            certificates: &self.certificates,
+            response_timeout: self.config.response_timeout,
+            refuses_scripts: self.without_scripts,
+        }
     }
 
     fn needs_scripts(&self, what: &str) -> Result<(), Error> {
@@ -378,22 +382,6 @@ impl Builder {
             return Err(Error::InvalidOption { field: "without_scripts", problem });
         }
         Ok(())
-    }
-
-    fn servers(&self, field: &'static str, login: &Login, infos: Vec<ConnectionInfo>) -> Result<Vec<Server>, Error> {
-        infos.into_iter().map(|info| self.server(field, login.apply(info)?)).collect()
-    }
-
-    /// The sentinels, and how to connect to the primary that they name.
-    fn sentinels(
-        &self,
-        field: &'static str,
-        login: &Login,
-        infos: Vec<ConnectionInfo>,
-    ) -> Result<(Vec<Server>, Server), Error> {
-        // Sentinels have their own users and passwords. The primary shares only the way to connect (TLS).
-        let info = infos.first().cloned().ok_or_else(|| no_address(field))?.set_redis_settings(Default::default());
-        Ok((self.servers(field, &Login::default(), infos)?, self.server(field, login.apply(info)?)?))
     }
 
     /// The future is boxed because it is large. The caller's own future then has only a pointer to it.

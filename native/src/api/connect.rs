@@ -1,17 +1,14 @@
 //! The ways to connect a manager without options.
 
-use redis::aio::ConnectionLike;
-use redis::{IntoConnectionInfo, PushInfo};
-use tokio::sync::mpsc::UnboundedReceiver;
-
+use super::address::{Address, Connection};
 use super::builder::Builder;
 use super::manager::LockManager;
 use super::quorum_member::QuorumMember;
 use crate::errors::Error;
 
 impl LockManager {
-    /// Connects to the server at `url`, such as `redis://user:password@host:6379/0`. TLS (`rediss://`) needs
-    /// the feature `tls-rustls`.
+    /// Connects to a server, given as a URL such as `redis://user:password@host:6379/0`. TLS (`rediss://`) needs
+    /// the feature `tls-rustls`. With the feature `redis-1`, you can also give a `redis::Client`.
     ///
     /// The manager reconnects by itself after a break. It opens a second connection for messages when a call has to wait.
     ///
@@ -26,30 +23,14 @@ impl LockManager {
     ///
     /// # Errors
     /// `invalid-option` for a bad URL, `unreachable`, `auth`, and `unsupported` for a replica or a server that is too old.
-    pub async fn connect(url: &str) -> Result<Self, Error> {
-        Self::builder().connect(url).await
-    }
-
-    /// Connects with the address and settings of `client`. Everything else is as with [`connect`](Self::connect).
-    ///
-    /// A `redis::Client` has one address, and the manager connects to no other. So don't pass one that
-    /// `redis::sentinel` made. After a failover, its address is that of the old primary. The old primary may grant
-    /// locks for seconds until it becomes a replica, while the new primary grants them too. Use
-    /// [`sentinel`](Self::sentinel), which leaves the old primary when a sentinel names another one.
-    ///
-    /// # Cancel safety
-    /// As [`connect`](Self::connect).
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect).
-    pub async fn from_client(client: redis::Client) -> Result<Self, Error> {
-        Self::builder().from_client(client).await
+    pub fn connect(address: impl Into<Address>) -> impl Future<Output = Result<Self, Error>> + Send + 'static {
+        Self::builder().connect(address)
     }
 
     /// Connects to a Redis Cluster. One server is enough to find the others. Give several, in case one is down.
     ///
     /// Each lock is on the server that has its name's slot, and moves with the slot. The first address also sets the
-    /// user, the password and TLS for all servers. You can give URLs or `redis::ConnectionInfo` values.
+    /// user, the password and TLS for all servers. An [`Address`] can be a URL.
     ///
     /// ```no_run
     /// # async fn f() -> Result<(), leasehold::Error> {
@@ -69,7 +50,7 @@ impl LockManager {
     /// As [`connect`](Self::connect). The field of a bad address is `cluster`.
     pub async fn cluster<I>(nodes: I) -> Result<Self, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         Self::builder().cluster(nodes).await
     }
@@ -103,7 +84,7 @@ impl LockManager {
     /// As [`connect`](Self::connect). The field of an invalid value is `service` or `sentinels`.
     pub async fn sentinel<I>(service: impl Into<String>, sentinels: I) -> Result<Self, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         Self::builder().sentinel(service, sentinels).await
     }
@@ -151,74 +132,29 @@ impl LockManager {
         Self::builder().quorum(members).await
     }
 
-    /// Uses a connection that you provide, and never closes it.
+    /// Uses a connection that you provide, and never closes it. The module `redis_1` makes one of a connection of the `redis`
+    /// crate, and says when waiters poll and when they are notified.
     ///
-    /// The manager can't subscribe on it, so waiters poll, at least once in a third of the claim window. With RESP3, use
-    /// [`from_connection_with_push`](Self::from_connection_with_push): its waiters are notified. Reconnecting is
-    /// the connection's job. It must **never resend a command by itself**: a repeated command may arrive after the
-    /// release of its lease. For a cluster, prefer [`cluster`](Self::cluster).
-    ///
-    /// Don't pass a connection that `redis::sentinel` made, such as that of a `SentinelClient`: it stays at the old
-    /// primary after a failover. The old primary may learn up to 10 seconds later that it is a replica. Until then it
-    /// grants locks that the new primary grants too, and the manager can't notice. Use [`sentinel`](Self::sentinel): it
-    /// leaves the old primary when a sentinel names another one, and ignores its late answers.
-    ///
-    /// # Cancel safety
-    /// You can drop the future at any time. It changes nothing on the server.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect).
-    pub async fn from_connection<C>(connection: C) -> Result<Self, Error>
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
-        Self::builder().from_connection(connection).await
-    }
-
-    /// Uses a RESP3 connection that you provide, for commands and for messages. Waiters are notified by push messages on
-    /// the same connection and don't poll. `pushes` is the other end of the connection's `push_sender`.
+    /// Reconnecting is the connection's job. It must **never resend a command by itself**: a repeated command may arrive
+    /// after the release of its lease. For a cluster, prefer [`cluster`](Self::cluster).
     ///
     /// ```no_run
-    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
-    /// use leasehold::LockManager;
-    /// use redis::AsyncConnectionConfig;
-    /// # use leasehold::redis;
+    /// # #[cfg(feature = "redis-1")]
+    /// # async fn f(mine: leasehold::redis_1::redis::aio::MultiplexedConnection) -> Result<(), leasehold::Error> {
+    /// use leasehold::{LockManager, redis_1};
     ///
-    /// let (sender, pushes) = tokio::sync::mpsc::unbounded_channel();
-    /// let config = AsyncConnectionConfig::new().set_push_sender(sender);
-    /// let client = redis::Client::open("redis://127.0.0.1/?protocol=resp3")?;
-    /// let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-    /// let locks = LockManager::from_connection_with_push(connection.clone(), pushes).await?;
+    /// let locks = LockManager::from_connection(redis_1::connection(mine.clone())).await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// A `ConnectionManager` works in the same way. After it has reconnected, the manager subscribes again, with or
-    /// without `set_automatic_resubscription`. A `MultiplexedConnection` that broke stays broken. For a cluster, use
-    /// [`cluster`](Self::cluster).
-    ///
-    /// The manager takes every message from `pushes` and ignores those of other channels. If you have channels of your
-    /// own on the connection, let the push sender be a closure that sends each message to both receivers. Use one
-    /// manager for a connection. If you unsubscribe from all channels at once, the manager subscribes again.
-    /// Unsubscribe with the connection's method `unsubscribe`. A `redis::cmd("UNSUBSCRIBE")` without channels gets one
-    /// reply for each channel, so later commands, also the manager's, get the replies of others.
-    ///
-    /// If the connection speaks RESP2, or if `pushes` gets nothing from it, the manager logs a warning and its waiters
-    /// poll. The manager asks for the protocol with `HELLO` when it first subscribes.
-    ///
-    /// The rules of [`from_connection`](Self::from_connection) apply: the connection never resends a command by itself,
-    /// and `redis::sentinel` didn't make it. The manager never closes it, and leaves its channels when it ends.
-    ///
     /// # Cancel safety
     /// You can drop the future at any time. It changes nothing on the server.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn from_connection_with_push<C>(connection: C, pushes: UnboundedReceiver<PushInfo>) -> Result<Self, Error>
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
-        Self::builder().from_connection_with_push(connection, pushes).await
+    pub async fn from_connection(connection: Connection) -> Result<Self, Error> {
+        Self::builder().from_connection(connection).await
     }
 
     /// A manager with a server in memory of its own, for tests without Redis. Several managers share a server that you

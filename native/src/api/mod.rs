@@ -2,6 +2,7 @@
 //!
 //! Everything that leaves this folder is public.
 
+mod address;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod builder;
@@ -12,10 +13,13 @@ mod lock;
 mod manager;
 mod owner;
 mod quorum_member;
+#[cfg(feature = "redis-1")]
+pub mod redis_1;
 mod spans;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use address::{Address, Connection};
 pub use builder::Builder;
 pub use lease::{Fence, Lease};
 pub use lock::{Lock, ReadWrite, Semaphore};
@@ -37,7 +41,7 @@ mod tests {
     #[test]
     fn the_blocking_api_has_every_name_of_the_async_one() {
         // The module's docs tell why these differ.
-        let different = ["lost", "from_connection", "from_connection_with_push", "inspect_server"];
+        let different = ["lost", "from_connection", "inspect_server"];
         for (asynchronous, blocking) in [
             (include_str!("builder.rs"), include_str!("blocking/builder.rs")),
             (include_str!("connect.rs"), include_str!("blocking/connect.rs")),

@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use redis::{ConnectionInfo, IntoConnectionInfo};
-
-use crate::errors::Error;
-use crate::net::{Login, QUORUM_FIELD, parse_addresses};
+use super::address::{Address, locations};
+use crate::net::{Location, Login};
 
 /// A member of a [quorum](crate::LockManager::quorum): one server, a cluster, or a group of servers that Sentinel
 /// monitors. Each has one vote.
 ///
-/// An address, such as a URL or a `redis::ConnectionInfo`, becomes a member that is one server.
+/// An [`Address`], such as a URL, becomes a member that is one server.
 ///
 /// ```no_run
 /// # async fn f() -> Result<(), leasehold::Error> {
@@ -29,15 +27,15 @@ use crate::net::{Login, QUORUM_FIELD, parse_addresses};
 /// A member that fails over can lose its last writes: see the section *Members that fail over* of the page *Topologies*.
 #[must_use = "a member does nothing until a manager connects to it"]
 pub struct QuorumMember {
-    pub(super) place: Result<Place, Error>,
+    pub(super) place: Place,
     pub(super) login: Login,
 }
 
 /// Where a member is.
 pub(super) enum Place {
-    Server(ConnectionInfo),
-    Sentinel { service: String, sentinels: Vec<ConnectionInfo> },
-    Cluster(Vec<ConnectionInfo>),
+    Server(Location),
+    Sentinel { service: String, sentinels: Vec<Location> },
+    Cluster(Vec<Location>),
 }
 
 impl QuorumMember {
@@ -45,23 +43,17 @@ impl QuorumMember {
     /// server first everywhere: it is in the error messages.
     pub fn cluster<I>(nodes: I) -> Self
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
-        Self::at(parse_addresses(QUORUM_FIELD, nodes).map(Place::Cluster))
+        Self::at(Place::Cluster(locations(nodes)))
     }
 
     /// The primary that Sentinel monitors as `service`: see [`LockManager::sentinel`](crate::LockManager::sentinel).
     pub fn sentinel<I>(service: impl Into<String>, sentinels: I) -> Self
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
-        let service = service.into();
-        if service.is_empty() {
-            let problem =
-                "lists a service of Sentinel without its name: give the name under which Sentinel monitors it";
-            return Self::at(Err(Error::invalid(QUORUM_FIELD, problem)));
-        }
-        Self::at(parse_addresses(QUORUM_FIELD, sentinels).map(|sentinels| Place::Sentinel { service, sentinels }))
+        Self::at(Place::Sentinel { service: service.into(), sentinels: locations(sentinels) })
     }
 
     /// The ACL user for this member's servers that hold the locks. It needs a [`password`](Self::password), and comes
@@ -85,36 +77,30 @@ impl QuorumMember {
         self
     }
 
-    fn at(place: Result<Place, Error>) -> Self {
+    fn at(place: Place) -> Self {
         Self { place, login: Login::default() }
     }
 }
 
 /// A member that is one server.
-impl<T: IntoConnectionInfo> From<T> for QuorumMember {
+impl<T: Into<Address>> From<T> for QuorumMember {
     fn from(address: T) -> Self {
-        let addresses = parse_addresses(QUORUM_FIELD, [address]);
-        Self::at(addresses.and_then(|addresses| {
-            let address = addresses.into_iter().next().ok_or_else(|| crate::net::no_address(QUORUM_FIELD));
-            address.map(Place::Server)
-        }))
+        Self::at(Place::Server(address.into().0))
     }
 }
 
 /// Without passwords.
 impl fmt::Debug for QuorumMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = match &self.place {
-            Ok(Place::Server(server)) => format!("{}", server.addr()),
-            Ok(Place::Sentinel { service, sentinels }) => format!("{service} at {}", listed(sentinels)),
-            Ok(Place::Cluster(nodes)) => listed(nodes),
-            Err(error) => error.to_string(),
+        let at = match &self.place {
+            Place::Server(server) => server.to_string(),
+            Place::Sentinel { service, sentinels } => format!("{service} at {}", listed(sentinels)),
+            Place::Cluster(nodes) => listed(nodes),
         };
-        f.debug_struct("QuorumMember").field("at", &addresses).field("login", &self.login).finish()
+        f.debug_struct("QuorumMember").field("at", &at).field("login", &self.login).finish()
     }
 }
 
-fn listed(infos: &[ConnectionInfo]) -> String {
-    let addresses: Vec<_> = infos.iter().map(|info| info.addr().to_string()).collect();
-    addresses.join(", ")
+fn listed(locations: &[Location]) -> String {
+    locations.iter().map(Location::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -390,6 +390,11 @@ impl Error {
         Self::InvalidOption { field, problem: problem.to_owned() }
     }
 
+    #[cfg(feature = "tls-rustls")]
+    pub(crate) fn unusable_pem(field: &'static str, error: &RedisError) -> Self {
+        Self::InvalidOption { field, problem: format!("can't be used: {}; give PEM", cause_of(error)) }
+    }
+
     /// The error for an unusable address in the option `field`.
     pub(crate) fn invalid_address(field: &'static str, error: &RedisError) -> Self {
         let (cause, feature) = (cause_of(error), "turn on the feature `tls-rustls` for TLS");

@@ -1,6 +1,6 @@
 //! The network: which servers there are, and how commands and messages travel.
 //!
-//! - [`Endpoint`] is where the servers are. [`Server`], [`Login`] and the functions around them make one and check it.
+//! - [`Endpoint`] is where the servers are. [`Access`] and [`Login`] say how to connect to what the user gave.
 //! - [`Link`] sends commands and returns a [`Completion`] for each.
 //! - [`Origin`] is where messages come from. Its subscriber takes [`ChannelRequest`]s.
 //! - [`DedicatedConnection`] carries the commands of one call only.
@@ -12,6 +12,7 @@ mod connection;
 mod dedicated;
 mod links;
 mod origin;
+mod provided;
 mod pubsub;
 mod pushes;
 #[cfg(feature = "testing")]
@@ -24,8 +25,10 @@ pub(crate) use connection::SharedConnection;
 pub(crate) use dedicated::DedicatedConnection;
 pub(crate) use links::{Completion, Link, connect_quorum};
 pub(crate) use origin::Origin;
+pub(crate) use provided::Provided;
 pub(crate) use pubsub::ChannelRequest;
-pub(crate) use pushes::PushConnection;
+#[cfg(feature = "tls-rustls")]
+pub(crate) use topology::Certificates;
 pub(crate) use topology::{
-    Endpoint, Login, Member, QUORUM_FIELD, Requirements, Server, check_again, check_server, no_address, parse_addresses,
+    Access, Endpoint, Location, Login, Member, QUORUM_FIELD, Requirements, check_again, check_server, no_address,
 };

@@ -15,9 +15,9 @@ use super::connection::{SharedConnection, with_timeout, within};
 use super::pubsub::{ChannelRequest, subscribe_failure};
 
 /// A connection and its push messages.
-pub(crate) struct PushConnection {
-    pub(crate) connection: SharedConnection,
-    pub(crate) pushes: UnboundedReceiver<PushInfo>,
+pub(super) struct PushConnection {
+    pub(super) connection: SharedConnection,
+    pub(super) pushes: UnboundedReceiver<PushInfo>,
 }
 
 struct Subscriber<F> {
@@ -35,7 +35,7 @@ struct Subscriber<F> {
 }
 
 /// Subscribes as requested and passes messages to the engine. It never returns.
-pub(crate) async fn run_push_subscriber(
+pub(super) async fn run_push_subscriber(
     to_engine: impl Fn(Input<'_>),
     PushConnection { connection, pushes }: PushConnection,
     response_timeout: Duration,

@@ -126,7 +126,7 @@ fn imports(source: &Path) -> Imports {
 }
 
 /// All modules below a directory, with their files.
-fn files(source: &Path) -> Vec<(String, PathBuf)> {
+pub(super) fn files(source: &Path) -> Vec<(String, PathBuf)> {
     let (mut found, mut next) = (Vec::new(), vec![source.to_owned()]);
     while let Some(directory) = next.pop() {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {

@@ -1,6 +1,6 @@
 //! Which of the keys that `SCAN` found can be locks: decides by their values, in one round trip for each type.
 
-use leasehold::redis::{self, RedisError, Value};
+use leasehold::redis_1::redis::{self, RedisError, Value};
 
 use crate::keyspace::{LONGEST_VALUE, is_lock, is_token};
 use crate::refusals::{Refused, refused};

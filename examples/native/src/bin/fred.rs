@@ -17,7 +17,7 @@ use std::io;
 
 use fred::prelude::{Client, ClientLike, Config, ErrorKind, Options};
 use fred::types::{ClusterHash, CustomCommand, Resp3Frame};
-use leasehold::LockManager;
+use leasehold::{LockManager, redis_1};
 use redis::aio::ConnectionLike;
 use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
@@ -26,11 +26,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
     let client = Client::new(Config::from_url(&url)?, None, None, None);
     client.init().await?;
-    let locks = LockManager::from_connection(Fred(client.clone())).await?;
+    let locks = LockManager::from_connection(redis_1::connection(Fred(client.clone()))).await?;
 
     let lease = locks.mutex("example:invoice:42").acquire().await?;
     println!("held: on the server {}", lease.verify().await?);
-    let other = LockManager::from_connection(Fred(client.clone())).await?;
+    let other = LockManager::from_connection(redis_1::connection(Fred(client.clone()))).await?;
     let lock = other.mutex("example:invoice:42");
     let (waited, released) = tokio::join!(lock.acquire(), lease.release());
     released?;

@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::open(url.as_str())?;
     let deadpool = deadpool_redis::Config::from_url(&url).create_pool(Some(deadpool_redis::Runtime::Tokio1))?;
     let bb8 = bb8::Pool::builder().max_size(4).build(RedisConnectionManager::new(url.as_str())?).await?;
-    let locks = LockManager::from_client(client).await?;
+    let locks = LockManager::connect(client).await?;
 
     let lease = locks.mutex("example:invoice:42").acquire().await?;
     let old = lease.fence();

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use leasehold_core::Wait;
-use redis::IntoConnectionInfo;
 
 use super::background::Background;
 use super::manager::LockManager;
 use super::same_options;
-use crate::api::QuorumMember;
+use crate::api::{Address, QuorumMember};
 use crate::errors::Error;
 
 /// The options of a blocking [`LockManager`]. They are those of the async [`Builder`](crate::Builder).
@@ -46,27 +45,23 @@ impl Builder {
         "Builder::database" database(number: u32);
     }
 
+    #[cfg(feature = "tls-rustls")]
+    same_options! {
+        "Builder::root_certificates" root_certificates(pem: impl Into<Vec<u8>>);
+        "Builder::client_certificate" client_certificate(certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>);
+    }
+
     #[cfg(feature = "without-scripts")]
     same_options! {
         "Builder::without_scripts" without_scripts();
     }
 
-    /// Connects to the server at `url`: see [`LockManager::connect`](crate::LockManager::connect).
+    /// Connects to a server: see [`LockManager::connect`](crate::LockManager::connect).
     ///
     /// # Errors
     /// As the async method, and `unsupported` inside a tokio task.
-    pub fn connect(self, url: &str) -> Result<LockManager, Error> {
-        Background::start(self.inner.connect(url)).map(LockManager::new)
-    }
-
-    /// Connects with the address and settings of `client`: see
-    /// [`LockManager::from_client`](crate::LockManager::from_client).
-    ///
-    /// # Errors
-    /// As the async method, and `unsupported` inside a tokio task.
-    #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
-    pub fn from_client(self, client: redis::Client) -> Result<LockManager, Error> {
-        Background::start(self.inner.from_client(client)).map(LockManager::new)
+    pub fn connect(self, address: impl Into<Address>) -> Result<LockManager, Error> {
+        Background::start(self.inner.connect(address)).map(LockManager::new)
     }
 
     /// Connects to a cluster: see [`LockManager::cluster`](crate::LockManager::cluster).
@@ -75,7 +70,7 @@ impl Builder {
     /// As the async method, and `unsupported` inside a tokio task.
     pub fn cluster<I>(self, nodes: I) -> Result<LockManager, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         Background::start(self.inner.cluster(nodes)).map(LockManager::new)
     }
@@ -87,7 +82,7 @@ impl Builder {
     /// As the async method, and `unsupported` inside a tokio task.
     pub fn sentinel<I>(self, service: impl Into<String>, sentinels: I) -> Result<LockManager, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         Background::start(self.inner.sentinel(service, sentinels)).map(LockManager::new)
     }

@@ -1,30 +1,19 @@
 //! The ways to connect a blocking manager without options.
 
-use redis::IntoConnectionInfo;
-
 #[cfg(feature = "testing")]
 use super::background::Background;
 use super::builder::Builder;
 use super::manager::LockManager;
-use crate::api::QuorumMember;
+use crate::api::{Address, QuorumMember};
 use crate::errors::Error;
 
 impl LockManager {
-    /// Connects to the server at `url`: see [`LockManager::connect`](crate::LockManager::connect).
+    /// Connects to a server: see [`LockManager::connect`](crate::LockManager::connect).
     ///
     /// # Errors
     /// As the async method, and `unsupported` inside a tokio task.
-    pub fn connect(url: &str) -> Result<Self, Error> {
-        Self::builder().connect(url)
-    }
-
-    /// Connects with the address and settings of `client`: see
-    /// [`LockManager::from_client`](crate::LockManager::from_client).
-    ///
-    /// # Errors
-    /// As the async method, and `unsupported` inside a tokio task.
-    pub fn from_client(client: redis::Client) -> Result<Self, Error> {
-        Self::builder().from_client(client)
+    pub fn connect(address: impl Into<Address>) -> Result<Self, Error> {
+        Self::builder().connect(address)
     }
 
     /// Connects to a cluster: see [`LockManager::cluster`](crate::LockManager::cluster).
@@ -33,7 +22,7 @@ impl LockManager {
     /// As the async method, and `unsupported` inside a tokio task.
     pub fn cluster<I>(nodes: I) -> Result<Self, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         Self::builder().cluster(nodes)
     }
@@ -45,7 +34,7 @@ impl LockManager {
     /// As the async method, and `unsupported` inside a tokio task.
     pub fn sentinel<I>(service: impl Into<String>, sentinels: I) -> Result<Self, Error>
     where
-        I: IntoIterator<Item: IntoConnectionInfo>,
+        I: IntoIterator<Item: Into<Address>>,
     {
         Self::builder().sentinel(service, sentinels)
     }

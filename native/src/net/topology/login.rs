@@ -1,8 +1,8 @@
-//! The addresses and credentials that users give.
+//! The credentials that users give.
 
 use std::fmt;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use redis::ConnectionInfo;
 
 use crate::errors::Error;
 
@@ -24,7 +24,7 @@ impl Login {
         }
     }
 
-    pub(crate) fn apply(&self, info: ConnectionInfo) -> Result<ConnectionInfo, Error> {
+    pub(super) fn apply(&self, info: ConnectionInfo) -> Result<ConnectionInfo, Error> {
         let mut settings = info.redis_settings().clone();
         if let Some(username) = &self.username {
             settings = settings.set_username(username);
@@ -52,24 +52,4 @@ impl fmt::Debug for Login {
             .field("database", database)
             .finish()
     }
-}
-
-/// Parses the addresses that the user gave in the option `field`. There must be at least one.
-pub(crate) fn parse_addresses<I>(field: &'static str, given: I) -> Result<Vec<ConnectionInfo>, Error>
-where
-    I: IntoIterator<Item: IntoConnectionInfo>,
-{
-    let mut addresses = Vec::new();
-    for given in given {
-        let info = given.into_connection_info().map_err(|error| Error::invalid_address(field, &error))?;
-        if matches!(info.addr(), ConnectionAddr::Unix(_)) {
-            return Err(Error::invalid(field, "is the path of a socket: give a host and a port"));
-        }
-        addresses.push(info);
-    }
-    if addresses.is_empty() { Err(no_address(field)) } else { Ok(addresses) }
-}
-
-pub(crate) fn no_address(field: &'static str) -> Error {
-    Error::invalid(field, "is empty: give at least one address")
 }

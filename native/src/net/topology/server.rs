@@ -24,7 +24,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(info: ConnectionInfo, response_timeout: Duration) -> RedisResult<Self> {
+    pub(super) fn new(info: ConnectionInfo, response_timeout: Duration) -> RedisResult<Self> {
         #[cfg(feature = "tls-rustls")]
         install_crypto_provider(&info);
         // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
@@ -38,7 +38,7 @@ impl Server {
     }
 
     /// The same server, which refuses scripts if `refuses`.
-    pub(crate) fn refusing_scripts(self, refuses: bool) -> Self {
+    pub(super) fn refusing_scripts(self, refuses: bool) -> Self {
         Self { refuses_scripts: refuses, ..self }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold::redis::{self, Client, IntoConnectionInfo, ProtocolVersion};
-use leasehold::{Error, LockManager};
+use leasehold::redis_1::redis::{self, Client, IntoConnectionInfo, ProtocolVersion};
+use leasehold::{Error, LockManager, redis_1};
 use leasehold_live::{
     ASKING, CLOSE, OldServer, Tested, ToyServer, begin, client, hands_over_by_message, hasty, options, shared_server,
     soon, unique, until, waiters,
@@ -242,7 +242,7 @@ async fn a_connection_that_the_caller_brings_polls_and_is_never_closed() -> Test
         let settings = info.redis_settings().clone().set_protocol(protocol);
         let mut connection =
             Client::open(info.set_redis_settings(settings))?.get_multiplexed_async_connection().await?;
-        let polling = options().claim_window(ASKING).from_connection(connection.clone()).await?;
+        let polling = options().claim_window(ASKING).from_connection(redis_1::connection(connection.clone())).await?;
         works(&client(server).await?, &polling, server, &name).await?;
         works(&polling, &client(server).await?, server, &name).await?;
         polling.close().await;
@@ -259,7 +259,7 @@ async fn a_client_that_the_caller_brings_has_everything_whatever_its_protocol() 
         let info = server.url().into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(protocol);
         let theirs = Client::open(info.set_redis_settings(settings))?;
-        let (first, second) = (options().from_client(theirs.clone()).await?, options().from_client(theirs).await?);
+        let (first, second) = (options().connect(theirs.clone()).await?, options().connect(theirs).await?);
         works(&first, &second, &server, "door").await?;
         assert_eq!(first.inspect("door").await?.holders, []);
         hands_over_by_message(&first, &second, &[&server], "gate").await?;

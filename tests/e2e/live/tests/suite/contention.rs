@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::redis::{self, aio::MultiplexedConnection};
+use leasehold::redis_1::redis::{self, aio::MultiplexedConnection};
 use leasehold::{Fence, LockManager};
 use leasehold_live::{Tested, client, shared_server, unique};
 use tokio::task::JoinSet;

@@ -1,5 +1,6 @@
 //! Servers that may delete keys to make room. `check_eviction` refuses them.
 
+use leasehold::redis_1::{self, redis::Client};
 use leasehold_live::{Tested, options};
 use leasehold_servers::Server;
 
@@ -12,8 +13,10 @@ async fn a_server_that_evicts_keys_is_refused_by_a_manager_that_checks_it_with_t
     checking().connect(&server.url()).await?.mutex("door").acquire().await?.release().await?;
     for policy in ["volatile-lru", "allkeys-random", "volatile-ttl"] {
         server.cli(&["CONFIG", "SET", "maxmemory-policy", policy])?;
-        let connection = leasehold::redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
-        for outcome in [checking().connect(&server.url()).await, checking().from_connection(connection).await] {
+        let connection = Client::open(server.url())?.get_multiplexed_async_connection().await?;
+        for outcome in
+            [checking().connect(&server.url()).await, checking().from_connection(redis_1::connection(connection)).await]
+        {
             let error = outcome.expect_err("it may lose every lock");
             assert_eq!(error.code(), "unsupported", "{error:?}");
             assert!(error.to_string().contains(policy) && error.to_string().contains("noeviction"), "{error}");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ::metrics::{LocalRecorderGuard, Unit, set_default_local_recorder};
-use leasehold::{LossReason, Owner, Wait};
+use leasehold::{LossReason, Owner, Wait, redis_1};
 use leasehold_live::{
     LONG, RENEWED, Tested, begin, busy, client, connections, options, shared_server, soon, unique, until, waiters,
 };
@@ -134,8 +134,8 @@ async fn acquires_without_a_lease_are_counted_by_their_code() -> Tested {
 
     other.mutex("").acquire().await.expect_err("no name");
     assert_eq!(seen.number(&acquires("invalid-option", "exclusive", false)), 1.0);
-    let connection = leasehold::redis::Client::open(shared_server().url())?.get_multiplexed_async_connection().await?;
-    let polls = options().from_connection(connection).await?;
+    let connection = redis_1::redis::Client::open(shared_server().url())?.get_multiplexed_async_connection().await?;
+    let polls = options().from_connection(redis_1::connection(connection)).await?;
     let replicated = polls.mutex(&name).wait_for_replicas(1, wait);
     replicated.acquire().await.expect_err("its own connection is needed");
     assert_eq!(seen.number(&acquires("unsupported", "exclusive", false)), 1.0);

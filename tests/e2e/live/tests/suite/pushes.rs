@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockManager};
+use leasehold::{Error, Lease, LockManager, redis_1};
 use leasehold_live::{
     ASKING, Tested, begin, client, hands_over_by_message, is_there, options, shared_server, soon, subscribed, unique,
     until, waiters,
@@ -44,13 +44,13 @@ async fn waiting(locks: &LockManager, server: &Server, name: &str) -> JoinHandle
 async fn waiters_on_a_brought_connection_are_granted_by_push_in_one_round_trip() -> Tested {
     let server = Server::start()?;
     let ((one, to_one), (two, to_two)) = (multiplexed(&server).await?, multiplexed(&server).await?);
-    let first = options().from_connection_with_push(one, to_one).await?;
-    let second = options().from_connection_with_push(two, to_two).await?;
+    let first = options().from_connection(redis_1::connection_with_push(one, to_one)).await?;
+    let second = options().from_connection(redis_1::connection_with_push(two, to_two)).await?;
     hands_over_by_message(&first, &second, &[&server], "door").await?;
 
     let ((one, to_one), (two, to_two)) = (reconnecting(&server, false).await?, reconnecting(&server, true).await?);
-    let first = options().from_connection_with_push(one, to_one).await?;
-    let second = options().from_connection_with_push(two, to_two).await?;
+    let first = options().from_connection(redis_1::connection_with_push(one, to_one)).await?;
+    let second = options().from_connection(redis_1::connection_with_push(two, to_two)).await?;
     hands_over_by_message(&first, &second, &[&server], "door").await
 }
 
@@ -60,7 +60,7 @@ async fn a_waiter_gets_its_lock_after_the_connection_was_killed_and_waits_by_mes
         let server = Server::start()?;
         let holder = options().connect(&server.url()).await?;
         let (mut connection, pushes) = reconnecting(&server, resubscribes).await?;
-        let locks = options().from_connection_with_push(connection.clone(), pushes).await?;
+        let locks = options().from_connection(redis_1::connection_with_push(connection.clone(), pushes)).await?;
         let lease = holder.mutex("door").acquire().await?;
         let waiter = waiting(&locks, &server, "door").await;
         let id: u64 = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
@@ -94,7 +94,7 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
     let mut connection = resp3(&server)?.get_multiplexed_async_connection_with_config(&config).await?;
     connection.subscribe("news").await?;
     // Without a label, nothing delays the manager's end.
-    let locks = options().label("").from_connection_with_push(connection.clone(), pushes).await?;
+    let locks = options().label("").from_connection(redis_1::connection_with_push(connection.clone(), pushes)).await?;
     let holder = options().connect(&server.url()).await?;
     let lease = holder.mutex("door").acquire().await?;
     let waiter = waiting(&locks, &server, "door").await;
@@ -130,7 +130,7 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
 async fn a_caller_that_leaves_all_channels_does_not_strand_a_waiter() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let (mut connection, pushes) = multiplexed(server).await?;
-    let locks = options().from_connection_with_push(connection.clone(), pushes).await?;
+    let locks = options().from_connection(redis_1::connection_with_push(connection.clone(), pushes)).await?;
     let holder = options().connect(&server.url()).await?;
     let lease = holder.mutex(&name).acquire().await?;
     let waiter = waiting(&locks, server, &name).await;
@@ -160,7 +160,7 @@ async fn a_user_who_may_not_unsubscribe_waits_by_message_again_and_again() -> Te
     let (sender, pushes) = unbounded_channel();
     let config = AsyncConnectionConfig::new().set_push_sender(sender);
     let connection = Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await?;
-    let locks = options().from_connection_with_push(connection, pushes).await?;
+    let locks = options().from_connection(redis_1::connection_with_push(connection, pushes)).await?;
     hands_over_by_message(&client(&server).await?, &locks, &[&server], "door").await
 }
 
@@ -182,7 +182,7 @@ async fn deaf(
         }
     };
     let builder = options().response_timeout(Duration::from_millis(500)).claim_window(ASKING);
-    let locks = builder.from_connection_with_push(connection.clone(), pushes).await?;
+    let locks = builder.from_connection(redis_1::connection_with_push(connection.clone(), pushes)).await?;
     Ok((locks, connection, (its_own, other)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Builder, Error, LockManager, LossReason, Owner, QuorumMember, ReleaseOutcome};
+use leasehold::{Builder, Error, LockManager, LossReason, Owner, QuorumMember, ReleaseOutcome, redis_1};
 use leasehold_live::{LONG, Tested, begin, options, shared_server, soon, unique, until, waiters};
 use leasehold_servers::{Connection, Server};
 use tokio::task::JoinSet;
@@ -185,7 +185,7 @@ async fn a_cluster_and_a_provided_connection_are_refused_by_name() -> Tested {
     let server = shared_server();
     let cluster = scriptless().cluster([server.url()]).await.unwrap_err();
     let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
-    let provided = scriptless().from_connection(connection).await.unwrap_err();
+    let provided = scriptless().from_connection(redis_1::connection(connection)).await.unwrap_err();
     let members = [server.url().into(), QuorumMember::cluster([server.url()]), "redis://127.0.0.1:1/".into()];
     let member = scriptless().quorum(members).await.unwrap_err();
     for (error, what) in [(cluster, "a cluster"), (provided, "that you provide"), (member, "a cluster")] {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, LockManager, LossReason, Owner};
+use leasehold::{Error, LockManager, LossReason, Owner, redis_1};
 use leasehold_live::{LONG, PATIENCE, Tested, begin, client, is_there, options, soon, until, waiters};
 use leasehold_servers::{Server, follow};
 
@@ -124,14 +124,20 @@ async fn what_can_not_be_waited_for_is_refused_at_once() -> Tested {
         assert!(matches!(error, Error::InvalidOption { field: "wait_for_replicas", .. }), "{error:?}");
     }
     let connection = redis_client(&primary)?.get_multiplexed_async_connection().await?;
-    let error = options().from_connection(connection).await?.mutex("door").wait_for_replicas(1, MOMENT).acquire().await;
+    let error = options()
+        .from_connection(redis_1::connection(connection))
+        .await?
+        .mutex("door")
+        .wait_for_replicas(1, MOMENT)
+        .acquire()
+        .await;
     assert_eq!(error.unwrap_err().code(), "unsupported");
     assert!(!is_there(&primary, "door")?);
     Ok(())
 }
 
-fn redis_client(server: &Server) -> leasehold::redis::RedisResult<leasehold::redis::Client> {
-    leasehold::redis::Client::open(server.url())
+fn redis_client(server: &Server) -> redis_1::redis::RedisResult<redis_1::redis::Client> {
+    redis_1::redis::Client::open(server.url())
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A primary with a replica, and sentinels that watch them.
 
-use leasehold::redis::Client;
-use leasehold::{Builder, LockManager, LossReason};
+use leasehold::redis_1::redis::Client;
+use leasehold::{Builder, LockManager, LossReason, redis_1};
 use leasehold_live::{
     PATIENCE, RENEWED, Tested, ToyServer, Watched, begin, hands_over_by_message, introduce, number, options, soon,
     subscribed, until,
@@ -160,8 +160,8 @@ async fn a_replica_is_refused_with_the_way_to_follow_its_primary() -> Tested {
     let connection = client.get_multiplexed_async_connection().await?;
     for outcome in [
         options().connect(&replica.url()).await,
-        options().from_client(client).await,
-        options().from_connection(connection).await,
+        options().connect(client).await,
+        options().from_connection(redis_1::connection(connection)).await,
     ] {
         let error = outcome.expect_err("it connected to a replica");
         assert_eq!(error.code(), "unsupported", "{error:?}");

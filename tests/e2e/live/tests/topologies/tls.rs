@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use leasehold::LockManager;
-use leasehold::redis::{Client, ConnectionInfo, RedisResult, TlsCertificates};
+use leasehold::redis_1::redis::{Client, ConnectionInfo, RedisResult, TlsCertificates};
 use leasehold_live::{PATIENCE, Tested, begin, hands_over_by_message, options, soon, until};
 use leasehold_servers::{Certificate, Cluster, Error, Server};
 
@@ -38,7 +38,7 @@ async fn a_waiter_is_granted_by_message_over_tls() -> Tested {
     let Some((certificate, server)) = start()? else { return Ok(()) };
     let client = async || {
         let client = Client::open(trusting(&certificate, &server)?)?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(options().from_client(client).await?)
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(options().connect(client).await?)
     };
     let (first, second) = (client().await?, client().await?);
     let lease = first.mutex("door").acquire().await?;
@@ -68,6 +68,30 @@ async fn a_cluster_and_what_it_names_are_reached_over_tls() -> Tested {
         lease.release().await?;
         soon("the lock", waiting).await??.release().await?;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_builder_takes_the_certificates_for_every_kind_of_address() -> Tested {
+    let Some((certificate, server)) = start()? else { return Ok(()) };
+    let (pem, url) = (fs::read(certificate.path())?, server.tls_url().unwrap_or_default());
+    let locks = options().root_certificates(pem.clone()).connect(&url).await?;
+    let lease = locks.mutex("door").acquire().await?;
+    assert!(lease.verify().await?);
+    lease.release().await?;
+    // Without TLS they would protect nothing.
+    for refused in [
+        options().root_certificates(pem.clone()).connect("redis://127.0.0.1").await,
+        options().root_certificates(pem.clone()).cluster(["redis://127.0.0.1"]).await,
+        options().root_certificates(pem).quorum([&*url, "redis://127.0.0.1", "redis://127.0.0.2"]).await,
+    ] {
+        let error = refused.expect_err("a plain address");
+        assert!(error.code() == "invalid-option" && error.to_string().contains("rediss://"), "{error}");
+    }
+    let error = options().root_certificates("no PEM").connect(&url).await.expect_err("no certificate");
+    assert!(error.to_string().starts_with("`root_certificates` "), "{error}");
+    let error = options().client_certificate("no PEM", "no PEM").connect(&url).await.expect_err("no certificate");
+    assert!(error.to_string().starts_with("`client_certificate` "), "{error}");
     Ok(())
 }
 

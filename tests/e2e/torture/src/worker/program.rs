@@ -282,9 +282,9 @@ impl Worker {
     /// The lie: frees a lock that others hold.
     async fn free(&self, name: &str) {
         let Some(url) = self.orders.urls.first() else { return };
-        let Ok(client) = leasehold::redis::Client::open(url.as_str()) else { return };
+        let Ok(client) = leasehold::redis_1::redis::Client::open(url.as_str()) else { return };
         if let Ok(mut connection) = client.get_multiplexed_async_connection().await {
-            let _: Result<u32, _> = leasehold::redis::cmd("DEL").arg(name).query_async(&mut connection).await;
+            let _: Result<u32, _> = leasehold::redis_1::redis::cmd("DEL").arg(name).query_async(&mut connection).await;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use leasehold::redis_1::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 use leasehold::{Error, LockManager};
 
 use crate::RANDOM;
@@ -26,7 +26,7 @@ fn urls() {
         let text = runtime.block_on(async {
             match url.as_ref().into_connection_info() {
                 Err(_) => {
-                    let error = LockManager::connect(&url).await.expect_err("it is no URL");
+                    let error = LockManager::connect(url.as_ref()).await.expect_err("it is no URL");
                     assert_field(&error, "url");
                     assert_field(&LockManager::cluster([url.as_ref()]).await.expect_err("no URL"), "cluster");
                     assert_field(&LockManager::quorum([url.as_ref()]).await.expect_err("no URL"), "servers");
@@ -60,7 +60,7 @@ fn urls() {
 async fn connected(info: Result<ConnectionInfo, impl std::fmt::Debug>) -> Result<LockManager, Error> {
     let info = info.expect("an address").set_addr(ConnectionAddr::Tcp(CLOSED.0.to_owned(), CLOSED.1));
     let builder = LockManager::builder().response_timeout(Duration::from_millis(100));
-    builder.from_client(Client::open(info).expect("an address")).await
+    builder.connect(info).await
 }
 
 fn assert_field(error: &Error, wanted: &str) {
