@@ -15,7 +15,7 @@ use super::connection::{SharedConnection, with_timeout, within};
 use super::pubsub::{ChannelRequest, subscribe_failure};
 
 /// A connection and its push messages.
-pub(super) struct PushConnection {
+pub(crate) struct PushConnection {
     pub(super) connection: SharedConnection,
     pub(super) pushes: UnboundedReceiver<PushInfo>,
 }

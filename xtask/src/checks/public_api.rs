@@ -86,7 +86,7 @@ fn visible(item: &str) -> &str {
 fn names(code: &str) -> BTreeSet<String> {
     let imports = code.split(';').filter_map(|item| item.split_once("use redis::")).map(|(_, import)| import);
     let paths = imports.flat_map(|import| import.split(['{', '}', ',']));
-    let last = |path: &str| path.split("::").map(str::trim).rfind(|part| !part.is_empty()).map(str::to_owned);
+    let last = |path: &str| path.rsplit("::").map(str::trim).find(|part| !part.is_empty()).map(str::to_owned);
     let names =
         paths.filter_map(last).map(|name| name.rsplit_once(" as ").map_or(name.clone(), |(_, to)| to.to_owned()));
     // Others are functions, which no signature has.

@@ -31,5 +31,4 @@ pub(crate) use given::{Access, Location, no_address};
 pub(crate) use login::Login;
 pub(crate) use member::Member;
 pub(crate) use recheck::check_again;
-pub(crate) use server::Server;
 pub(in crate::net) use slots::{Address, Redirect};
