@@ -10,7 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{Holder, Inspection, LockManager, redis};
+use leasehold::redis_1::redis;
+use leasehold::{Holder, Inspection, LockManager};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::{sleep, timeout};

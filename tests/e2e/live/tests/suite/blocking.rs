@@ -18,7 +18,7 @@ fn options() -> Builder {
 }
 
 fn client(server: &Server) -> Result<LockManager, Error> {
-    options().connect(&server.url())
+    options().connect(server.url())
 }
 
 #[test]
