@@ -140,7 +140,7 @@ impl OutputWriter {
     fn inspection(&mut self, op: f64, inspection: &Inspection) {
         let Inspection { holders, waiters, waiting, last_fence, .. } = inspection;
         let counts = [number(holders.len() as u64), number(waiters.len() as u64)];
-        let last_fence = last_fence.map_or(ABSENT, number);
+        let last_fence = last_fence.map_or(ABSENT, |fence| number(fence.get()));
         self.push(&[OutputKind::Inspected.number(), op, last_fence, number(*waiting), counts[0], counts[1]]);
         for holder in holders {
             self.push(&[shared(holder.mode), time(holder.remaining), flag(holder.foreign), time(holder.held)]);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use leasehold::{Holder, Inspection, Mode};
+use leasehold::{Fence, Holder, Inspection, Mode};
 use serde_json::{Value, json};
 
 use crate::keyspace::client_of;
@@ -38,7 +38,7 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
     json!({
         "name": name, "state": state(seen), "kind": kind.map(Kind::word), "limit": kind.and_then(Kind::limit),
         "permits": kind.and_then(|kind| kind.taken(seen)), "holders": holders, "waiters": waiters,
-        "waiting": seen.waiting, "last_fence": seen.last_fence,
+        "waiting": seen.waiting, "last_fence": seen.last_fence.map(Fence::get),
     })
 }
 

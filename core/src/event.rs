@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{Error, Failure, LossReason};
-use crate::ids::{CommandId, LeaseId, LeaseToken, NodeId, OpId};
+use crate::ids::{CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 use crate::options::{AcquireOptions, Mode};
 use crate::time::Instant;
 use crate::wire::{Command, Reply};
@@ -362,6 +362,7 @@ ReleaseOutcome {
 
 /// The holders and waiters of a lock, as one server saw them at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Inspection {
     /// The holders: none, one exclusive holder, or any number of readers. Several readers of one client can appear as
@@ -373,11 +374,12 @@ pub struct Inspection {
     pub waiting: u64,
     /// The fence of the server's last grant, while the lock is held. A holder can have a greater one, which its client
     /// took from its block. None for a free lock and for a reentrant one.
-    pub last_fence: Option<u64>,
+    pub last_fence: Option<Fence>,
 }
 
 /// A holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Holder {
     /// The token on the server. A client of another library has its own text here.
@@ -385,11 +387,13 @@ pub struct Holder {
     /// The mode.
     pub mode: Mode,
     /// How long the lease lasts on the server. None for a foreign key without a TTL.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::optional_duration"))]
     pub remaining: Option<Duration>,
     /// Whether a client of another library holds it.
     pub foreign: bool,
     /// How long it has held the lock: what its client says, or since that client last asked the server for the lock or for
     /// more fences. Without the client's answer, it is known for the holder of a mutex and for a writer.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::optional_duration"))]
     pub held: Option<Duration>,
     /// The client's label, if the client has written one to the server. The engine leaves it to [`Labels`](crate::Labels).
     pub label: Option<String>,
@@ -400,6 +404,7 @@ pub struct Holder {
 
 /// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Waiter {
     /// The token.
@@ -407,6 +412,7 @@ pub struct Waiter {
     /// The mode that it wants.
     pub mode: Mode,
     /// How long it has waited.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::optional_duration"))]
     pub waited: Option<Duration>,
     /// The client's label, if the client has written one to the server. The engine leaves it to [`Labels`](crate::Labels).
     pub label: Option<String>,

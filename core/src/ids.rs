@@ -82,7 +82,7 @@ pub(crate) struct Token(pub(crate) u64);
 
 /// The token of a lease. Another process can adopt the lease with it: see [`Input::Adopt`](crate::Input::Adopt). Its
 /// text is `<uuid>:<number>`, as on the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseToken {
     pub(crate) client: ClientId,
     pub(crate) token: Token,
@@ -110,6 +110,54 @@ impl LeaseToken {
     /// The text that [`read`](Self::read) takes.
     pub fn text(&self) -> String {
         [self.client.text().as_str(), ":", Digits::of(self.token.0).as_str()].concat()
+    }
+}
+
+/// Without the text, which is a secret.
+impl fmt::Debug for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeaseToken(..)")
+    }
+}
+
+/// A fencing token. It fits in 53 bits.
+///
+/// The fence of an exclusive lease is greater than that of every earlier lease of the name, even after the server lost
+/// its data, unless its clock stepped back. The fences of concurrent readers have no order.
+///
+/// For a database, `i64::from(fence)` is the number that a column of integers takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Fence(u64);
+
+impl Fence {
+    /// The fence with this number, for example one that a job or a database has kept.
+    pub const fn new(fence: u64) -> Self {
+        Self(fence)
+    }
+
+    /// The number to store and compare.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<Fence> for u64 {
+    fn from(fence: Fence) -> Self {
+        fence.0
+    }
+}
+
+/// For databases, whose integers have a sign. It never overflows, because a fence fits in 53 bits.
+impl From<Fence> for i64 {
+    fn from(fence: Fence) -> Self {
+        Self::try_from(fence.0).unwrap_or(Self::MAX)
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
     }
 }
 

@@ -64,6 +64,7 @@ const FIRST_ID: u64 = 1 << 63;
 
 /// The client that held a lock alone, as far as a client knew that wanted the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct BusyHolder {
     /// The client's id. Its tokens begin with it. Empty if `foreign`.
@@ -71,6 +72,7 @@ pub struct BusyHolder {
     /// The client's label. None if the client has not written one to the server.
     pub label: Option<String>,
     /// How long it had held the lock, if known.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::optional_duration"))]
     pub held: Option<Duration>,
     /// Whether it is the client that wanted the lock: another caller of it has the lock.
     pub own: bool,
@@ -86,11 +88,11 @@ impl BusyHolder {
 }
 
 /// `held by web-3/4711 for 12 s`, or `held by this process (web-3/4711) for 12 s`. The client's id stands for a label that is
-/// missing. For a key without a TTL, `held by another library's key or other data, without a TTL`.
+/// missing. For a key without a TTL: `held by another library's key or other data, without a TTL: it never ends by itself`.
 impl fmt::Display for BusyHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.foreign {
-            return f.write_str("held by another library's key or other data, without a TTL");
+            return f.write_str("held by another library's key or other data, without a TTL: it never ends by itself");
         }
         let label = self.label.as_ref().unwrap_or(&self.client);
         if self.own { write!(f, "held by this process ({label})") } else { write!(f, "held by {label}") }?;

@@ -172,6 +172,7 @@
 //! | `session` | What all locks share: calls, commands in flight, timers, leases, releases. |
 //! | `event` | [`Input`], [`Output`] and [`Outcome`]. |
 //! | `wire` | Commands, replies, messages and keys. |
+//! | `serial` | How serde writes what users see. A feature. |
 //! | `ids`, `options`, `error`, `time`, `clock` | The words that all others use. |
 //!
 //! # Features
@@ -179,6 +180,7 @@
 //! - `sources` (default): the texts of the scripts. Without it the driver puts them into `EVAL`.
 //! - `quorum`: locks over several independent servers.
 //! - `lease-labels`: labels of leases, and reports of keys without a TTL.
+//! - `serde`: what users see, for config files, jobs and logs. [`Driven`] and the like stay out of it.
 
 #![no_std]
 
@@ -199,6 +201,8 @@ mod lock;
 mod options;
 #[cfg(feature = "quorum")]
 mod quorum;
+#[cfg(feature = "serde")]
+pub mod serial;
 mod server;
 mod session;
 mod text;
@@ -213,7 +217,7 @@ pub use driver::{Call, CallResult, Driven, Event, Operation, Outbox, Table};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
 pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};
-pub use ids::{ByNumber, ClientId, CommandId, LeaseId, LeaseToken, NodeId, OpId};
+pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};
 pub use options::{
     AcquireOptions, Bounds, Config, Kind, LOCK_SETTINGS, MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,

@@ -12,6 +12,7 @@ use crate::time::millis;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Mode {
     /// One holder, and no other at the same time.
@@ -64,7 +65,8 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Don't wait: take the lock only if it is free.
+    /// Don't wait: take the lock only if it is free. Otherwise the acquire fails with [`Error::Busy`], as soon as the server
+    /// has answered. A client that waits for the lock comes first.
     No,
     /// Wait at most this long: 1 ms to 30 days.
     For(Duration),
@@ -75,6 +77,30 @@ pub enum Wait {
 impl From<Duration> for Wait {
     fn from(wait: Duration) -> Self {
         Self::For(wait)
+    }
+}
+
+/// `"no"`, `"forever"`, or a time.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Wait {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::No => serializer.serialize_str("no"),
+            Self::Forever => serializer.serialize_str("forever"),
+            Self::For(time) => crate::serial::duration::serialize(time, serializer),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Wait {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "\"forever\", \"no\", or a time such as \"30s\"";
+        crate::serial::read_text(deserializer, expected, |text| match text {
+            "no" => Some(Self::No),
+            "forever" => Some(Self::Forever),
+            time => crate::serial::read(time).map(Self::For),
+        })
     }
 }
 
@@ -109,10 +135,12 @@ pub struct AcquireOptions {
 /// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
 /// for the lock. It takes at most this time and a response timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Replicas {
     /// How many: at least 1.
     pub min: u32,
     /// How long: 1 ms to 60 s.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::duration"))]
     pub timeout: Duration,
 }
 

@@ -31,6 +31,21 @@ macro_rules! table {
                 match self { $(Self::$variant => concat!($($doc),+)),+ }
             }
         }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.code())
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let row = |code: &str| Self::ALL.iter().copied().find(|row| row.code() == code);
+                crate::serial::read_text(deserializer, "the code of one of leasehold's outcomes", row)
+            }
+        }
     };
 }
 

@@ -546,7 +546,10 @@ fn a_key_without_a_ttl_is_named_and_reported_once_after_a_claim_window() {
     }
     let holder = labels.holder(after(20_000), "door").unwrap();
     assert!(holder.foreign && !holder.own && holder.client.is_empty(), "{holder:?}");
-    assert_eq!(holder.to_string(), "held by another library's key or other data, without a TTL");
+    assert_eq!(
+        holder.to_string(),
+        "held by another library's key or other data, without a TTL: it never ends by itself"
+    );
     assert!(commands(&mut labels).is_empty(), "it has no label");
     // Nobody wanted the lock for longer than a window, and later the key had a TTL for a while.
     for ms in [21_000, 22_000, 23_000] {

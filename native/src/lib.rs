@@ -63,10 +63,14 @@ pub use api::redis_1;
 #[cfg(feature = "testing")]
 pub use api::testing;
 pub use api::{
-    Address, Builder, Closed, Connection, Fence, Lease, Lock, LockManager, Owner, QuorumMember, ReadWrite, Semaphore,
+    Address, Builder, Closed, Connection, Lease, LeaseToken, Lock, LockInfo, LockManager, LockOptions, ManagerOptions,
+    Owner, QuorumMember, ReadWrite, Semaphore, Snapshot,
 };
-pub use errors::{Error, Source};
-pub use leasehold_core::{BusyHolder, Holder, Inspection, LossReason, Mode, ReleaseOutcome, Vote, Votes, Wait, Waiter};
+pub use errors::{Cause, Error};
+pub use leasehold_core::{
+    BusyHolder, Error as VoteError, ErrorCode, Failure, FailureKind, Fence, Holder, Inspection, LossReason, Mode,
+    ReleaseOutcome, Replicas, Vote, Votes, Wait, Waiter,
+};
 
 /// The README's programs compile.
 #[cfg(doctest)]

@@ -356,7 +356,7 @@ test('a_key_without_a_ttl_is_named_in_the_error_and_reported_once_after_a_claim_
   await redis.call(['SET', 'billing:door', "somebody's data"]);
   const error = await waits();
   assert.deepEqual(error.holder, { clientId: '', label: undefined, held: undefined, isOwn: false, foreign: true });
-  assert.match(error.message, /^lock `door`: busy after 9 s; held by another library's key or other data, without a TTL$/);
+  assert.match(error.message, /^lock `door`: busy after 9 s; held by another library's key or other data, without a TTL: it never ends by itself$/);
   const [event, ...more] = eventsOf(heard, 'blocked');
   assert.ok(event !== undefined && event.name === 'door' && event.waited >= 3_000 && event.waited <= 4_100, JSON.stringify(heard));
   assert.deepEqual(more, []);

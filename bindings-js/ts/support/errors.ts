@@ -177,7 +177,7 @@ export class BusyError extends LeaseholdErrorBase {
 }
 
 function heldBy({ clientId, label, held, isOwn, foreign }: BusyHolder): string {
-  if (foreign) return "held by another library's key or other data, without a TTL";
+  if (foreign) return "held by another library's key or other data, without a TTL: it never ends by itself";
   const name = label ?? clientId;
   return `held by ${isOwn ? `this process (${name})` : name}${held === undefined ? '' : ` for ${formatTime(held)}`}`;
 }

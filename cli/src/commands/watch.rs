@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Inspection, LockManager};
+use leasehold::{Fence, Inspection, LockManager};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
@@ -14,7 +14,7 @@ use crate::report::{Failure, Outcome, Output};
 /// What a line shows. Times change all the time, so they are no change. A label may come later than its holder.
 #[derive(PartialEq)]
 enum Seen {
-    Lock { holders: Vec<(String, &'static str, [Option<String>; 2])>, waiters: Vec<String>, fence: Option<u64> },
+    Lock { holders: Vec<(String, &'static str, [Option<String>; 2])>, waiters: Vec<String>, fence: Option<Fence> },
     Error(&'static str),
 }
 

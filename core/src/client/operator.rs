@@ -10,7 +10,7 @@ use core::time::Duration;
 use super::Client;
 use crate::error::{Error, Failure};
 use crate::event::{Holder, Inspection, Outcome, Waiter};
-use crate::ids::Caller;
+use crate::ids::{Caller, Fence};
 use crate::lock::waited;
 use crate::options::{Family, Mode};
 use crate::session::{Ask, OpKind, Purpose, Request, needed};
@@ -65,7 +65,7 @@ fn read(reply: &Reply) -> Option<Inspection> {
     let holder = text(rest.next()?)?;
     let pttl = integer(rest.next()?)?;
     let last_fence = u64::try_from(integer(rest.next()?)?).ok().filter(|fence| *fence > 0);
-    let mut inspection = Inspection { last_fence, ..Inspection::default() };
+    let mut inspection = Inspection { last_fence: last_fence.map(Fence::new), ..Inspection::default() };
 
     for _ in 0..integer(rest.next()?)? {
         let token = text(rest.next()?)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Command, Error, Failure, Grant, Inspection, Mode, NodeId, Outcome, Output, ReleaseOutcome, Vote, Votes,
+    Command, Error, Failure, Fence, Grant, Inspection, Mode, NodeId, Outcome, Output, ReleaseOutcome, Vote, Votes,
 };
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ fn inspection(inspection: &Inspection) -> Value {
         "holders": holders.collect::<Vec<_>>(),
         "waiters": waiters.collect::<Vec<_>>(),
         "waiting": inspection.waiting,
-        "last_fence": inspection.last_fence,
+        "last_fence": inspection.last_fence.map(Fence::get),
     })
 }
 

@@ -11,7 +11,7 @@ use super::lock::set_wait;
 use super::manager::LockManager;
 use super::quorum_member::{Place, QuorumMember};
 use super::spans::ModeLabel;
-use crate::client::Client;
+use crate::client::{Client, Made};
 use crate::errors::Error;
 use crate::metrics;
 #[cfg(feature = "tls-rustls")]
@@ -117,6 +117,8 @@ impl Builder {
 
     /// How long an acquire waits if its lock sets no `wait`: 1 ms to 30 days, or forever. Default: 60 s.
     ///
+    /// With [`Wait::No`], an acquire fails with [`Error::Busy`] if the lock is not free: see [`Lock::wait`](crate::Lock::wait).
+    ///
     /// A `try_acquire` also ends within this time, if you set it and it is shorter than the
     /// [`response_timeout`](Self::response_timeout).
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
@@ -208,9 +210,9 @@ impl Builder {
     ) -> impl Future<Output = Result<LockManager, Error>> + Send + 'static {
         let address = address.into();
         async move {
-            let (engine, labels) = self.engine()?;
+            let made = self.engine()?;
             let server = self.access("url", &self.login).server(address.0)?;
-            self.connect_to((engine, labels), Endpoint::server(server)).await
+            self.connect_to(made, Endpoint::server(server)).await
         }
     }
 
@@ -227,11 +229,11 @@ impl Builder {
     {
         const FIELD: &str = "cluster";
         self.needs_scripts("a cluster")?;
-        let (mut engine, mut labels) = self.engine()?;
-        engine.set_cluster(NodeId::default());
-        labels.set_cluster();
+        let mut made = self.engine()?;
+        made.engine.set_cluster(NodeId::default());
+        made.labels.iter_mut().for_each(Labels::set_cluster);
         let seeds = self.access(FIELD, &self.login).servers(locations(nodes))?;
-        self.connect_to((engine, labels), Endpoint::cluster(seeds)).await
+        self.connect_to(made, Endpoint::cluster(seeds)).await
     }
 
     /// Connects to the primary that Sentinel monitors as `service`: see [`LockManager::sentinel`].
@@ -246,13 +248,13 @@ impl Builder {
         I: IntoIterator<Item: Into<Address>>,
     {
         const FIELD: &str = "sentinels";
-        let ((engine, labels), service) = (self.engine()?, service.into());
+        let (made, service) = (self.engine()?, service.into());
         if service.is_empty() {
             return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
         }
         let (sentinels, template) = self.access(FIELD, &self.login).sentinels(locations(sentinels))?;
         let endpoint = Endpoint::sentinel(service, sentinels, template, self.config.response_timeout);
-        self.connect_to((engine, labels), endpoint).await
+        self.connect_to(made, endpoint).await
     }
 
     /// Uses a connection that you provide: see [`LockManager::from_connection`].
@@ -265,9 +267,9 @@ impl Builder {
     #[allow(clippy::wrong_self_convention)] // The same word as on the manager.
     pub async fn from_connection(self, connection: Connection) -> Result<LockManager, Error> {
         self.needs_scripts(PROVIDED)?;
-        let (engine, labels) = self.engine()?;
+        let made = self.engine()?;
         let (connection, origin) = connection.0.into_parts();
-        self.start((engine, labels), connection, origin, Instant::now()).await
+        self.start(made, connection, origin, Instant::now()).await
     }
 
     /// Connects to several independent servers, clusters or Sentinel groups: see [`LockManager::quorum`].
@@ -290,13 +292,13 @@ impl Builder {
         }
         let names: Vec<String> = given.iter().map(Member::name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let (mut engine, _) = self.engine_of(|id, config| Engine::quorum(id, config, &names))?;
+        let mut made = Made { labels: None, ..self.engine_of(|id, config| Engine::quorum(id, config, &names))? };
         for (at, _) in (0..).zip(&given).filter(|(_, member)| member.is_cluster()) {
-            engine.set_cluster(NodeId(at));
+            made.engine.set_cluster(NodeId(at));
         }
         let Config { response_timeout, node_timeout, .. } = self.config;
         let (link, first) = connect_quorum(given, self.check_eviction, response_timeout, node_timeout).await?;
-        Ok(self.run(engine, None, link, None, Origin::Servers(first)))
+        Ok(self.run(made, link, None, Origin::Servers(first)))
     }
 
     /// The servers of one member of a quorum.
@@ -330,21 +332,21 @@ impl Builder {
     /// `invalid-option` for an option that is out of its bounds, and `unsupported` outside a tokio runtime.
     #[cfg(feature = "testing")]
     pub fn in_memory(self, server: &crate::testing::Server) -> Result<LockManager, Error> {
-        let (engine, labels) = self.engine()?;
+        let made = self.engine()?;
         let link = Link::new(server.connection(), None, self.config.response_timeout);
         let origin = Origin::Memory(server.clone());
-        Ok(self.run(engine, Some(labels), link, Some("a server in memory".to_owned()), origin))
+        Ok(self.run(made, link, Some("a server in memory".to_owned()), origin))
     }
 
     /// Checks the options and the runtime before anything is sent.
-    fn engine(&self) -> Result<(Engine, Labels), Error> {
+    fn engine(&self) -> Result<Made, Error> {
         self.engine_of(Engine::new)
     }
 
     fn engine_of(
         &self,
         make: impl FnOnce(ClientId, Config) -> Result<Engine, leasehold_core::Error>,
-    ) -> Result<(Engine, Labels), Error> {
+    ) -> Result<Made, Error> {
         if tokio::runtime::Handle::try_current().is_err() {
             let problem =
                 "a lock manager needs a tokio runtime with I/O and time enabled; create it inside one".to_owned();
@@ -361,7 +363,8 @@ impl Builder {
             check_label(&label).and_then(|()| self.defaults.check()).and_then(|()| make(id, self.config.clone()));
         let engine = engine.map_err(|error| Error::from_engine(error, None, None))?;
         tracing::debug!(client = %id, label, "lock manager made");
-        Ok((engine, Labels::new(id, &label).with_leases(&self.config.prefix).with_blocked(self.config.claim_window)))
+        let labels = Labels::new(id, &label).with_leases(&self.config.prefix).with_blocked(self.config.claim_window);
+        Ok(Made { id, engine, labels: Some(labels) })
     }
 
     /// How to connect to the servers that the option `field` lists.
@@ -385,11 +388,7 @@ impl Builder {
     }
 
     /// The future is boxed because it is large. The caller's own future then has only a pointer to it.
-    fn connect_to(
-        self,
-        engine: (Engine, Labels),
-        endpoint: Endpoint,
-    ) -> BoxFuture<'static, Result<LockManager, Error>> {
+    fn connect_to(self, made: Made, endpoint: Endpoint) -> BoxFuture<'static, Result<LockManager, Error>> {
         Box::pin(async move {
             let start = Instant::now();
             let failed = |error| Error::from_connecting(error, Some(&endpoint.url()), start.elapsed());
@@ -399,13 +398,13 @@ impl Builder {
                 cluster.check_eviction(limit).await.map_err(failed)??;
             }
             let connection = endpoint.share(connection);
-            self.start(engine, connection, Origin::Servers(Some(endpoint)), start).await
+            self.start(made, connection, Origin::Servers(Some(endpoint)), start).await
         })
     }
 
     async fn start(
         self,
-        (engine, labels): (Engine, Labels),
+        made: Made,
         connection: SharedConnection,
         origin: Origin,
         since: Instant,
@@ -422,19 +421,12 @@ impl Builder {
             (checked, _) => checked.map(|()| connection)?,
         };
         let link = Link::new(connection, endpoint, response_timeout);
-        Ok(self.run(engine, Some(labels), link, server, origin))
+        Ok(self.run(made, link, server, origin))
     }
 
-    fn run(
-        self,
-        engine: Engine,
-        labels: Option<Labels>,
-        link: Link,
-        server: Option<String>,
-        origin: Origin,
-    ) -> LockManager {
+    fn run(self, made: Made, link: Link, server: Option<String>, origin: Origin) -> LockManager {
         metrics::begin(&ModeLabel::ALL.map(ModeLabel::text));
-        let client = Client::start(engine, labels, link, server, origin, self.config.response_timeout);
+        let client = Client::start(made, link, server, origin, self.config.response_timeout);
         LockManager { client, defaults: self.defaults }
     }
 }

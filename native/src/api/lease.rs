@@ -6,11 +6,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Grant, Input, LeaseId, LossReason, Mode, Operation, Outcome, ReleaseOutcome};
+use leasehold_core::{Fence, Grant, Input, LeaseId, LossReason, Mode, Operation, Outcome, ReleaseOutcome};
 
 use crate::client::{Client, OperationFuture, unexpected_outcome};
 use crate::errors::Error;
 
+use super::lease_token::LeaseToken;
 use super::spans::Holding;
 
 /// A lock that you hold for a limited time.
@@ -38,7 +39,7 @@ pub(super) type Fences = Arc<[(Arc<str>, Fence)]>;
 
 impl Lease {
     pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant, holding: Holding) -> Self {
-        let at_grant = (Fence(grant.fence), grant.mode);
+        let at_grant = (Fence::new(grant.fence), grant.mode);
         Self { client, id: grant.lease, name, at_grant, fences: None, released: false, holding }
     }
 
@@ -57,7 +58,7 @@ impl Lease {
     /// Send it along with every write, and let the resource refuse a fence that is smaller than the greatest it has
     /// seen. A conversion ([`upgrade`](Self::upgrade), [`downgrade`](Self::downgrade)) draws a new fence.
     pub fn fence(&self) -> Fence {
-        self.client.shared.lease(self.id).map_or(self.at_grant.0, |lease| Fence(lease.fence))
+        self.client.shared.lease(self.id).map_or(self.at_grant.0, |lease| Fence::new(lease.fence))
     }
 
     /// The fencing token of each name, in the order in which you gave the names. Send each resource the fence of its
@@ -238,9 +239,9 @@ impl Lease {
     /// # Errors
     /// `unsupported` for other leases than those of mutexes and writers, and in a quorum. `not-held`, `closed`; `conflict`
     /// during a conversion.
-    pub fn token(&self) -> Result<String, Error> {
+    pub fn token(&self) -> Result<LeaseToken, Error> {
         match self.client.execute_now(&Operation::Export { lease: self.id }, &self.name)? {
-            Outcome::Exported(token) => Ok(token.text()),
+            Outcome::Exported(token) => Ok(LeaseToken::of(&token)),
             other => Err(unexpected_outcome(&other, &self.name)),
         }
     }
@@ -347,35 +348,5 @@ impl Drop for Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease").field("name", &self.name).field("fence", &self.fence()).finish_non_exhaustive()
-    }
-}
-
-/// A fencing token. It fits in 53 bits.
-///
-/// The fence of an exclusive lease is greater than that of every earlier lease of the name, even after the server lost
-/// its data, unless its clock stepped back. The fences of concurrent readers have no order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence(u64);
-
-impl Fence {
-    pub(super) const fn new(fence: u64) -> Self {
-        Self(fence)
-    }
-
-    /// The number to store and compare.
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl From<Fence> for u64 {
-    fn from(fence: Fence) -> Self {
-        fence.0
-    }
-}
-
-impl fmt::Display for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
     }
 }

@@ -5,10 +5,10 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Kind, LeaseToken, Mode, Operation, Outcome, Replicas, Wait, check_label};
+use leasehold_core::{AcquireOptions, Fence, Kind, LeaseToken, Mode, Operation, Outcome, Replicas, Wait, check_label};
 use tracing::{Instrument, Span};
 
-use super::lease::{Fence, Lease};
+use super::lease::Lease;
 use super::spans::{Acquiring, Holding, ModeLabel};
 use crate::client::{Called, Client, Named, unexpected_outcome};
 use crate::errors::Error;
@@ -94,6 +94,25 @@ impl Lock {
     }
 
     /// How long an acquire waits: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
+    ///
+    /// With [`Wait::No`], an [`acquire`](Self::acquire) and a [`run`](Self::run) fail with [`Error::Busy`] if the lock is not
+    /// free. They end within one response timeout. So a configuration can say that a job is skipped while another one runs:
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// use leasehold::{Error, Wait};
+    ///
+    /// # let locks = leasehold::LockManager::in_memory()?;
+    /// let held = locks.mutex("nightly").acquire().await?;
+    /// let skipped = locks.mutex("nightly").wait(Wait::No).acquire().await;
+    /// assert!(matches!(skipped, Err(Error::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "testing"))]
+    /// # fn main() {}
+    /// ```
     ///
     /// A [`try_acquire`](Self::try_acquire) also ends within this time, if it is shorter than the response timeout.
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
@@ -199,7 +218,7 @@ impl Lock {
         self.clone().into_try_acquire()
     }
 
-    /// Takes over a lease that another process holds. `token` is what its [`Lease::token`] returned.
+    /// Takes over a lease that another process holds. `token` is what its [`Lease::token`] returned, or that as a text.
     ///
     /// The former holder's lease is lost. The new lease has a greater fencing token, so a resource that checks fences
     /// refuses the former holder once it has seen the new one. The new lease is renewed, extended, converted and released
@@ -236,8 +255,11 @@ impl Lock {
     /// - `unreachable`: no server answered in time. The former holder may have lost the lease.
     /// - `not-replicated`, and `lost` while the call waited for replicas. The former holder has lost the lease.
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
-    pub fn adopt(&self, token: &str) -> impl Future<Output = Result<Lease, Error>> + Send + 'static + use<> {
-        let (mut lock, token) = (self.clone(), LeaseToken::read(token));
+    pub fn adopt<T: AsRef<str>>(
+        &self,
+        token: T,
+    ) -> impl Future<Output = Result<Lease, Error>> + Send + 'static + use<T> {
+        let (mut lock, token) = (self.clone(), LeaseToken::read(token.as_ref()));
         lock.options.wait = Wait::No;
         async move {
             let token = token.map_err(|error| Error::from_engine(error, Some(&lock.lock.name), None))?;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_core::{AcquireOptions, Inspection, Kind, Operation, Outcome};
+use leasehold_core::{AcquireOptions, Inspection, Kind, Mode, Operation, Outcome};
 
 use super::lock::{Lock, ReadWrite, Semaphore};
 use super::owner::Owner;
-use crate::client::{Client, unexpected_outcome};
+use super::query::{LockInfo, Snapshot};
+use crate::client::{Client, Listed, unexpected_outcome};
 use crate::errors::Error;
 
 /// A client of one server, one cluster or one quorum. Cloning it is cheap. A process needs one manager for each server.
@@ -126,6 +127,35 @@ impl LockManager {
             Outcome::Inspected(inspection) => Ok(inspection),
             other => Err(unexpected_outcome(&other, &name)),
         }
+    }
+
+    /// The locks that this manager holds and waits for, as far as it knows. No I/O. For a page of a service that shows what it
+    /// does. It doesn't see other managers: [`inspect`](Self::inspect) asks the server.
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), leasehold::Error> {
+    /// # let locks = leasehold::LockManager::in_memory()?;
+    /// let lease = locks.mutex("invoice:42").acquire().await?;
+    /// let names: Vec<_> = locks.query().held.into_iter().map(|lock| lock.name).collect();
+    /// assert_eq!(names, ["invoice:42"]);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "testing"))]
+    /// # fn main() {}
+    /// ```
+    pub fn query(&self) -> Snapshot {
+        let (client, Listed { held, pending, lingering }) = (&self.client.id, self.client.shared.list());
+        let listed = |locks: Vec<(Arc<str>, Mode)>| {
+            let info = |(name, mode): (Arc<str>, Mode)| LockInfo {
+                name: (*name).to_owned(),
+                mode,
+                client: client.to_string(),
+            };
+            locks.into_iter().map(info).collect()
+        };
+        Snapshot { held: listed(held), pending: listed(pending), lingering: listed(lingering) }
     }
 
     /// Takes the lock `name`, of any kind, from its holders, and grants the next waiter. For operators. Returns

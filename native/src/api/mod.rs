@@ -9,9 +9,12 @@ mod builder;
 mod connect;
 mod host;
 mod lease;
+mod lease_token;
 mod lock;
 mod manager;
+mod options;
 mod owner;
+mod query;
 mod quorum_member;
 #[cfg(feature = "redis-1")]
 pub mod redis_1;
@@ -21,10 +24,13 @@ pub mod testing;
 
 pub use address::{Address, Connection};
 pub use builder::Builder;
-pub use lease::{Fence, Lease};
+pub use lease::Lease;
+pub use lease_token::LeaseToken;
 pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::{Closed, LockManager};
+pub use options::{LockOptions, ManagerOptions};
 pub use owner::Owner;
+pub use query::{LockInfo, Snapshot};
 pub use quorum_member::QuorumMember;
 
 #[cfg(all(test, feature = "blocking"))]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Engine, Error as EngineError, Labels, Operation, Outcome};
+use leasehold_core::{ClientId, Engine, Error as EngineError, Labels, Operation, Outcome};
 
 use super::clock::Clock;
 use super::driver::Driver;
@@ -13,7 +13,16 @@ use super::shared::Shared;
 use crate::errors::Error;
 use crate::net::{Link, Origin};
 
+/// What a client is made of.
+pub(crate) struct Made {
+    pub(crate) id: ClientId,
+    pub(crate) engine: Engine,
+    /// None for a quorum.
+    pub(crate) labels: Option<Labels>,
+}
+
 pub(crate) struct Client {
+    pub(crate) id: ClientId,
     pub(crate) shared: Arc<Shared>,
     /// Whether the client can open more connections. It can't if the user provided the only one.
     can_connect: bool,
@@ -22,8 +31,7 @@ pub(crate) struct Client {
 impl Client {
     /// Spawns the task that drives the engine. `server` is the server's URL, for error messages.
     pub(crate) fn start(
-        engine: Engine,
-        labels: Option<Labels>,
+        Made { id, engine, labels }: Made,
         link: Link,
         server: Option<String>,
         origin: Origin,
@@ -32,7 +40,7 @@ impl Client {
         let shared = Arc::new(Shared::new(engine, labels, server, Clock::of(&origin)));
         let can_connect = origin.endpoint().is_some();
         tokio::spawn(Driver::new(Arc::clone(&shared), link, origin, response_timeout).run());
-        Arc::new(Self { shared, can_connect })
+        Arc::new(Self { id, shared, can_connect })
     }
 
     /// Whether the client can open more connections.

@@ -12,6 +12,7 @@ mod shared;
 mod state;
 
 pub(crate) use clock::now;
-pub(crate) use handle::{Client, unexpected_outcome};
+pub(crate) use handle::{Client, Made, unexpected_outcome};
 pub(crate) use named::{Called, Named};
 pub(crate) use operation::OperationFuture;
+pub(crate) use state::Listed;

@@ -9,13 +9,14 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, OpId, Operation, Outbox,
+    Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, Mode, OpId, Operation,
+    Outbox,
 };
 use tokio::sync::{Notify, watch};
 
 use super::clock::Clock;
 use super::named::Named;
-use super::state::{Deferred, Pending, State};
+use super::state::{Deferred, Listed, Pending, State};
 use crate::metrics;
 
 /// The shared part of a client.
@@ -65,7 +66,8 @@ impl Shared {
                 return (None, Ok(result));
             }
             let op = OpId(state.driven.next_id());
-            let pending = Pending { lock: lock.cloned(), since: now, waker: None };
+            let mode = operation.acquire_options().map_or(Mode::Exclusive, |options| options.mode);
+            let pending = Pending { lock: lock.cloned(), mode, since: now, waker: None };
             state.starting = Some((op, Call::new(operation, pending)));
             let released = state.driven.start(now, op, operation);
             state.drain_outputs(now, deferred);
@@ -128,6 +130,11 @@ impl Shared {
     /// The state of a lease. None once its last hold was released.
     pub(crate) fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
         self.lock().driven.engine.lease(lease)
+    }
+
+    /// The locks that this client has and wants.
+    pub(crate) fn list(&self) -> Listed {
+        self.lock().list()
     }
 
     /// How many leases the server has not confirmed as released, once the client is closed or the driver has stopped.

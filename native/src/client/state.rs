@@ -5,8 +5,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_core::{
-    BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, LeaseId, LossReason, OpId, Outcome,
-    Question,
+    BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, LeaseId, LossReason, Mode, OpId,
+    Outcome, Question,
 };
 use tokio::sync::watch;
 
@@ -28,6 +28,8 @@ pub(super) struct State {
 pub(super) struct Pending {
     /// The lock, if the operation is an acquire.
     pub(super) lock: Option<Named>,
+    /// How it is to hold that lock.
+    pub(super) mode: Mode,
     /// When it began.
     pub(super) since: Instant,
     pub(super) waker: Option<Waker>,
@@ -40,6 +42,13 @@ pub(super) struct LeaseState {
     pub(super) since: Instant,
     /// Created when a task first asks to be notified.
     pub(super) loss_sender: Option<LossSender>,
+}
+
+/// The locks that a client has and wants, by name and mode.
+pub(crate) struct Listed {
+    pub(crate) held: Vec<(Arc<str>, Mode)>,
+    pub(crate) pending: Vec<(Arc<str>, Mode)>,
+    pub(crate) lingering: Vec<(Arc<str>, Mode)>,
 }
 
 /// Notifies the tasks that watch a lease.
@@ -114,6 +123,23 @@ impl State {
         let leases = leases.values().map(|lease| found(&lease.lock, lease.since, question.name()));
         let waits = calls.values().filter(|call| call.result.is_none()).map(|call| &call.kept);
         labels.answer(now, question, leases, waits.map(|wait| found(&wait.lock, wait.since, question.name())));
+    }
+
+    /// The locks of this client, each in the order of their calls.
+    pub(super) fn list(&self) -> Listed {
+        let Driven { engine, leases, calls, .. } = &self.driven;
+        let mut held: Vec<_> = leases.iter().collect();
+        held.sort_unstable_by_key(|(id, _)| **id);
+        let held = held.into_iter().filter_map(|(id, lease)| {
+            let info = engine.lease(*id).filter(|_| self.loss(*id).is_none())?;
+            Some((Arc::clone(&lease.lock.as_ref()?.name), info.mode))
+        });
+        let mut pending: Vec<_> = calls.iter().filter(|(_, call)| call.result.is_none()).collect();
+        pending.sort_unstable_by_key(|(op, _)| **op);
+        let pending = pending.into_iter().map(|(_, call)| &call.kept);
+        let pending = pending.filter_map(|wait| Some((Arc::clone(&wait.lock.as_ref()?.name), wait.mode)));
+        let lingering = engine.lingering().into_iter().map(|(name, mode)| (Arc::from(name), mode));
+        Listed { held: held.collect(), pending: pending.collect(), lingering: lingering.collect() }
     }
 
     /// Who holds a lock that a caller did not get.

@@ -8,8 +8,8 @@ use redis::{ErrorKind, RedisError};
 
 use super::failure::{cause_of, connect_failure, error_text, shortened};
 
-/// The cause of an error: the `redis` crate's error, or the engine's report on the last attempt.
-pub type Source = Box<dyn std::error::Error + Send + Sync>;
+/// The cause of an error, such as the system's refusal of a connection. Its type is no part of this API and may change.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why an operation failed. Every variant has a stable [`code`](Error::code).
 ///
@@ -22,7 +22,7 @@ pub type Source = Box<dyn std::error::Error + Send + Sync>;
 /// }
 /// # }
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// An option, a name or a URL can't be used. Nothing was sent.
@@ -100,8 +100,9 @@ pub enum Error {
         server: Option<String>,
         /// How long the caller waited.
         waited: Duration,
-        /// The cause of the last failed attempt. The error's message includes it.
-        source: Option<Source>,
+        /// The cause of the last failed attempt. The error's message includes it, so
+        /// [`source`](std::error::Error::source) doesn't return it: reports that print the whole chain have it once.
+        cause: Option<Cause>,
         /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
     },
@@ -151,6 +152,8 @@ pub enum Error {
         problem: String,
     },
 }
+
+impl std::error::Error for Error {}
 
 impl fmt::Display for Error {
     /// The engine's message, behind the lock's name.
@@ -202,11 +205,11 @@ const NO_SENTINEL: &str =
 
 /// Which server did not answer, and why. Without a lock's name, the error is about connecting.
 fn unreachable_text(error: &Error) -> String {
-    let Error::Unreachable { name, server, waited, source, votes } = error else { return String::new() };
+    let Error::Unreachable { name, server, waited, cause, votes } = error else { return String::new() };
     if !votes.is_empty() {
         return format!("no majority of the servers answered within {}: {votes}", shown(*waited));
     }
-    let cause = source.as_ref().and_then(cause_text);
+    let cause = cause.as_ref().and_then(cause_text);
     if name.is_none() {
         let server = server.as_deref().unwrap_or("the server");
         let cause = cause.unwrap_or_else(|| format!("no answer within {}", shown(*waited)));
@@ -220,15 +223,15 @@ fn unreachable_text(error: &Error) -> String {
 }
 
 /// The cause as text. None for a plain timeout, which the rest of the message already says.
-fn cause_text(source: &Source) -> Option<String> {
-    if let Some(error) = source.downcast_ref::<RedisError>() {
+fn cause_text(cause: &Cause) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<RedisError>() {
         return (!error.is_timeout()).then(|| cause_of(error));
     }
-    match source.downcast_ref::<Attempt>() {
+    match cause.downcast_ref::<Attempt>() {
         Some(Attempt(Failure::TimedOut)) => None,
-        Some(Attempt(Failure::Interrupted(cause))) => Some(format!("connection lost: {cause}")),
+        Some(Attempt(Failure::Interrupted(text))) => Some(format!("connection lost: {text}")),
         Some(Attempt(failure)) => Some(failure.text().to_owned()),
-        None => Some(shortened(source)),
+        None => Some(shortened(cause)),
     }
 }
 
@@ -243,7 +246,8 @@ impl Error {
         self.kind().is_retryable()
     }
 
-    const fn kind(&self) -> ErrorCode {
+    /// The same as a value that can be compared, and kept with the feature `serde`.
+    pub const fn kind(&self) -> ErrorCode {
         match self {
             Self::InvalidOption { .. } => ErrorCode::InvalidOption,
             Self::NotHeld { .. } => ErrorCode::NotHeld,
@@ -328,8 +332,8 @@ impl Error {
             Engine::Cancelled => Self::Cancelled { name: lock() },
             Engine::Lost(reason) => Self::Lost { name: lock(), reason },
             Engine::Unreachable { waited, cause, votes } => {
-                let (server, source) = (server.map(str::to_owned), cause.map(|cause| Attempt(cause).into()));
-                Self::Unreachable { name, server, waited, source, votes }
+                let (server, cause) = (server.map(str::to_owned), cause.map(|cause| Attempt(cause).into()));
+                Self::Unreachable { name, server, waited, cause, votes }
             }
             Engine::NotReplicated { confirmed, wanted, waited } => {
                 Self::NotReplicated { name: lock(), confirmed, wanted, waited }
@@ -370,8 +374,8 @@ impl Error {
                 Self::from_engine(leasehold_core::Error::of_connecting(failure, waited), None, server)
             }
             _ => {
-                let (server, source) = (server.map(str::to_owned), Some(error.into()));
-                Self::Unreachable { name: None, server, waited, source, votes: Votes::default() }
+                let (server, cause) = (server.map(str::to_owned), Some(error.into()));
+                Self::Unreachable { name: None, server, waited, cause, votes: Votes::default() }
             }
         }
     }
@@ -404,14 +408,20 @@ impl Error {
 }
 
 /// The engine's report on a failed attempt, as an error.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
+#[derive(Debug)]
 struct Attempt(Failure);
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Attempt {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::error::Error as _;
 
     #[test]
     fn an_error_tells_what_a_log_line_needs() {
@@ -460,20 +470,21 @@ mod tests {
     }
 
     #[test]
-    fn an_unreachable_server_keeps_the_cause() {
+    fn an_unreachable_server_keeps_the_cause_and_a_report_of_the_chain_has_it_once() {
+        let chain = |error: &dyn std::error::Error| {
+            let sources = std::iter::successors(error.source(), |source| source.source());
+            sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+        };
         let cause = Some(Failure::Interrupted("broken pipe".into()));
         let engine = leasehold_core::Error::Unreachable { waited: Duration::ZERO, cause, votes: Votes::default() };
         let error = Error::from_engine(engine, None, Some("redis://127.0.0.1:6379"));
-        let text = "can't connect to redis://127.0.0.1:6379: connection lost: broken pipe";
-        assert_eq!(error.to_string(), text);
-        assert!(error.source().expect("a source").to_string().contains("broken pipe"));
+        assert_eq!(chain(&error), "can't connect to redis://127.0.0.1:6379: connection lost: broken pipe");
         let refused = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
         let error = Error::from_connecting(refused, None, Duration::from_secs(1));
-        assert_eq!(
-            (error.code(), error.to_string().as_str()),
-            ("unreachable", "can't connect to the server: connection refused")
-        );
-        assert!(error.source().expect("a source").is::<RedisError>());
+        assert_eq!(error.kind(), ErrorCode::Unreachable);
+        assert_eq!(chain(&error), "can't connect to the server: connection refused");
+        let Error::Unreachable { cause: Some(cause), .. } = error else { panic!("no cause") };
+        assert!(cause.is::<RedisError>());
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The errors that users get, and what an error of the `redis` crate means.
 //!
-//! [`Error`] and [`Source`] are public. The functions turn errors of the `redis` crate into failures that the engine
+//! [`Error`] and [`Cause`] are public. The functions turn errors of the `redis` crate into failures that the engine
 //! understands, and into texts.
 
 mod error;
 mod failure;
 
-pub use error::{Error, Source};
+pub use error::{Cause, Error};
 #[cfg(test)]
 pub(crate) use failure::LONGEST_TEXT;
 pub(crate) use failure::{

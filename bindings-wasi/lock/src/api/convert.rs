@@ -148,7 +148,7 @@ pub(super) fn inspection(inspection: engine::Inspection) -> Inspection {
         holders: inspection.holders.into_iter().map(holder).collect(),
         waiters: inspection.waiters.into_iter().map(waiter).collect(),
         waiting: inspection.waiting,
-        last_fence: inspection.last_fence,
+        last_fence: inspection.last_fence.map(engine::Fence::get),
     }
 }
 

@@ -7,7 +7,7 @@ use leasehold_core::Wait;
 use super::background::Background;
 use super::manager::LockManager;
 use super::same_options;
-use crate::api::{Address, QuorumMember};
+use crate::api::{Address, ManagerOptions, QuorumMember};
 use crate::errors::Error;
 
 /// The options of a blocking [`LockManager`]. They are those of the async [`Builder`](crate::Builder).
@@ -43,6 +43,7 @@ impl Builder {
         "Builder::username" username(username: impl Into<String>);
         "Builder::password" password(password: impl Into<String>);
         "Builder::database" database(number: u32);
+        "Builder::options" options(options: &ManagerOptions);
     }
 
     #[cfg(feature = "tls-rustls")]

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{LossReason, Mode, ReleaseOutcome};
+use leasehold_core::{Fence, LossReason, Mode, ReleaseOutcome};
 use tokio::time::timeout;
 
 use super::background::Background;
-use crate::api::Fence;
+use crate::api::LeaseToken;
 use crate::errors::Error;
 
 /// A lock that you hold for a limited time.
@@ -146,7 +146,7 @@ impl Lease {
     ///
     /// # Errors
     /// As the async method.
-    pub fn token(&self) -> Result<String, Error> {
+    pub fn token(&self) -> Result<LeaseToken, Error> {
         self.inner.token()
     }
 

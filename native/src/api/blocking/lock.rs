@@ -9,6 +9,7 @@ use leasehold_core::Wait;
 use super::background::Background;
 use super::lease::Lease;
 use super::same_options;
+use crate::api::LockOptions;
 use crate::errors::Error;
 
 /// A lock's name, kind and options. You can keep it, share it between threads, and acquire it many times.
@@ -44,6 +45,7 @@ impl Lock {
         "Lock::label" label(label: impl Into<String>);
         "Lock::wait_for_replicas" wait_for_replicas(min: u32, timeout: Duration);
         "Lock::one_script" one_script();
+        "Lock::options" options(options: &LockOptions);
     }
 
     /// The lock's name, without the manager's prefix. Several names are joined by `, `.
@@ -80,7 +82,7 @@ impl Lock {
     ///
     /// # Errors
     /// As the async method, and `unsupported` inside a tokio task.
-    pub fn adopt(&self, token: &str) -> Result<Lease, Error> {
+    pub fn adopt(&self, token: impl AsRef<str>) -> Result<Lease, Error> {
         let lease = self.background.block_on(self.inner.adopt(token))??;
         Ok(Lease::new(Arc::clone(&self.background), lease))
     }

@@ -7,7 +7,7 @@ use leasehold_core::Inspection;
 
 use super::background::Background;
 use super::lock::{Lock, ReadWrite, Semaphore};
-use crate::api::{Closed, Owner};
+use crate::api::{Closed, Owner, Snapshot};
 use crate::errors::Error;
 
 /// A client of one server, one cluster or one quorum, with a background thread. Cloning it is cheap and starts no thread.
@@ -74,6 +74,11 @@ impl LockManager {
     /// As the async method, and `unsupported` inside a tokio task.
     pub fn force_release_foreign(&self, name: impl AsRef<str>) -> Result<u32, Error> {
         self.background.block_on(self.background.manager.force_release_foreign(name))?
+    }
+
+    /// The locks that this manager holds and waits for: see [`LockManager::query`](crate::LockManager::query).
+    pub fn query(&self) -> Snapshot {
+        self.background.manager.query()
     }
 
     /// Ends the client for all its clones: see [`LockManager::close`](crate::LockManager::close). Calls of other threads

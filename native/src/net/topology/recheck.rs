@@ -57,6 +57,6 @@ pub(crate) async fn check_again(
 
 /// Whether the connection broke during a question.
 fn is_broken(error: &Error) -> bool {
-    let Error::Unreachable { source: Some(source), .. } = error else { return false };
-    source.downcast_ref::<RedisError>().is_some_and(RedisError::is_connection_dropped)
+    let Error::Unreachable { cause: Some(cause), .. } = error else { return false };
+    cause.downcast_ref::<RedisError>().is_some_and(RedisError::is_connection_dropped)
 }

@@ -79,7 +79,8 @@ async fn nobody_there_is_told_as_unreachable_with_the_cause() -> Tested {
     for error in [refused(&url(closed)).await, unanswered(&url(silent.local_addr()?)).await] {
         assert_eq!(error.code(), "unreachable", "{error:?}");
         assert!(error.is_retryable());
-        assert!(std::error::Error::source(&error).is_some(), "{error:?}");
+        assert!(matches!(&error, Error::Unreachable { cause: Some(_), .. }), "{error:?}");
+        assert!(std::error::Error::source(&error).is_none(), "the message has the cause already: {error:?}");
     }
     Ok(())
 }

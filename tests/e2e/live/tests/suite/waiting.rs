@@ -87,7 +87,7 @@ async fn waiters_are_seen_and_served_in_the_order_of_their_coming() -> Tested {
     assert!(!seen.holders[0].foreign && seen.holders[0].mode == Mode::Exclusive);
     assert!(seen.holders[0].remaining.is_some_and(|left| left > LONG / 2));
     assert_eq!(seen.waiters.iter().map(|waiter| waiter.mode).collect::<Vec<_>>(), modes);
-    assert!(seen.last_fence.is_some_and(|last| last >= lease.fence().get()));
+    assert!(seen.last_fence.is_some_and(|last| last >= lease.fence()));
     let mut last = lease.fence();
     lease.release().await?;
     for place in 0..modes.len() {

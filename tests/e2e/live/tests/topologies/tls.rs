@@ -103,7 +103,5 @@ async fn a_certificate_that_is_not_trusted_is_told() -> Tested {
     assert_eq!(error.code(), "unreachable", "{error:?}");
     let (text, place) = (error.to_string(), url.rsplit_once('@').map_or("", |(_, place)| place.trim_end_matches('/')));
     assert!(text.starts_with(&format!("can't connect to rediss://{place}: invalid peer certificate")), "{text}");
-    let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-    assert!(cause.contains("certificate"), "{cause}");
     Ok(())
 }

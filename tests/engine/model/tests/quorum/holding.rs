@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Error, Input, Instant, LeaseToken, LossReason, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{
+    AcquireOptions, Error, Fence, Input, Instant, LeaseToken, LossReason, Outcome, ReleaseOutcome, Wait,
+};
 
 use crate::world::{Health, MS, NAME, ScriptedQuorum, options};
 
@@ -220,7 +222,7 @@ fn inspect_shows_the_holder_of_a_majority() {
     let op = quorum.call(1, |op| Input::Inspect { op, name: NAME });
     let Ok(Outcome::Inspected(seen)) = quorum.result(1, op) else { panic!("not inspected") };
     assert_eq!((seen.holders.len(), seen.holders[0].foreign), (1, false));
-    assert!(seen.last_fence >= Some(grant.fence));
+    assert!(seen.last_fence >= Some(Fence::new(grant.fence)));
     quorum.set([2], Health::Dead);
     let op = quorum.call(1, |op| Input::Inspect { op, name: NAME });
     assert_eq!(quorum.result(1, op).unwrap_err().code(), "unreachable");
