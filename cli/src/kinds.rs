@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use leasehold::redis::{self, Value};
+use leasehold::redis_1::redis::{self, Value};
 use leasehold::{Holder, Inspection};
 
 use crate::args::Servers;

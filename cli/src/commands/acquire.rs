@@ -67,7 +67,7 @@ async fn acquire(taking: &Taking<'_>, arguments: &Acquire) -> Result<Acquired, O
     let lease = taking.lease(mutex(taking.locks, arguments)).await?;
     let failed = |error: leasehold::Error| Err(error.into());
     // The client listens for messages from now on, and writes its label to the server.
-    let token = lease.token().map_err(failed)?;
+    let token = lease.token().map_err(failed)?.to_string();
     // The server grants a waiter only a claim window, until the client renews the lease for the first time.
     lease.extend(arguments.ttl).await.map_err(failed)?;
     Ok(Acquired { lease, token })
