@@ -1,4 +1,4 @@
-//! Mutants of what clients tell each other through the server: fences that were used, leases that are adopted, releases.
+//! Mutants of what clients tell each other through the server: fences that were used or raised, leases that are adopted, releases.
 //! Each is here with its changes.
 
 use super::copy::Change;
