@@ -156,6 +156,13 @@ impl MemberCheck {
         let connection: SharedConnection = Arc::new(connection.clone());
         let (info, policy) = query_server(&connection, self.requirements).await?;
         let checked = check_info(&info, self.requirements, policy.as_deref());
+        let checked = checked.map_err(|refusal| match refusal {
+            Error::Unsupported { name, problem } => {
+                let (this, _) = self.names(self.index);
+                Error::Unsupported { name, problem: format!("{this}: {problem}") }
+            }
+            other => other,
+        });
         self.record(checked.and_then(|()| self.admit(&info)))
     }
 
