@@ -92,23 +92,59 @@ impl Failure {
 }
 
 /// What to do about a lock that another client holds.
-pub(crate) const BUSY: &str = "`leasehold inspect NAME` shows who holds it; --wait sets how long to wait";
+pub(crate) fn busy(name: &str) -> String {
+    format!("`leasehold inspect {}` shows who holds it; --wait sets how long to wait", quoted(name))
+}
 
 /// What to do about a key without a TTL that blocks a lock.
-pub(crate) const ENDLESS: &str = "the key never ends by itself: find its owner, or delete it with \
-     `leasehold force-release --foreign NAME`";
+pub(crate) fn endless(name: &str) -> String {
+    let name = quoted(name);
+    format!(
+        "the key never ends by itself: find its owner, or delete it with `leasehold force-release --foreign {name}`"
+    )
+}
+
+/// A name to copy into a shell.
+fn quoted(name: &str) -> String {
+    const PLAIN: &str = "_@%+=:,./-";
+    const LONGEST: usize = 200;
+    if name.len() > LONGEST || name.chars().any(char::is_control) {
+        return "NAME".to_owned();
+    }
+    let is_plain = name.chars().all(|letter| letter.is_ascii_alphanumeric() || PLAIN.contains(letter));
+    if is_plain { name.to_owned() } else { format!("'{}'", name.replace('\'', r"'\''")) }
+}
+
+/// What a server says in its errors, and what to do about it.
+const ANSWERS: [(&str, &str); 5] = [
+    ("CLUSTERDOWN", CLUSTER_DOWN),
+    ("the cluster has no slots yet", CLUSTER_DOWN),
+    ("OOM ", "the server's memory is full: raise its `maxmemory`, or remove other data"),
+    ("MISCONF ", "the server can't save its data, so it refuses writes: see its log, and whether its disk is full"),
+    ("NOREPLICAS ", "fewer replicas than `min-replicas-to-write` are connected: see why, or lower that setting"),
+];
+const CLUSTER_DOWN: &str =
+    "no server of the cluster has this lock's slot now: `redis-cli --cluster check HOST:PORT` says why";
+
+/// What to do about a server that can't be reached with TLS.
+const NO_TLS: &str = "check --url or REDIS_URL, and that the server runs and has TLS (redis:// is without TLS); --tls-ca says \
+     which certificates to trust; `leasehold doctor` says more";
 
 /// What to do about a token whose lease has ended.
-const NOT_HELD: &str = "its --ttl was over, or it was released, adopted or taken by force; if the work still has to be \
-     done, acquire the lock again";
+const NOT_HELD: &str = "its --ttl was over, or it was released, adopted or taken by force, or the token is that of another \
+     name or --prefix; if the work still has to be done, acquire the lock again";
 
 /// The crate's messages name its API. The command line has these words for the same.
-const WORDS: [(&str, &str); 5] = [
+const WORDS: [(&str, &str); 9] = [
     ("`LockManager::cluster`", "--cluster"),
     ("`LockManager::sentinel`", "--sentinel"),
     ("connect with `LockManager::connect` to a single server", "leave --cluster out"),
     ("or connect with `LockManager::connect`", "or leave --sentinel out"),
     ("give the cluster, as `QuorumMember::cluster`", "give single servers"),
+    ("the semaphore's limit", "the number of --of"),
+    ("the lease is no longer held; acquire it again", "the lease of this token is no longer held"),
+    ("`foreign` deletes it", "--foreign deletes it"),
+    ("set `password` too", "set REDIS_PASSWORD, or put the password into the URL"),
 ];
 
 /// The crate's names of options. The command line has these for the same.
@@ -131,12 +167,14 @@ const OPTIONS: [(&str, &str); 14] = [
 
 /// The error's message, in the words of the command line.
 fn message(error: &Error) -> String {
-    if let Error::InvalidOption { field, problem, .. } = error
-        && let Some((_, option)) = OPTIONS.iter().find(|(name, _)| name == field)
-    {
-        return format!("{option} {problem}");
-    }
-    WORDS.iter().fold(error.to_string(), |text, (api, words)| text.replace(api, words))
+    let text = match error {
+        Error::InvalidOption { field, problem, .. } => {
+            let option = OPTIONS.iter().find(|(name, _)| name == field).map_or(*field, |(_, option)| *option);
+            format!("{option} {problem}")
+        }
+        _ => error.to_string(),
+    };
+    WORDS.iter().fold(text, |text, (api, words)| text.replace(api, words)).trim_end().to_owned()
 }
 
 impl From<Error> for Failure {
@@ -148,19 +186,24 @@ impl From<Error> for Failure {
             let remedy = format!("grant this user +{command}; `leasehold doctor` lists the missing rights");
             return Self::new(exit::REFUSED, error.code(), message, remedy);
         }
+        if let Some((_, remedy)) = ANSWERS.iter().find(|(answer, _)| message.contains(answer)) {
+            let exit = if error.code() == "unreachable" { exit::UNREACHABLE } else { exit::SERVER };
+            return Self::new(exit, error.code(), message, *remedy);
+        }
         // The last arm is only for errors of a newer crate.
         #[deny(clippy::wildcard_enum_match_arm)]
         let (exit, remedy) = match &error {
-            Error::InvalidOption { field: "username", .. } => {
-                (exit::USAGE, "with --user or REDIS_USERNAME, set REDIS_PASSWORD or put the password into the URL")
-            }
             Error::InvalidOption { .. } | Error::CrossSlot { .. } => (exit::USAGE, ""),
-            Error::Busy { .. } if error.holder().is_some_and(|holder| holder.foreign) => (exit::BUSY, ENDLESS),
-            Error::Busy { .. } => (exit::BUSY, BUSY),
+            Error::Busy { name, .. } => {
+                let is_endless = error.holder().is_some_and(|holder| holder.foreign);
+                let remedy = if is_endless { endless(name) } else { busy(name) };
+                return Self::new(exit::BUSY, error.code(), message, remedy);
+            }
             Error::NotHeld { .. } => (exit::NOT_HELD, NOT_HELD),
             Error::Lost { .. } => {
                 (exit::LOST, "check what the command wrote; the manual's page on incidents lists the causes")
             }
+            Error::Unreachable { server: Some(url), .. } if url.starts_with("rediss://") => (exit::UNREACHABLE, NO_TLS),
             Error::Unreachable { .. } | Error::NotReplicated { .. } => {
                 (exit::UNREACHABLE, "check --url or REDIS_URL, and that the server runs; `leasehold doctor` says more")
             }
@@ -170,11 +213,14 @@ impl From<Error> for Failure {
             }
             Error::WrongKind { .. } => (
                 exit::WRONG_KIND,
-                "`redis-cli TYPE`, with the prefix before the name, says what the key is: zset is a semaphore, hash a \
-                 reentrant lock, string any other lock",
+                "`leasehold inspect` shows the kind of a lock, and `redis-cli TYPE`, with the prefix before the name, \
+                 the type of other data",
             ),
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),
             Error::Server { problem, .. } if problem.contains(UNKNOWN_COMMAND) => (exit::SERVER, RENAMED),
+            Error::Server { problem, .. } if problem.contains("DB index is out of range") => {
+                (exit::SERVER, "choose another --db, or another number in the URL; most servers have 0 to 15")
+            }
             Error::Server { .. } => (exit::SERVER, "`leasehold doctor` checks the server's settings"),
             Error::Conflict { .. } | Error::Closed | Error::Cancelled { .. } | Error::Protocol { .. } => {
                 (exit::SERVER, "")

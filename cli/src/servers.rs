@@ -279,7 +279,12 @@ fn at(info: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
 }
 
 fn bad_address(error: &RedisError) -> Failure {
-    Failure::usage(format!("--url is not a usable address: {error}"), "write it like redis://127.0.0.1:6379")
+    let error = error.to_string();
+    let problem = error.split(" - ").next().unwrap_or_default();
+    Failure::usage(
+        format!("--url is not a usable address: {problem}"),
+        "write --url or REDIS_URL like redis://127.0.0.1:6379, or rediss://127.0.0.1:6379 for TLS",
+    )
 }
 
 /// What a plain command's error means.

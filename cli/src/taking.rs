@@ -1,5 +1,6 @@
 //! Takes a lock for `exec` and `acquire`: waits, says what blocks it, and names the holder of a busy one.
 
+use std::convert::Infallible;
 use std::env;
 use std::pin::pin;
 use std::time::Duration;
@@ -11,13 +12,15 @@ use tokio::time::sleep;
 
 use crate::args::Take;
 use crate::render::{ENDLESS_KEY, held_by, holder_line, is_endless, object};
-use crate::report::{BUSY, ENDLESS, Failure, Outcome, Output, exit};
+use crate::report::{Failure, Outcome, Output, busy, endless, exit};
 
 /// The variable with the token of a lease. Other users of the machine can read a command line, but not this.
 pub(crate) const TOKEN: &str = "LEASEHOLD_TOKEN";
 
-/// How long to wait before saying that a key without a TTL blocks the lock: a claim window, as in a program's client.
-const ENDLESS_AFTER: Duration = Duration::from_secs(3);
+/// How long to wait before looking what blocks the lock: a claim window, as in a program's client.
+const BLOCKED_AFTER: Duration = Duration::from_secs(3);
+/// How often to look again.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// One lock, and how to take it.
 pub(crate) struct Taking<'a> {
@@ -71,7 +74,10 @@ impl Taking<'_> {
     /// Takes the lock. Without it, the error is how to end the program.
     pub(crate) async fn lease(&self, lock: Lock) -> Result<Lease, Outcome> {
         if let Some(token) = &self.token {
-            return lock.adopt(token).await.map_err(ended_by);
+            return match lock.adopt(token).await {
+                Ok(lease) => Ok(lease),
+                Err(error) => Err(Err(with_holder(error, self.locks, &self.take.name).await)),
+            };
         }
         let tries = self.take.wait == Wait::No;
         if tries || self.take.says_all(self.output) {
@@ -89,7 +95,7 @@ impl Taking<'_> {
         let mut acquired = pin!(lock.wait(self.take.wait).acquire());
         let acquired = tokio::select! {
             acquired = &mut acquired => acquired,
-            () = self.tell_endless() => acquired.await,
+            never = self.tell_blocked() => match never {},
         };
         match acquired {
             Ok(lease) => Ok(lease),
@@ -97,7 +103,10 @@ impl Taking<'_> {
             Err(Error::Busy { waited, holder: None, votes, .. }) if votes.is_empty() => {
                 Err(self.busy(Some(waited), self.seen().await.as_ref()))
             }
-            Err(error) if error.code() == "busy" => Err(self.failed(error.into())),
+            Err(error) if error.code() == "busy" => {
+                let is_endless = error.holder().is_some_and(|holder| holder.foreign);
+                Err(self.failed(error.into(), is_endless))
+            }
             Err(error) => Err(ended_by(error)),
         }
     }
@@ -110,14 +119,15 @@ impl Taking<'_> {
         let waited = waited.map(|waited| format!(" after {}", shown_time(waited))).unwrap_or_default();
         let by = seen.map(held_by).filter(|by| !by.is_empty()).map(|by| format!("; {by}")).unwrap_or_default();
         let message = format!("lock `{}`: busy{waited}{by}", self.take.name);
-        let remedy = if seen.is_some_and(is_endless) { ENDLESS } else { BUSY };
-        self.failed(Failure::new(exit::BUSY, "busy", message, remedy))
+        let (name, is_endless) = (&self.take.name, seen.is_some_and(is_endless));
+        let remedy = if is_endless { endless(name) } else { busy(name) };
+        self.failed(Failure::new(exit::BUSY, "busy", message, remedy), is_endless)
     }
 
     /// A key that never ends by itself is reported also with `--quiet`: the lock will be busy at the next run, too.
-    fn failed(&self, busy: Failure) -> Outcome {
+    fn failed(&self, busy: Failure, is_endless: bool) -> Outcome {
         let exit = self.take.busy_exit_code;
-        if self.take.quiet && busy.remedy != ENDLESS { Ok(exit) } else { Err(Failure { exit, ..busy }) }
+        if self.take.quiet && !is_endless { Ok(exit) } else { Err(Failure { exit, ..busy }) }
     }
 
     fn waits(&self, seen: Option<&Inspection>) {
@@ -132,16 +142,43 @@ impl Taking<'_> {
         });
     }
 
-    /// Says once that a key without a TTL blocks the lock: such a wait may never end.
-    async fn tell_endless(&self) {
-        sleep(ENDLESS_AFTER).await;
-        if !self.seen().await.is_some_and(|seen| is_endless(&seen)) {
-            return;
+    /// Says what may block the lock for ever: a key without a TTL, or a server that doesn't answer. Each is said once.
+    async fn tell_blocked(&self) -> Infallible {
+        let (name, mut told) = (&self.take.name, None);
+        sleep(BLOCKED_AFTER).await;
+        loop {
+            let blocked = match self.locks.inspect_server(name).await {
+                Ok(seen) if is_endless(&seen) => Some(("busy", format!("held by {ENDLESS_KEY}"), endless(name))),
+                Err(error) if error.code() == "unreachable" => {
+                    let Failure { code, message, remedy, .. } = error.into();
+                    let what = message.strip_prefix(&format!("lock `{name}`: ")).unwrap_or(&message);
+                    Some((code, what.to_owned(), remedy))
+                }
+                _ => None,
+            };
+            if let Some((code, what, remedy)) = &blocked
+                && told != Some(*code)
+            {
+                let json = || json!({ "event": "blocked", "name": name, "code": code, "message": what });
+                self.output.note(json, || format!("lock `{name}`: still waiting: {what}\n  {remedy}"));
+            }
+            told = blocked.map(|(code, ..)| code);
+            sleep(LOOK_AGAIN).await;
         }
-        let name = &self.take.name;
-        let json = || json!({ "event": "blocked", "name": name });
-        self.output.note(json, || format!("lock `{name}`: still waiting; held by {ENDLESS_KEY}\n  {ENDLESS}"));
     }
+}
+
+/// The failure. If the lease of a token has ended, it says who holds the lock now.
+pub(crate) async fn with_holder(error: Error, locks: &LockManager, name: &str) -> Failure {
+    let mut failure = Failure::from(error);
+    if failure.exit == exit::NOT_HELD
+        && let Ok(seen) = locks.inspect(name).await
+    {
+        let by = held_by(&seen);
+        let now = if by.is_empty() { "nobody holds the lock now".to_owned() } else { format!("now {by}") };
+        failure.message = format!("{}; {now}", failure.message);
+    }
+    failure
 }
 
 fn ended_by(error: Error) -> Outcome {

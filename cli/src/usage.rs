@@ -11,47 +11,80 @@ use crate::args::Cli;
 
 const PUT_AFTER: &str = "put the command after `--`: leasehold exec [OPTIONS] NAME -- COMMAND [ARGUMENTS]";
 const NAME_BEFORE: &str = "the lock's name comes before `--`: leasehold exec [OPTIONS] NAME -- COMMAND [ARGUMENTS]";
+const RUNS_NOTHING: &str = "`acquire` runs no command: `leasehold exec` does";
+const TRY_ONCE: &str = "to try once, as `flock --nonblock`, say `--wait 0`";
+const ONLY_MUTEXES: &str = "only a mutex has a token: for readers and permits, use `leasehold exec`";
+
+/// Words of other tools, and of other libraries.
+const SUBCOMMANDS: [(&[&str], &str); 4] = [
+    (&["lock", "take"], "`exec` runs a command under a lock, and `acquire` takes a lock for several commands"),
+    (
+        &["unlock", "free", "delete", "rm"],
+        "`release` gives back what `acquire` took, and `force-release` takes a lock away",
+    ),
+    (&["run", "flock"], "`exec` runs a command under a lock"),
+    (&["show", "status", "info", "get", "who"], "`inspect` shows who holds a lock and who waits for it"),
+];
 
 /// The parser's error with our tips. `words` is the command line.
 pub(crate) fn with_tips(mut error: Error, words: impl Iterator<Item = OsString>) -> Error {
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut tips = Vec::new();
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-    if usage.contains("leasehold exec ") {
-        // The parser advises to write the argument after `--`. That would make it the command.
+    let mut command = Cli::command();
+    command.build();
+    let subcommand = subcommand(&error, &command);
+    if error.kind() == ErrorKind::UnknownArgument {
+        // The parser advises to write the argument after `--`. With `exec`, that would make it the command.
         error.remove(ContextKind::Suggested);
-        tips.extend(tip_of_exec(&error, &words).map(str::to_owned));
     }
-    if let Some(variable) = variable(&error, &words) {
-        tips.push(format!("the value is that of the environment variable {variable}"));
+    // The parser's usage lists what is given, also by variables, but not all that is required.
+    if let Some(subcommand) = subcommand {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(subcommand.clone().render_usage()));
     }
+    let name = subcommand.map(Command::get_name).unwrap_or_default();
+    let tip = tip(&error, name, &words).map(str::to_owned);
+    let tips: Vec<_> = tip.into_iter().chain(variable(&error, &command, &words)).map(StyledStr::from).collect();
     if !tips.is_empty() {
-        let tips = tips.into_iter().map(StyledStr::from).collect();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     error
 }
 
-/// What is missing between the options, the name and the command of `exec`.
-fn tip_of_exec(error: &Error, words: &[String]) -> Option<&'static str> {
-    let is_about = |what: &str| error.get(ContextKind::InvalidArg).is_some_and(|arg| arg.to_string().contains(what));
+/// The subcommand that the error is about, from its usage: `Usage: leasehold exec ...`.
+fn subcommand<'c>(error: &Error, command: &'c Command) -> Option<&'c Command> {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    usage.split_whitespace().find_map(|word| command.find_subcommand(word))
+}
+
+fn tip(error: &Error, subcommand: &str, words: &[String]) -> Option<&'static str> {
+    let arguments = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     let is_split = words.iter().any(|word| word == "--");
-    match error.kind() {
-        ErrorKind::MissingRequiredArgument if is_split && is_about("<NAME>") => Some(NAME_BEFORE),
-        ErrorKind::MissingRequiredArgument if !is_split && is_about("<COMMAND>") => Some(PUT_AFTER),
+    match (error.kind(), subcommand, arguments.as_str()) {
+        (ErrorKind::InvalidSubcommand, ..) => {
+            let word = error.get(ContextKind::InvalidSubcommand)?.to_string();
+            SUBCOMMANDS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, tip)| *tip)
+        }
+        (ErrorKind::MissingRequiredArgument, "exec", missing) if is_split && missing.contains("<NAME>") => {
+            Some(NAME_BEFORE)
+        }
+        (ErrorKind::MissingRequiredArgument, "exec", missing) if !is_split && missing.contains("<COMMAND>") => {
+            Some(PUT_AFTER)
+        }
+        (ErrorKind::UnknownArgument, "exec" | "acquire", "-n" | "--nb" | "--nonblock") => Some(TRY_ONCE),
         // A misspelt option has a tip of its own.
-        ErrorKind::UnknownArgument if !is_split && error.get(ContextKind::SuggestedArg).is_none() => Some(PUT_AFTER),
+        (ErrorKind::UnknownArgument, "exec", _) if !is_split && error.get(ContextKind::SuggestedArg).is_none() => {
+            Some(PUT_AFTER)
+        }
+        (ErrorKind::UnknownArgument, "acquire", "--read" | "-s" | "--permits" | "--of") => Some(ONLY_MUTEXES),
+        (ErrorKind::UnknownArgument, "acquire", _) if is_split => Some(RUNS_NOTHING),
         _ => None,
     }
 }
 
-/// The environment variable that a bad value comes from.
-fn variable(error: &Error, words: &[String]) -> Option<String> {
+/// That a bad value comes from an environment variable, and from which.
+fn variable(error: &Error, command: &Command, words: &[String]) -> Option<String> {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
     let value = error.get(ContextKind::InvalidValue)?.to_string();
-    let mut command = Cli::command();
-    command.build();
-    let option = options(&command).find(|option| option.to_string() == *argument)?;
+    let option = options(command).find(|option| option.to_string() == *argument)?;
     let long = format!("--{}", option.get_long()?);
     let short = option.get_short().map(|short| format!("-{short}"));
     let gives = |word: &String| {
@@ -60,7 +93,7 @@ fn variable(error: &Error, words: &[String]) -> Option<String> {
     };
     let variable = option.get_env()?;
     let is_it = env::var_os(variable).is_some_and(|set| set.to_string_lossy() == value) && !words.iter().any(gives);
-    is_it.then(|| variable.to_string_lossy().into_owned())
+    is_it.then(|| format!("the value is that of the environment variable {}", variable.to_string_lossy()))
 }
 
 /// The options of all commands.

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::{Release, Servers};
 use crate::render::time;
 use crate::report::{Failure, Outcome, Output, exit};
-use crate::taking::checked;
+use crate::taking::{checked, with_holder};
 
 /// If this process ends in the middle, or the server does, the lock is free after this time.
 const TTL: Duration = Duration::from_secs(10);
@@ -23,9 +23,12 @@ pub(super) async fn run(servers: &Servers, arguments: &Release, output: Output) 
         let lease = locks.mutex(name).ttl(TTL).adopt(&token).await?;
         lease.release().await
     };
-    let released = released.await;
+    let released = match released.await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(not_released(with_holder(error, &locks, name).await)),
+    };
     locks.close().await;
-    released.map_err(|error| not_released(error.into()))?;
+    released?;
     if output.json {
         output.print(|| json!({ "name": name, "released": true }), String::new)?;
     }

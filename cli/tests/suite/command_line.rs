@@ -21,6 +21,13 @@ fn a_command_line_that_cannot_be_used_is_refused_with_what_to_do() -> Tested {
         (vec!["exec", "job"], "put the command after `--`"),
         (vec!["exec", "job", "./report.sh"], "put the command after `--`"),
         (vec!["exec", "job", "ls", "-l"], "put the command after `--`"),
+        (vec!["exec", "job"], "leasehold exec [OPTIONS] <NAME> -- <COMMAND>..."),
+        (vec!["exec", "-n", "job", "--", "true"], "--wait 0"),
+        (vec!["exec", "--permits", "9", "--of", "5", "job", "--", "true"], "the number of --of"),
+        (vec!["acquire", "--read", "job"], "only a mutex has a token"),
+        (vec!["acquire", "job", "--", "true"], "leasehold exec"),
+        (vec!["unlock", "job"], "force-release"),
+        (vec!["--user", "app", "inspect", "job"], "REDIS_PASSWORD"),
         (vec!["exec", "--", "true"], "the lock's name comes before `--`"),
         (vec!["exec", "--tll", "5s", "job", "--", "true"], "similar argument exists: '--ttl'"),
         (vec!["exec", "--ttl", "-5", "job", "--", "true"], "a time can't be negative"),
@@ -51,6 +58,9 @@ fn a_command_line_that_cannot_be_used_is_refused_with_what_to_do() -> Tested {
         let (code, message) = exit(&run(&server, &arguments)?);
         assert_eq!(code, Some(64), "{shown:?}: {message}");
         assert!(message.contains(word), "{shown:?}: {message}");
+        let internal =
+            ["`password`", "InvalidClientConfig", "LockManager", "'-- "].iter().find(|text| message.contains(**text));
+        assert_eq!(internal, None, "{shown:?}: {message}");
         assert!(message.len() < 2_000, "{shown:?}: the message is short");
     }
     Ok(())
@@ -82,6 +92,35 @@ fn a_topology_that_is_not_there_says_what_to_do() -> Tested {
             assert_eq!(output.status.code(), Some(78), "{option:?} {command:?}: {said}");
             assert!(said.contains(remedy) && !said.contains("LockManager"), "{option:?} {command:?}: {said}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_that_refuses_writes_says_what_to_do_about_it() -> Tested {
+    let server = Server::start()?;
+    let exec = ["exec", "job", "--", "true"];
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"])?;
+    let (code, message) = exit(&run(&server, &exec)?);
+    assert!(code == Some(70) && message.contains("raise its `maxmemory`"), "{code:?}: {message}");
+    let cluster = Server::builder().config("cluster-enabled yes\n").start()?;
+    let down = ["--timeout", "1s", "--cluster", "exec", "job", "--", "true"];
+    let (code, message) = exit(&run(&cluster, &down)?);
+    assert!(code == Some(69) && message.contains("redis-cli --cluster check"), "{code:?}: {message}");
+    let (code, message) = exit(&run(&server, &["--db", "999", "inspect", "job"])?);
+    assert!(code == Some(70) && message.contains("another --db"), "{code:?}: {message}");
+    Ok(())
+}
+
+#[test]
+fn the_advice_has_the_name_as_a_shell_takes_it() -> Tested {
+    let server = Server::start()?;
+    for (name, word) in
+        [("invoice:42", "inspect invoice:42`"), ("it's", r"inspect 'it'\''s'`"), ("a\nb", "inspect NAME`")]
+    {
+        server.cli(&["SET", name, "somebody", "PX", "600000"])?;
+        let (code, message) = exit(&run(&server, &["exec", "--wait", "0", name, "--", "true"])?);
+        assert!(code == Some(75) && message.contains(word), "{message}");
     }
     Ok(())
 }
@@ -202,6 +241,17 @@ fn a_quorum_of_servers_has_locks() -> Tested {
     assert_eq!(text(&listed.stdout).lines().count(), 1, "{listed:?}");
     servers[2].stop();
     assert_eq!(at(&urls, &exec).output()?.status.code(), Some(69));
+    Ok(())
+}
+
+#[test]
+fn a_server_of_a_quorum_that_is_a_replica_is_named() -> Tested {
+    let servers = [Server::start()?, Server::start()?, Server::start()?];
+    follow(&servers[1], &servers[0])?;
+    let urls = servers.each_ref().map(Server::url).join(",");
+    let (code, message) = exit(&at(&urls, &["--quorum", "inspect", "job"]).output()?);
+    assert_eq!(code, Some(78), "{message}");
+    assert!(message.contains(&format!("127.0.0.1:{}: the server is a replica", servers[1].port())), "{message}");
     Ok(())
 }
 

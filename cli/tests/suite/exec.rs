@@ -239,6 +239,22 @@ fn a_server_that_cannot_be_reached_has_its_own_exit_code() -> Tested {
 }
 
 #[test]
+fn a_wait_without_a_limit_says_that_the_server_does_not_answer() -> Tested {
+    let (server, directory) = (Server::builder().config("cluster-enabled yes\n").start()?, tempdir()?);
+    let said = directory.path().join("said");
+    let mut command = leasehold(&server, &["--timeout", "1s", "exec", "job", "--", "true"]);
+    let _waiting = Process::spawn(command.stderr(fs::File::create(&said)?))?;
+    // The server has no slots, so it answers no script.
+    let what = format!("lock `job`: still waiting: no answer from redis://127.0.0.1:{}", server.port());
+    let refused = "CLUSTERDOWN";
+    until("what blocks the lock is told", || {
+        let said = fs::read_to_string(&said).unwrap_or_default();
+        said.contains(&what) || said.contains("still waiting: ") && said.contains(refused)
+    });
+    Ok(())
+}
+
+#[test]
 fn an_outage_that_is_shorter_than_the_lease_changes_nothing() -> Tested {
     let (mut server, directory) = (Server::start()?, tempdir()?);
     let (ready, go) = (directory.path().join("ready"), directory.path().join("go"));

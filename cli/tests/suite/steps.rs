@@ -27,7 +27,10 @@ fn release(server: &Server, name: &str, token: &str) -> Result<(Option<i32>, Str
 
 fn assert_not_held((code, message): (Option<i32>, String)) {
     assert_eq!(code, Some(80), "{message}");
-    assert!(message.contains("`deploy`: the lease is no longer held") && message.contains("[not-held]"), "{message}");
+    assert!(
+        message.contains("`deploy`: the lease of this token is no longer held") && message.contains("[not-held]"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -63,7 +66,9 @@ fn a_lease_that_has_ended_is_told_and_the_next_holder_keeps_the_lock() -> Tested
     let server = Server::start()?;
     let ended = acquire(&server, &["--ttl", "50ms", "deploy"])?;
     let next = acquire(&server, &["--wait", WAIT, "--ttl", "1h", "deploy"])?;
-    assert_not_held(release(&server, "deploy", &ended)?);
+    let (code, message) = release(&server, "deploy", &ended)?;
+    assert!(message.contains("; now held by ") && message.contains("leasehold acquire"), "{message}");
+    assert_not_held((code, message));
     assert_not_held(exit(&run(&server, &["exec", "--adopt", &ended, "deploy", "--", "echo", "it ran"])?));
     assert_eq!(inspect(&server, "deploy")["holders"][0]["token"], next.as_str());
     run(&server, &["force-release", "--yes", "deploy"])?;
