@@ -265,7 +265,16 @@ fn all_primaries_of_a_cluster_are_listed() -> Tested {
     let _holders: Vec<Process> = expected.into_iter().map(hold).collect::<Result<_, _>>()?;
     until("all are listed", || {
         let output = at(&url, &["--cluster", "--json", "ls"]).output().map(|output| output.stdout).unwrap_or_default();
-        names(&output).is_ok_and(|names| names == expected)
+        let is_lock = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|lock| lock["kind"] == "lock");
+        names(&output).is_ok_and(|names| names == expected) && text(&output).lines().all(is_lock)
     });
+    for name in expected {
+        let output = at(&url, &["--cluster", "--json", "inspect", name]).output()?;
+        assert_eq!(serde_json::from_slice::<Value>(&output.stdout)?["kind"], "lock", "{name}");
+    }
+    // A token works as on one server.
+    let token = text(&at(&url, &["--cluster", "acquire", "deploy"]).output()?.stdout);
+    let release = at(&url, &["--cluster", "release", "--token", token.trim_end(), "deploy"]).output()?;
+    assert_eq!(exit(&release), (Some(0), String::new()));
     Ok(())
 }
