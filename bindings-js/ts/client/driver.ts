@@ -283,16 +283,15 @@ export class Driver {
     const server = this.#servers[node] as ServerState;
     const { link, version } = server;
     const sent = this.now;
+    const wave = this.#inFlight.sent();
+    const answered = (result: CallResult): void => this.#inFlight.answered(wave, () => {
+      if ('reply' in result) this.labels?.heard(command, result.reply);
+      this.#settle(id, server, sent, result);
+    });
+    if (version.passed && link.send !== undefined) return link.send(command.wire, answered);
     const send = (): Promise<CallResult> => sendOver(link, command);
     const result = version.passed ? send() : version.guard(send);
-    const wave = this.#inFlight.sent();
-    result.then(
-      (result) => this.#inFlight.answered(wave, () => {
-        if ('reply' in result) this.labels?.heard(command, result.reply);
-        this.#settle(id, server, sent, result);
-      }),
-      (cause: unknown) => this.#inFlight.answered(wave, () => this.#settle(id, server, sent, { failure: { kind: 'interrupted', text: String(cause) }, cause })),
-    );
+    result.then(answered, (cause: unknown) => answered({ failure: { kind: 'interrupted', text: String(cause) }, cause }));
   }
 
   #settle(id: number, server: ServerState, sent: number, result: CallResult): void {
@@ -339,5 +338,5 @@ const LOST = 100_000;
 const NEEDS_CONNECTIONS = '`waitForReplicas` opens its own connections; pass an ioredis, node-redis or GLIDE client';
 
 function sendOver(link: Link, command: Command): Promise<CallResult> {
-  return link.send === undefined ? link.call(command.words) : link.send(command.wire);
+  return link.send === undefined ? link.call(command.words) : new Promise((resolve) => link.send?.(command.wire, resolve));
 }

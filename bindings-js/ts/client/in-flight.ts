@@ -37,12 +37,13 @@ export class InFlight {
 
   /** A command has been answered, or has failed. `handle` may send more commands. */
   answered(wave: Wave, handle: () => void): void {
+    const outer = this.#answering;
     this.#answering = wave;
     this.#open--;
     try {
       handle();
     } finally {
-      this.#answering = undefined;
+      this.#answering = outer;
       if (--wave.open === 0) wave.ended?.();
     }
   }

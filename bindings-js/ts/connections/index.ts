@@ -2,7 +2,7 @@
 
 export type { CustomConnection } from './custom.js';
 export {
-  type Address, type CallResult, type DedicatedConnection, type DedicatedOptions, type Failed, type Failure, type Link, type LinkTime, type Reply, type Scalar,
+  type Address, type Answered, type CallResult, type DedicatedConnection, type DedicatedOptions, type Failed, type Failure, type Link, type LinkTime, type Reply, type Scalar,
   type SubscriptionListener, type Time, timeOf,
 } from './link.js';
 export {

@@ -12,7 +12,7 @@ import { HOST_TIME } from '../support/timers.js';
 import { IoRedisLink } from './ioredis.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import type { IoRedis } from './ioredis-types.js';
-import type { Address, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link } from './link.js';
+import type { Address, Answered, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link } from './link.js';
 import { ReadyGate } from './reconnecting.js';
 import { closed, unavailable } from './results.js';
 import { DIRECTLY, Sentinels } from './sentinels.js';
@@ -51,8 +51,8 @@ export class IoRedisSentinelLink extends SwitchingLink {
     return this.#run((link) => link.call(args));
   }
 
-  send(wire: string): Promise<CallResult> {
-    return this.#run((link) => link.send?.(wire) ?? Promise.resolve(unavailable(REPLACED)));
+  send(wire: string, answered: Answered): void {
+    void this.#run((link) => new Promise((resolve) => link.send?.(wire, resolve))).then(answered);
   }
 
   async openDedicated({ key, timeout, closeOn }: DedicatedOptions): Promise<DedicatedConnection> {

@@ -44,6 +44,8 @@ export interface IoRedisOptions {
 export interface Command {
   name: string;
   args: unknown[];
+  promise?: Promise<unknown>;
+  resolve?(reply: unknown): void;
   reject(error: unknown): void;
   setTimeout(ms: number): void;
   toWritable?(): string;

@@ -7,9 +7,9 @@
  */
 
 import { ignore } from '../support/ignore.js';
-import { afterThisCode } from '../support/timers.js';
+import { afterThisCode, soon } from '../support/timers.js';
 import { LONGEST_REPLY, messageOf, refused, serverMessage, toFailed, toReply, unavailable } from './results.js';
-import type { CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
+import type { Answered, CallResult, DedicatedConnection, DedicatedOptions, Failed } from './link.js';
 import { DuplicateClient } from './ioredis-duplicate.js';
 import type { Command, IoRedis, Stream } from './ioredis-types.js';
 import { closeOnAbort, pickNode } from './dedicated.js';
@@ -36,7 +36,7 @@ function wrongMode(client: IoRedis): string | undefined {
 export class IoRedisLink extends ReconnectingLink<Command> {
   readonly library = 'ioredis';
   readonly isCluster: boolean;
-  declare readonly send?: (wire: string) => Promise<CallResult>;
+  declare readonly send?: (wire: string, answered: Answered) => void;
   readonly #client: IoRedis;
   readonly #batch: WriteBatch | undefined;
   #outgoing: PendingCommand<Command>[] = [];
@@ -48,7 +48,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     this.isCluster = client.isCluster === true;
     if (this.isCluster) return;
     // A cluster client needs to see the key.
-    this.send = (wire) => this.run(() => makeEncodedCommand(client, wire));
+    this.send = (wire, answered) => this.start(() => makeEncodedCommand(client, wire), answered);
     this.#batch = new WriteBatch(client);
   }
 
@@ -150,14 +150,13 @@ export class IoRedisLink extends ReconnectingLink<Command> {
 
   #write(pending: PendingCommand<Command>): void {
     const { command, settle } = pending;
+    const isDirect = this.#batch !== undefined && settleDirectly(pending);
     try {
-      // Tracing tools may wrap the promise that this returns.
-      Promise.resolve(this.#client.sendCommand(command, this.#batch?.begin())).then(
-        (value) => settle({ reply: toReply(restoreNumbers(value)) }),
-        (error) => settle(failedBy(error)),
-      );
+      const sent = this.#client.sendCommand(command, this.#batch?.begin());
+      // Tracing tools may wrap the promise.
+      if (!isDirect || sent !== command.promise) Promise.resolve(sent).then((value) => settle(replied(value)), (error) => settle(failedBy(error)));
     } catch (error) {
-      settle(failedBy(error));
+      soon(() => settle(failedBy(error)));
     }
     if (this.#client.isCluster === true) preventResend(pending);
   }
@@ -286,6 +285,26 @@ function defuse(command: Command): void {
   delete command.toWritable;
 }
 
+/**
+ * Settles when ioredis hands over the reply: the command's promise would delay it by several microtasks. The promise still settles,
+ * because tracing tools may wait for it. Returns false for a version of ioredis whose commands are different.
+ */
+function settleDirectly({ command, settle }: PendingCommand<Command>): boolean {
+  const { promise, resolve, reject } = command;
+  if (promise === undefined || typeof resolve !== 'function') return false;
+  command.resolve = (value) => {
+    resolve(value);
+    settle(replied(value));
+  };
+  command.reject = (error) => {
+    promise.catch(ignore);
+    reject(error);
+    // ioredis may refuse a command while it is given to it.
+    soon(() => settle(failedBy(error)));
+  };
+  return true;
+}
+
 /** A cluster client follows redirections, which is fine, but also resends commands after a broken connection. This prevents that. */
 function preventResend(pending: PendingCommand<Command>): void {
   const { command } = pending;
@@ -295,6 +314,10 @@ function preventResend(pending: PendingCommand<Command>): void {
     defuse(command);
     pending.settle(failedBy(error));
   };
+}
+
+function replied(value: unknown): CallResult {
+  return { reply: toReply(restoreNumbers(value)) };
 }
 
 function failedBy(error: unknown): Failed {

@@ -8,7 +8,7 @@
 
 import { setTimerRef } from '../support/host.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
-import type { CallResult, DedicatedConnection, DedicatedOptions, Failed, Link } from './link.js';
+import type { Answered, CallResult, DedicatedConnection, DedicatedOptions, Failed, Link } from './link.js';
 import type { ReconnectingLink } from './reconnecting.js';
 import { unavailable } from './results.js';
 import { REPLACED, SwitchingLink } from './switching.js';
@@ -30,7 +30,7 @@ export interface OwnConnection {
 
 export class LeavingLink extends SwitchingLink {
   readonly library;
-  readonly send?: (wire: string) => Promise<CallResult>;
+  readonly send?: (wire: string, answered: Answered) => void;
   /** The link over the user's client. */
   readonly #first: ClientLink;
   readonly #open: () => OwnConnection;
@@ -49,7 +49,7 @@ export class LeavingLink extends SwitchingLink {
     this.#first = first;
     this.#open = open;
     first.onDemoted = () => this.#leave(first);
-    if (first.send !== undefined) this.send = (wire) => this.current().send?.(wire) ?? Promise.resolve(unavailable(REPLACED));
+    if (first.send !== undefined) this.send = (wire, answered) => this.current().send?.(wire, answered);
   }
 
   call(args: readonly string[]): Promise<CallResult> {

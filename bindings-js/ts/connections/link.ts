@@ -20,6 +20,9 @@ export interface Failed {
 /** The result of a command. */
 export type CallResult = { readonly reply: Reply } | Failed;
 
+/** Receives the result of a command. */
+export type Answered = (result: CallResult) => void;
+
 /** Receives the events of a subscription. The link never calls it from within `subscribe`, `unsubscribe` or `close`. */
 export interface SubscriptionListener {
   /** The server has acknowledged the subscription. */
@@ -84,8 +87,11 @@ export interface Link {
    */
   call(args: readonly string[]): Promise<CallResult>;
 
-  /** The same for a command that is already encoded in RESP. Absent if the library can't send such commands. */
-  send?(wire: string): Promise<CallResult>;
+  /**
+   * The same for a command that is already encoded in RESP. `answered` gets the result once `send` has returned: a promise would make a
+   * lock slower. Absent if the library can't send such commands.
+   */
+  send?(wire: string, answered: Answered): void;
 
   /**
    * Subscribes to a channel. One connection of the adapter carries all channels. If the channel is already subscribed, the

@@ -6,8 +6,8 @@
  */
 
 import { setTimerRef } from '../support/host.js';
-import { HOST_TIME } from '../support/timers.js';
-import type { CallResult, DedicatedConnection, DedicatedOptions, Link, SubscriptionListener } from './link.js';
+import { HOST_TIME, soon } from '../support/timers.js';
+import type { Answered, CallResult, DedicatedConnection, DedicatedOptions, Link, SubscriptionListener } from './link.js';
 import { closed, isOfReplica, loginRefusal, messageOf, unavailable } from './results.js';
 import { type OpenPubSub, Subscriber } from './subscriber.js';
 import { type Emitter, ERRORS, watch } from './watch.js';
@@ -30,7 +30,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   abstract readonly library: 'ioredis' | 'node-redis';
   /** Called when the server refuses a command because it is a replica. */
   onDemoted: (() => void) | undefined;
-  readonly send?: (wire: string) => Promise<CallResult>;
+  readonly send?: (wire: string, answered: Answered) => void;
   protected readonly pending = new PendingCommands<PendingCommand<Command>>();
   readonly #ready = new ReadyGate();
   readonly #subscriber: Subscriber;
@@ -121,7 +121,13 @@ export abstract class ReconnectingLink<Command> implements Link {
   }
 
   protected run(makeCommand: () => Command): Promise<CallResult> {
-    return this.isReady() ? this.#send(makeCommand) : this.#sendOnceReady(makeCommand);
+    return new Promise((resolve) => this.start(makeCommand, resolve));
+  }
+
+  /** The same without a promise. */
+  protected start(makeCommand: () => Command, answered: Answered): void {
+    if (this.isReady()) this.#send(makeCommand, answered);
+    else void this.#sendOnceReady(makeCommand, answered);
   }
 
   protected notConnected(): CallResult {
@@ -129,10 +135,11 @@ export abstract class ReconnectingLink<Command> implements Link {
     return loginRefusal(this.#lastError) ?? unavailable(`the ${this.library} client is not connected`, this.#lastError);
   }
 
-  async #sendOnceReady(makeCommand: () => Command): Promise<CallResult> {
-    if (this.isClosed()) return this.#closed();
+  async #sendOnceReady(makeCommand: () => Command, answered: Answered): Promise<void> {
+    if (this.isClosed()) return soon(() => answered(this.#closed()));
     this.connect();
-    return (await this.#ready.wait()) ? this.#send(makeCommand) : this.notConnected();
+    if (await this.#ready.wait()) this.#send(makeCommand, answered);
+    else answered(this.notConnected());
   }
 
   #tellReconnect(): void {
@@ -146,26 +153,24 @@ export abstract class ReconnectingLink<Command> implements Link {
     return closed(`the ${this.library} client was closed`);
   }
 
-  #send(makeCommand: () => Command): Promise<CallResult> {
+  #send(makeCommand: () => Command, answered: Answered): void {
     const problem = this.problem();
-    if (problem !== undefined) return Promise.resolve({ failure: { kind: 'unsupported', text: `the client is ${problem}` } });
-    if (this.#unanswered >= MOST_UNANSWERED) return Promise.resolve(unavailable(`the server has not answered the last ${MOST_UNANSWERED} commands`));
+    if (problem !== undefined) return soon(() => answered({ failure: { kind: 'unsupported', text: `the client is ${problem}` } }));
+    if (this.#unanswered >= MOST_UNANSWERED) return soon(() => answered(unavailable(`the server has not answered the last ${MOST_UNANSWERED} commands`)));
     this.#unanswered++;
-    return new Promise((resolve) => {
-      const pending: PendingCommand<Command> = {
-        place: -1,
-        command: makeCommand(),
-        settle: (result) => {
-          this.#unanswered = 0;
-          // It may have been interrupted before.
-          if (!this.pending.delete(pending)) return;
-          resolve(result);
-          if ('failure' in result && result.failure.kind === 'refused' && isOfReplica(result.failure.text)) this.onDemoted?.();
-        },
-      };
-      this.pending.add(pending);
-      this.dispatch(pending);
-    });
+    const pending: PendingCommand<Command> = {
+      place: -1,
+      command: makeCommand(),
+      settle: (result) => {
+        this.#unanswered = 0;
+        // It may have been interrupted before.
+        if (!this.pending.delete(pending)) return;
+        if ('failure' in result && result.failure.kind === 'refused' && isOfReplica(result.failure.text)) this.onDemoted?.();
+        answered(result);
+      },
+    };
+    this.pending.add(pending);
+    this.dispatch(pending);
   }
 
   /** Fails all pending commands after the connection broke. Otherwise the library might send them much later. */
