@@ -134,12 +134,12 @@ function listOf(given: unknown): readonly unknown[] {
 }
 
 function mergeSettings(given: Given<(typeof LOCK)[number]>, defaults: AcquireSettings): AcquireSettings {
-  const settings = { ...defaults };
+  const settings: { -readonly [field in keyof AcquireSettings]: AcquireSettings[field] } & Record<string, unknown> = { ...defaults };
   for (const field of LOCK) {
     const value = given[field];
     if (value === undefined) continue;
-    const read = field === 'waitForReplicas' ? { replicas: readGuarded(field, () => readReplicas(value)) } : { [field]: readSetting(field, value) };
-    Object.assign(settings, read);
+    if (field === 'waitForReplicas') settings.replicas = readGuarded(field, () => readReplicas(value));
+    else settings[field] = readSetting(field, value) as never;
   }
   if (settings.maxHold !== undefined && !settings.renew) {
     throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');

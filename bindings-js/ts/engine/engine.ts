@@ -301,7 +301,7 @@ export class Engine {
 /** Converts a scalar to text. Text and bytes stay as they are. Anything else becomes text that the engine rejects as a reply. */
 function toText(scalar: unknown): string {
   if (typeof scalar === 'string') return scalar;
-  return scalar instanceof Uint8Array ? bytesToText.decode(scalar) : formatValue(scalar);
+  return scalar instanceof Uint8Array ? bytesToText(scalar) : formatValue(scalar);
 }
 
 /** An option's name in JavaScript. The engine writes `max_hold`. */
