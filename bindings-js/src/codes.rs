@@ -160,6 +160,8 @@ codes! {
         ChannelLength,
         /// A flag: delete a key without a TTL, too.
         Foreign,
+        /// A flag of any input: the driver has no other one now, so a `wake` follows it.
+        Last,
         /// From here on, the options of the client: see `Config`.
         LocalHandoffs,
         ClaimWindow,

@@ -159,6 +159,9 @@ impl Engine {
             InputKind::Wake => Input::Wake,
         };
         core.handle(now, input);
+        if record.flag(InputField::Last) {
+            core.handle(now, Input::Wake);
+        }
         Some(output.outputs(now, core))
     }
 

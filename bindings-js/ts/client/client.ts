@@ -67,6 +67,8 @@ export class Client {
   /** Set if `close()` may have failed to release the leases. Makes the error of a release. */
   #closeError: ((lockName: string) => Error) | undefined;
   #ended = false;
+  /** Whether a lease may have lingered. */
+  #lingers = false;
   /** The number of the last acquire, for events. */
   #lastAcquire = 0;
 
@@ -134,7 +136,9 @@ export class Client {
         done: () => resolve(rejection(() => wrongOutcome(name))),
         failed: (makeError) => resolve(rejection(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)))),
       });
-      this.#input(op, (engine) => {
+      // A lease that lingers is handed over at once.
+      this.#lingers ||= settings.linger !== undefined;
+      this.#inputAlone(op, (engine) => {
         engine.acquire(op, lock, settings, token);
         attempt.began = engine.now;
       });
@@ -193,7 +197,7 @@ export class Client {
         resolve(outcome.outcome);
       };
       const op = this.#begin({ name: lease.name, done, failed }, true);
-      this.#input(op, (engine) => engine.release(op, lease.id));
+      this.#inputAlone(op, (engine) => engine.release(op, lease.id));
     });
   }
 
@@ -417,6 +421,12 @@ export class Client {
 
   #input(op: number, input: (engine: Engine) => void): void {
     if (op !== 0) this.#driver.input(input);
+  }
+
+  /** An input that needs no result at once, if the client has nothing else to do. */
+  #inputAlone(op: number, input: (engine: Engine) => void): void {
+    if (this.#lingers || !this.#operations.isOne) this.#input(op, input);
+    else if (op !== 0) this.#driver.inputAlone(input);
   }
 
   #cancel(op: number): void {

@@ -71,6 +71,8 @@ export class Driver {
   #deferred: (() => void)[] = [];
   /** When the engine began to wait for the end of this turn of the event loop, by the engine's clock. */
   #turning: number | undefined;
+  /** An input that is given before any other one, and at the end of this turn. */
+  #waiting: ((engine: Engine) => void) | undefined;
   /** Callbacks for the end of this turn. */
   #whenTurned: (() => void)[] = [];
   #stopped = false;
@@ -129,7 +131,7 @@ export class Driver {
     return time.onAdvance(() => {
       // The timer runs by the host's time, which is behind now.
       this.#timer.stop();
-      this.input((engine) => engine.passed());
+      this.input(PASSED);
     });
   }
 
@@ -176,6 +178,7 @@ export class Driver {
   /** Gives the engine one input, then carries out its outputs. */
   input(handle: (engine: Engine) => void, result?: CallResult): void {
     if (this.#stopped) return;
+    this.#giveWaiting();
     this.result = result;
     try {
       handle(this.#engine);
@@ -190,9 +193,28 @@ export class Driver {
     if (!this.#stopped) this.#schedule();
   }
 
+  /**
+   * Gives the engine an input, perhaps only once the code that runs now has ended: then the engine is woken anyway, and one call into
+   * WebAssembly does both. For a call that no other call of this client can wait for.
+   */
+  inputAlone(handle: (engine: Engine) => void): void {
+    if (this.#turning !== undefined || !this.#inFlight.isEmpty || this.isInMemory) return this.input(handle);
+    if (this.#stopped) return;
+    this.#waiting = handle;
+    this.#awaitTurn();
+  }
+
+  /** Gives the engine the input that waits. */
+  #giveWaiting(): void {
+    const waiting = this.#waiting;
+    if (waiting === undefined) return;
+    this.#waiting = undefined;
+    this.input(waiting);
+  }
+
   /** Ends the leases whose time is over. */
   expire(): void {
-    this.input((engine) => engine.passed());
+    this.input(PASSED);
   }
 
   /** Wakes the engine in time. If it waits for nothing but the calls of this turn, then after them. */
@@ -200,6 +222,11 @@ export class Driver {
     const { now, wake } = this.#engine;
     if (wake > now) return this.#timer.set(now, wake);
     if (this.#turning !== undefined && now - this.#turning < LOST) return;
+    this.#awaitTurn();
+  }
+
+  #awaitTurn(): void {
+    const { now } = this.#engine;
     this.#turning = now;
     // In memory there is no I/O to wait for.
     if (this.isInMemory) return soon(this.#turned);
@@ -217,7 +244,12 @@ export class Driver {
 
   #wake(): void {
     this.#turning = undefined;
-    this.input((engine) => engine.passed());
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    this.input(waiting === undefined ? PASSED : (engine) => {
+      engine.last();
+      waiting(engine);
+    });
     for (const tell of this.#whenTurned.splice(0)) tell();
   }
 
@@ -243,6 +275,7 @@ export class Driver {
 
   /** The locks that linger. */
   lingering(): LockNameAndMode[] {
+    this.#giveWaiting();
     return this.#stopped ? [] : this.#engine.lingering();
   }
 
@@ -260,6 +293,7 @@ export class Driver {
   /** Ignores all further inputs. A broken engine is not freed. */
   stop(reason: 'closed' | 'broken'): void {
     this.#stopped = true;
+    this.#waiting = undefined;
     this.#timer.stop();
     this.#ignoreTime();
     this.#dedicated.endAll();
@@ -331,6 +365,8 @@ export class Driver {
     soon(() => listener.broken({ kind: 'unsupported', text: "this connection can't subscribe" }));
   }
 }
+
+const PASSED = (engine: Engine): void => engine.passed();
 
 const HOUR = 3_600_000_000;
 /** A turn of the event loop that takes longer may never end. In microseconds. */

@@ -53,6 +53,11 @@ export class Operations {
     return op;
   }
 
+  /** Whether one operation is open. */
+  get isOne(): boolean {
+    return this.#open.size === 1;
+  }
+
   has(op: number): boolean {
     return this.#open.has(op);
   }

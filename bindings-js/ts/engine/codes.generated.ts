@@ -78,6 +78,7 @@ export const InputKind = {
  * - `failure`: The kind of a failure.
  * - `channelLength`: The length of the channel's name or of the token, which another text follows.
  * - `foreign`: A flag: delete a key without a TTL, too.
+ * - `last`: A flag of any input: the driver has no other one now, so a `wake` follows it.
  * - `localHandoffs`: From here on, the options of the client: see `Config`.
  * - `mixedFleet`: A flag.
  * - `batches`: A flag.
@@ -105,13 +106,14 @@ export const InputField = {
   failure: 18,
   channelLength: 19,
   foreign: 20,
-  localHandoffs: 21,
-  claimWindow: 22,
-  responseTimeout: 23,
-  nodeTimeout: 24,
-  mixedFleet: 25,
-  batches: 26,
-  ahead: 27,
+  last: 21,
+  localHandoffs: 22,
+  claimWindow: 23,
+  responseTimeout: 24,
+  nodeTimeout: 25,
+  mixedFleet: 26,
+  batches: 27,
+  ahead: 28,
 } as const;
 
 /**

@@ -224,7 +224,12 @@ export class Engine {
     this.#wasm.setInMemory();
   }
 
-  /** Time has passed. */
+  /** Says before an input that no other one follows now: what was said at one moment leaves together then, as after {@link passed}. */
+  last(): void {
+    this.#record.setFlag(InputField.last, true);
+  }
+
+  /** Time has passed, and no other input follows now. */
   passed(): void {
     this.#input(InputKind.wake);
   }
