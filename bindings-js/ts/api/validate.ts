@@ -141,13 +141,18 @@ export function isName(name: string, prefix: string): boolean {
 function problemOf(name: string, key: string): string | undefined {
   if (name === '') return 'is empty: give the lock a name';
   // Two such names would become the same key in UTF-8.
-  if (/\p{Surrogate}/u.test(name)) return 'has half of a surrogate pair: give valid Unicode text';
+  if (!isWellFormed(name)) return 'has half of a surrogate pair: give valid Unicode text';
   if (isTooLong(key)) return 'is longer than 64 KiB with its prefix: hash it first';
   if (key.startsWith('leasehold:')) return 'begins with `leasehold:`, which is reserved: choose another name or prefix';
   if (/[{}]/.test(key) && !hasHashTag(key)) {
     return 'has a brace but no valid hash tag: write one like `{tag}`, or remove the brace';
   }
   return undefined;
+}
+
+/** Node's own function is faster, and names are read at each use of a lock. */
+function isWellFormed(text: string): boolean {
+  return (text as { isWellFormed?(): boolean }).isWellFormed?.() ?? !/\p{Surrogate}/u.test(text);
 }
 
 /** A UTF-16 unit takes at most three bytes in UTF-8, so only long keys need to be encoded. */

@@ -177,7 +177,8 @@ abstract class Lock {
   async #attempt(take: (lock: NativeLock) => Promise<Lease | null>, isShort = false): Promise<Lease | null> {
     const { open, lock, isQuorum } = this.#target;
     try {
-      return await take(lock(await open()));
+      const manager = open();
+      return await take(lock(manager instanceof Promise ? await manager : manager));
     } catch (error) {
       if (isLeaseholdError(error, 'busy') || ((isQuorum || isShort) && isLeaseholdError(error) && error.retryable)) return null;
       throw error;
@@ -299,29 +300,36 @@ interface Settings extends Required<TimeoutOptions> {
   readonly mixedFleet: boolean;
 }
 
-const NUMBERS = ['lockTimeout', 'acquireTimeout', 'acquireAttemptsLimit', 'retryInterval', 'refreshInterval'] as const;
-const TAKEN_OVER = ['identifier', 'externallyAcquiredIdentifier', 'acquiredExternally'] as const;
-const OPTIONS: readonly string[] = [...NUMBERS, 'identifierSuffix', 'onLockLost', 'mixedFleet'];
+const TAKEN_OVER: readonly string[] = ['identifier', 'externallyAcquiredIdentifier', 'acquiredExternally'];
+const OPTIONS = ['lockTimeout', 'acquireTimeout', 'acquireAttemptsLimit', 'retryInterval', 'refreshInterval', 'identifierSuffix', 'onLockLost', 'mixedFleet'];
 
+/** Programs make a lock for each use, so this reads each option once. */
 function readOptions(given: LockOptions = {}): Settings {
-  const options: LockOptions = {};
-  for (const [field, value] of Object.entries(given ?? {})) if (value !== undefined) (options as Record<string, unknown>)[field] = value;
-  for (const field of TAKEN_OVER) {
-    if (options[field] !== undefined) throw new UnsupportedError(`\`${field}\`, because a lock can't be taken over from another process; acquire, refresh and release it in one process`);
+  const settings = { ...defaultTimeoutOptions, refreshInterval: NaN, identifierSuffix: undefined, onLockLost: undefined, mixedFleet: true };
+  for (const field of Object.keys(given ?? {})) {
+    const value: unknown = given[field as keyof LockOptions];
+    if (value === undefined) continue;
+    checkOption(field, value);
+    (settings as Record<string, unknown>)[field] = value;
   }
-  for (const field of Object.keys(options)) {
-    if (!OPTIONS.includes(field)) throw new InvalidOptionError(field, `is not an option here. The options are ${OPTIONS.join(', ')}`);
-  }
-  for (const field of NUMBERS) {
-    const value: unknown = options[field];
-    if (value !== undefined && (typeof value !== 'number' || !(value >= 0))) throw new InvalidOptionError(field, `is ${formatValue(value)}: give a number, 0 or more`);
-  }
-  const { mixedFleet = true, onLockLost, identifierSuffix, lockTimeout = defaultTimeoutOptions.lockTimeout } = options;
-  if (typeof mixedFleet !== 'boolean') throw new InvalidOptionError('mixedFleet', `is ${formatValue(mixedFleet)}: give true or false`);
-  if (onLockLost !== undefined && typeof onLockLost !== 'function') throw new InvalidOptionError('onLockLost', `is ${formatValue(onLockLost)}: give a function`);
+  const { lockTimeout } = settings;
   const [least, most, bounds] = BOUNDS.ttl;
   if (!(lockTimeout >= least && lockTimeout <= most)) throw new InvalidOptionError('lockTimeout', `is ${lockTimeout} ms: choose ${bounds}`);
-  return { refreshInterval: Math.round(lockTimeout * 0.8), ...defaultTimeoutOptions, ...options, lockTimeout, mixedFleet, onLockLost, identifierSuffix };
+  if (Number.isNaN(settings.refreshInterval)) settings.refreshInterval = Math.round(lockTimeout * 0.8);
+  return settings;
+}
+
+function checkOption(field: string, value: unknown): void {
+  if (TAKEN_OVER.includes(field)) throw new UnsupportedError(`\`${field}\`, because a lock can't be taken over from another process; acquire, refresh and release it in one process`);
+  if (!OPTIONS.includes(field)) throw new InvalidOptionError(field, `is not an option here. The options are ${OPTIONS.join(', ')}`);
+  if (field === 'identifierSuffix') return;
+  if (field === 'mixedFleet') {
+    if (typeof value !== 'boolean') throw new InvalidOptionError('mixedFleet', `is ${formatValue(value)}: give true or false`);
+  } else if (field === 'onLockLost') {
+    if (typeof value !== 'function') throw new InvalidOptionError('onLockLost', `is ${formatValue(value)}: give a function`);
+  } else if (typeof value !== 'number' || !(value >= 0)) {
+    throw new InvalidOptionError(field, `is ${formatValue(value)}: give a number, 0 or more`);
+  }
 }
 
 /** Waits, or rejects with the signal's reason. */
