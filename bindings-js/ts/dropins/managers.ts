@@ -8,8 +8,13 @@ import { ignore } from '../support/ignore.js';
 /** What the originals take: a client of ioredis. */
 export type Client = Redis | Cluster;
 
-/** Opens a manager, or returns the one that is open. */
-export type OpenManager = () => LockManager | Promise<LockManager>;
+/** A manager that all locks over the same clients share. */
+export interface SharedManager {
+  /** Opens it, or returns the one that is open. */
+  readonly open: () => LockManager | Promise<LockManager>;
+  /** What the loss of an exclusive lease is reported to, by its fence. The lease's own `lost` would cost a call into the engine. */
+  readonly losses: Map<number, () => void>;
+}
 
 /**
  * How long all managers wait for an answer. The originals wait for a slow server. Half a second also suits servers in several
@@ -23,7 +28,7 @@ const opened = new WeakMap<Client, Opened[]>();
 interface Opened {
   readonly clients: readonly Client[];
   readonly mixedFleet: boolean;
-  readonly open: OpenManager;
+  readonly manager: SharedManager;
 }
 
 /**
@@ -31,16 +36,16 @@ interface Opened {
  *
  * Throws `invalid-option` or `unsupported` for clients that the engine can't use.
  */
-export function managerOf(clients: readonly Client[], mixedFleet: boolean): OpenManager {
+export function managerOf(clients: readonly Client[], mixedFleet: boolean): SharedManager {
   const [first] = clients;
   if (first === undefined) throw new InvalidOptionError('clients', 'is empty: give at least one client');
   if (typeof first !== 'object' || first === null) return makeManager(clients, mixedFleet);
   const known = opened.get(first) ?? [];
   const found = known.find((one) => one.mixedFleet === mixedFleet && isSameList(one.clients, clients));
-  if (found !== undefined) return found.open;
-  const open = makeManager(clients, mixedFleet);
-  opened.set(first, [...known, { clients, mixedFleet, open }]);
-  return open;
+  if (found !== undefined) return found.manager;
+  const manager = makeManager(clients, mixedFleet);
+  opened.set(first, [...known, { clients, mixedFleet, manager }]);
+  return manager;
 }
 
 /**
@@ -51,21 +56,25 @@ export function withoutMargins(ttl: number): number {
   return Math.max(10, Math.floor((ttl - 1) * 0.94) - 2, Math.floor((ttl - 1) * 0.99) - 52);
 }
 
-function makeManager(clients: readonly Client[], mixedFleet: boolean): OpenManager {
+function makeManager(clients: readonly Client[], mixedFleet: boolean): SharedManager {
   // A drop-in never closes its manager, because that would release locks. A label would stay on the server.
   const options = { mixedFleet, prefix: keyPrefixOf(clients), label: '' };
-  if (clients.length > 1) return openQuorum(clients, options);
+  const losses: SharedManager['losses'] = new Map();
+  // The originals emit no warning when a lock has expired, nor does a manager that has a listener.
+  const watched = (manager: LockManager): LockManager => manager.on('lost', ({ fence }) => {
+    const lose = losses.get(fence);
+    losses.delete(fence);
+    lose?.();
+  });
+  if (clients.length > 1) return { open: openQuorum(clients, options, watched), losses };
   const { responseTimeout } = answers;
   const manager = watched(new LockManager(clients[0] as Client, { ...options, responseTimeout }));
-  return () => manager;
+  return { open: () => manager, losses };
 }
 
-/** The originals emit no warning when a lock has expired. A listener costs less than to read each lease's `lost`. */
-function watched(manager: LockManager): LockManager {
-  return manager.on('lost', ignore);
-}
+type Watch = (manager: LockManager) => LockManager;
 
-function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: boolean; readonly prefix: string }): OpenManager {
+function openQuorum(clients: readonly Client[], options: { readonly mixedFleet: boolean; readonly prefix: string }, watched: Watch): SharedManager['open'] {
   if (clients.length % 2 === 0) {
     throw new InvalidOptionError('clients', `lists ${clients.length} clients: list one, or an odd number of independent servers or clusters, so that there is a majority`);
   }

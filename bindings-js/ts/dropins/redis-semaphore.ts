@@ -12,7 +12,7 @@ import { formatUuid, formatValue, isArray } from '../support/format.js';
 import { randomBytes, setTimerRef } from '../support/host.js';
 import { BOUNDS, MANAGER_DEFAULTS } from '../support/options.generated.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
-import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
+import { type Client, managerOf, type SharedManager, withoutMargins } from './managers.js';
 
 /** A client of ioredis. Other objects with these methods are refused when the lock is made. */
 type RedisClient = Pick<Redis, 'eval' | 'evalsha' | 'get' | 'set' | 'zrem'> & Partial<Pick<Redis, 'options'>>;
@@ -81,8 +81,10 @@ const RESPONSE_TIMEOUT = MANAGER_DEFAULTS.responseTimeout;
 interface Target {
   readonly kind: string;
   readonly key: string;
-  readonly open: OpenManager;
+  readonly manager: SharedManager;
   readonly lock: (manager: LockManager) => NativeLock;
+  /** Whether it has one holder. Permits that are granted together have one fence. */
+  readonly isExclusive: boolean;
   /** Whether an error counts as "not free", as redis-semaphore does with several servers. */
   readonly isQuorum: boolean;
 }
@@ -133,9 +135,13 @@ abstract class Lock {
   async tryAcquire(abortSignal?: AbortSignal): Promise<boolean> {
     const lease = this.#options.mixedFleet ? await this.#poll(abortSignal) : await this.#queue(abortSignal);
     if (lease === null) return false;
-    this.#lease = lease;
     this.stopRefresh();
-    void lease.lost.then(() => this.#lose(lease));
+    this.#forget();
+    this.#lease = lease;
+    const { isExclusive, manager: { losses } } = this.#target;
+    const lose = (): void => void lease.lost.then(() => this.#lose(lease));
+    if (isExclusive) losses.set(lease.fence, lose);
+    else lose();
     if (this.#options.refreshInterval > 0) this.#refresh(lease);
     return true;
   }
@@ -144,10 +150,16 @@ abstract class Lock {
   async release(): Promise<void> {
     const lease = this.#lease;
     this.stopRefresh();
+    this.#forget();
     this.#lease = undefined;
     await lease?.release().catch((error) => {
       if (!this.#target.isQuorum) throw error;
     });
+  }
+
+  /** Nobody needs to know any more if the lease is lost. */
+  #forget(): void {
+    if (this.#lease !== undefined) this.#target.manager.losses.delete(this.#lease.fence);
   }
 
   /** Tries as often as redis-semaphore does. */
@@ -175,7 +187,7 @@ abstract class Lock {
   }
 
   async #attempt(take: (lock: NativeLock) => Promise<Lease | null>, isShort = false): Promise<Lease | null> {
-    const { open, lock, isQuorum } = this.#target;
+    const { manager: { open }, lock, isQuorum } = this.#target;
     try {
       const manager = open();
       return await take(lock(manager instanceof Promise ? await manager : manager));
@@ -191,7 +203,7 @@ abstract class Lock {
     // A failed extension is tried again twice before the lease ends. `lost` tells if it was lost.
     this.#refreshing = HOST_TIME.setTimeout(() => {
       this.#refresh(lease);
-      lease.extend(withoutMargins(lockTimeout)).catch(() => {});
+      lease.extend(withoutMargins(lockTimeout)).catch((error) => isLeaseholdError(error, 'lost') && this.#lose(lease));
     }, Math.min(refreshInterval, lockTimeout / 3));
     setTimerRef(this.#refreshing, 'unref');
   }
@@ -214,8 +226,8 @@ export class Mutex extends Lock {
   constructor(client: RedisClient, key: string, options: LockOptions | undefined, permits: Permits);
   constructor(client: RedisClient, key: string, options?: LockOptions, permits?: Permits) {
     const settings = readOptions(options);
-    const open = managerOf([client as Client], settings.mixedFleet);
-    super(settings, permits === undefined ? mutex('mutex', key, settings, open, false) : semaphore(key, settings, open, permits));
+    const manager = managerOf([client as Client], settings.mixedFleet);
+    super(settings, permits === undefined ? mutex('mutex', key, settings, manager, false) : semaphore(key, settings, manager, permits));
   }
 }
 
@@ -267,12 +279,12 @@ interface Permits {
   readonly permits: number;
 }
 
-function mutex(kind: string, name: unknown, { lockTimeout }: Settings, open: OpenManager, isQuorum: boolean): Target {
+function mutex(kind: string, name: unknown, { lockTimeout }: Settings, manager: SharedManager, isQuorum: boolean): Target {
   const key = `mutex:${readKey(name)}`;
-  return { kind, key, open, isQuorum, lock: (manager) => manager.mutex(key, { ttl: lockTimeout, renew: false }) };
+  return { kind, key, manager, isExclusive: true, isQuorum, lock: (manager) => manager.mutex(key, { ttl: lockTimeout, renew: false }) };
 }
 
-function semaphore(name: unknown, { lockTimeout, mixedFleet }: Settings, open: OpenManager, { kind, limit, permits }: Permits): Target {
+function semaphore(name: unknown, { lockTimeout, mixedFleet }: Settings, manager: SharedManager, { kind, limit, permits }: Permits): Target {
   const key = `semaphore:${readKey(name)}`;
   if (typeof limit !== 'number') throw new InvalidOptionError('limit', `is ${formatValue(limit)}: give a number`);
   if (mixedFleet) {
@@ -281,7 +293,7 @@ function semaphore(name: unknown, { lockTimeout, mixedFleet }: Settings, open: O
   }
   // Not redis-semaphore's own key: a process that still uses it would damage the set, and this side the other's.
   const lock = (manager: LockManager): NativeLock => manager.semaphore(`semaphore:leasehold:${name}`, { limit, permits, ttl: lockTimeout, renew: false });
-  return { kind, key, open, isQuorum: false, lock };
+  return { kind, key, manager, isExclusive: false, isQuorum: false, lock };
 }
 
 function refuseQuorum(_clients: RedisClient[], _permits: number): never {

@@ -14,7 +14,7 @@ import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { BOUNDS } from '../support/options.generated.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
-import { type Client, managerOf, type OpenManager, withoutMargins } from './managers.js';
+import { type Client, managerOf, type SharedManager, withoutMargins } from './managers.js';
 
 /** How one client voted. */
 export type ClientExecutionResult =
@@ -251,7 +251,7 @@ export class Redlock extends EventEmitter {
     const most = mixedFleet === false ? 1 : retryCount === -1 ? Infinity : retryCount + 1;
     const attempts: Promise<ExecutionStats>[] = [];
     for (;;) {
-      const taken = await this.#attempt(async () => take(this.#lockFor(await this.#openManager(settings)(), resources, duration, renew), settings));
+      const taken = await this.#attempt(async () => take(this.#lockFor(await this.#openManager(settings), resources, duration, renew), settings));
       attempts.push(taken.stats);
       if (taken.value !== undefined) {
         const held = new Held(taken.value);
@@ -309,8 +309,8 @@ export class Redlock extends EventEmitter {
     return setHeld(new Lock(this, resources, String(held.fence), attempts, expiration), held);
   }
 
-  #openManager({ mixedFleet = true }: Settings): OpenManager {
-    return managerOf([...this.clients], mixedFleet);
+  #openManager({ mixedFleet = true }: Settings): ReturnType<SharedManager['open']> {
+    return managerOf([...this.clients], mixedFleet).open();
   }
 }
 
