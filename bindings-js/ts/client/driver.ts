@@ -246,10 +246,14 @@ export class Driver {
     this.#turning = undefined;
     const waiting = this.#waiting;
     this.#waiting = undefined;
-    this.input(waiting === undefined ? PASSED : (engine) => {
+    const { link } = this.#first;
+    const wake = (): void => this.input(waiting === undefined ? PASSED : (engine) => {
       engine.last();
       waiting(engine);
     });
+    // The engine sends what it has gathered.
+    if (link.together === undefined) wake();
+    else link.together(wake);
     for (const tell of this.#whenTurned.splice(0)) tell();
   }
 

@@ -41,6 +41,8 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   readonly #batch: WriteBatch | undefined;
   #outgoing: PendingCommand<Command>[] = [];
   #replies: ReplyWatch | undefined;
+  /** Whether the commands that are sent now are written soon anyway. */
+  #isTogether = false;
 
   constructor(client: IoRedis) {
     super(client, 'close', (listener) => openPubSub(client, listener));
@@ -50,6 +52,16 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     // A cluster client needs to see the key.
     this.send = (wire, answered) => this.start(() => makeEncodedCommand(client, wire), answered);
     this.#batch = new WriteBatch(client);
+  }
+
+  override together(act: () => void): void {
+    this.#isTogether = true;
+    try {
+      act();
+    } finally {
+      this.#isTogether = false;
+      this.#flush();
+    }
   }
 
   call(args: readonly string[]): Promise<CallResult> {
@@ -126,7 +138,7 @@ export class IoRedisLink extends ReconnectingLink<Command> {
   /** ioredis writes each command separately. Here, all commands of one tick and of its microtasks go out in one write. */
   protected override dispatch(pending: PendingCommand<Command>): void {
     const waiting = this.#outgoing.push(pending);
-    if (waiting === 1) afterThisCode(() => this.#flush());
+    if (waiting === 1 && !this.#isTogether) afterThisCode(this.#flush);
     // Flush early, so that the server starts working while we prepare the next commands.
     else if (waiting === BATCH_SIZE) this.#flush();
   }
@@ -135,18 +147,23 @@ export class IoRedisLink extends ReconnectingLink<Command> {
     defuse(command);
   }
 
-  #flush(): void {
-    const batch = this.#outgoing.filter((pending) => this.pending.has(pending));
+  readonly #flush = (): void => {
+    if (this.#outgoing.length === 0) return;
+    const batch = this.#outgoing;
     this.#outgoing = [];
-    if (!this.isReady()) {
-      for (const { settle } of batch) settle(this.notConnected());
-      return;
+    const isReady = this.isReady();
+    if (isReady) {
+      this.#replies ??= ReplyWatch.join(this.#client);
+      this.#replies.follow(this.#client.stream ?? undefined);
     }
-    this.#replies ??= ReplyWatch.join(this.#client);
-    this.#replies.follow(this.#client.stream ?? undefined);
-    for (const pending of batch) this.#write(pending);
+    for (const pending of batch) {
+      // It may have been interrupted.
+      if (!this.pending.has(pending)) continue;
+      if (isReady) this.#write(pending);
+      else soon(() => pending.settle(this.notConnected()));
+    }
     this.#batch?.flush();
-  }
+  };
 
   #write(pending: PendingCommand<Command>): void {
     const { command, settle } = pending;

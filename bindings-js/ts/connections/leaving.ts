@@ -52,6 +52,12 @@ export class LeavingLink extends SwitchingLink {
     if (first.send !== undefined) this.send = (wire, answered) => this.current().send?.(wire, answered);
   }
 
+  together(act: () => void): void {
+    const link = this.current();
+    if (link.together === undefined) act();
+    else link.together(act);
+  }
+
   call(args: readonly string[]): Promise<CallResult> {
     return this.current().call(args);
   }

@@ -93,6 +93,9 @@ export interface Link {
    */
   send?(wire: string, answered: Answered): void;
 
+  /** Writes the commands that `act` sends as soon as it returns, and not only once the code that runs now has ended. */
+  together?(act: () => void): void;
+
   /**
    * Subscribes to a channel. One connection of the adapter carries all channels. If the channel is already subscribed, the
    * listener is replaced and gets `acknowledged` again. If an earlier attempt is still pending, its connection is replaced by a

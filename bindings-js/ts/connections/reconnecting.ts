@@ -31,6 +31,7 @@ export abstract class ReconnectingLink<Command> implements Link {
   /** Called when the server refuses a command because it is a replica. */
   onDemoted: (() => void) | undefined;
   readonly send?: (wire: string, answered: Answered) => void;
+  together?(act: () => void): void;
   protected readonly pending = new PendingCommands<PendingCommand<Command>>();
   readonly #ready = new ReadyGate();
   readonly #subscriber: Subscriber;
