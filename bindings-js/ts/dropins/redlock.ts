@@ -124,12 +124,12 @@ export class Lock {
   }
 
   /** See {@link Redlock.release}. */
-  async release(): Promise<ExecutionResult> {
+  release(): Promise<ExecutionResult> {
     return this.redlock.release(this);
   }
 
   /** See {@link Redlock.extend}. */
-  async extend(duration: number): Promise<Lock> {
+  extend(duration: number): Promise<Lock> {
     return this.redlock.extend(this, duration);
   }
 }
@@ -169,8 +169,8 @@ export class Redlock extends EventEmitter {
    *
    * @throws {@link ExecutionError} if it did not get them, `invalid-option` (as rejections).
    */
-  async acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
-    return this.#acquire(resources, duration, mergeSettings(settings, this.settings), false);
+  acquire(resources: string[], duration: number, settings?: Partial<Settings>): Promise<Lock> {
+    return this.#acquire(resources, duration, settings, false);
   }
 
   /**
@@ -224,7 +224,7 @@ export class Redlock extends EventEmitter {
     if (threshold > duration - 100) {
       throw new InvalidOptionError('duration', `is ${duration} ms: give at least 100 ms more than \`automaticExtensionThreshold\`, ${threshold} ms, or lower that`);
     }
-    const lock = await this.#acquire(resources, duration, merged, true);
+    const lock = await this.#acquire(resources, duration, settings, true);
     const controller = new AbortController();
     const signal: RedlockAbortSignal = controller.signal;
     heldBy(lock).onLost((reason) => {
@@ -244,14 +244,19 @@ export class Redlock extends EventEmitter {
     return result;
   }
 
-  async #acquire(resources: string[], duration: number, settings: Settings, renew: boolean): Promise<Lock> {
+  async #acquire(resources: string[], duration: number, given: Partial<Settings> | undefined, renew: boolean): Promise<Lock> {
+    const settings = mergeSettings(given, this.settings);
     checkDuration(duration);
     if (!isArray(resources)) throw new InvalidOptionError('resources', `is ${formatValue(resources)}: give a list of names`);
     const { mixedFleet, retryCount } = settings;
     const most = mixedFleet === false ? 1 : retryCount === -1 ? Infinity : retryCount + 1;
     const attempts: Promise<ExecutionStats>[] = [];
     for (;;) {
-      const taken = await this.#attempt(async () => take(this.#lockFor(await this.#openManager(settings), resources, duration, renew), settings));
+      const taken = await this.#attempt(() => {
+        const manager = this.#openManager(settings);
+        if (!(manager instanceof Promise)) return take(this.#lockFor(manager, resources, duration, renew), settings);
+        return manager.then((manager) => take(this.#lockFor(manager, resources, duration, renew), settings));
+      });
       attempts.push(taken.stats);
       if (taken.value !== undefined) {
         const held = new Held(taken.value);
@@ -265,9 +270,10 @@ export class Redlock extends EventEmitter {
   }
 
   #lockFor(manager: LockManager, resources: readonly string[], ttl: number, renew: boolean): NativeLock {
-    const [name, ...others] = new Set(resources);
     const options = { ttl, renew };
-    return name !== undefined && others.length === 0 ? manager.mutex(name, options) : manager.multi([...new Set(resources)], options);
+    const [name] = resources;
+    if (name !== undefined && resources.every((other) => other === name)) return manager.mutex(name, options);
+    return manager.multi([...new Set(resources)], options);
   }
 
   /** Makes one attempt of something that may find the resources locked: then it resolves to `undefined`. */
