@@ -14,6 +14,7 @@ import {
 } from '../support/errors.js';
 import { formatUuid } from '../support/format.js';
 import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
+import { IdMap } from '../support/id-map.js';
 import { ignore } from '../support/ignore.js';
 import { Once } from '../support/once.js';
 import { LABEL_RULES } from '../support/options.generated.js';
@@ -58,7 +59,7 @@ export class Client {
   readonly #workerRequest = new WorkerRequest();
   readonly #operations = new Operations((alive) => this.#driver.ref(alive));
   /** The leases that are held, by their number in the engine. */
-  readonly #leases = new Map<number, LeaseState>();
+  readonly #leases = new IdMap<LeaseState>();
   /** The names that another client of this manager takes from their holders at the moment. */
   readonly #stolen: string[] = [];
   readonly #closing = new Once<Closed>();
@@ -261,7 +262,7 @@ export class Client {
     const ask = async (): Promise<void> => {
       // A lease that is released meanwhile may be handed over to the next local caller, so that one is asked about too.
       for (;;) {
-        const leases = [...this.#leases.values()].filter((lease) => lease.isOf(key, this.prefix) && !asked.has(lease));
+        const leases = this.#leases.values().filter((lease) => lease.isOf(key, this.prefix) && !asked.has(lease));
         if (leases.length === 0) return;
         for (const lease of leases) asked.add(lease);
         await Promise.all(leases.map((lease) => this.verify(lease).catch(ignore)));
@@ -294,7 +295,7 @@ export class Client {
   query(): { held: LockInfo[]; pending: LockInfo[]; lingering: LockInfo[] } {
     const clientId = this.#id;
     const lingering = this.#driver.lingering().map((lock) => ({ ...lock, clientId }));
-    const held = [...this.#leases.values()].map(({ name, mode }) => ({ name, mode, clientId }));
+    const held = this.#leases.values().map(({ name, mode }) => ({ name, mode, clientId }));
     return { held, lingering, pending: this.#operations.waits().map((wait) => ({ ...wait, clientId })) };
   }
 

@@ -1,6 +1,7 @@
 /** The operations that users wait for, and how their promises settle. */
 
 import type { LockSpec, Mode, Outcome } from '../engine/index.js';
+import { IdMap } from '../support/id-map.js';
 import { ignore } from '../support/ignore.js';
 import { afterPendingIo } from '../support/timers.js';
 import type { LeaseState } from './lease-state.js';
@@ -37,7 +38,7 @@ export interface Attempt {
 
 /** The open operations by their number in the engine, oldest first. */
 export class Operations {
-  readonly #open = new Map<number, Operation>();
+  readonly #open = new IdMap<Operation>();
   readonly #keepProcessAlive: (alive: boolean) => void;
   #last = 0;
 
@@ -59,7 +60,7 @@ export class Operations {
   }
 
   has(op: number): boolean {
-    return this.#open.has(op);
+    return this.#open.get(op) !== undefined;
   }
 
   /** Removes an operation that has ended, and returns it. */
@@ -72,7 +73,7 @@ export class Operations {
   }
 
   endAll(): Operation[] {
-    const operations = [...this.#open.values()];
+    const operations = this.#open.values();
     this.#open.clear();
     if (operations.length > 0) this.#keepProcessAlive(false);
     return operations;
@@ -80,7 +81,7 @@ export class Operations {
 
   /** The numbers of the open acquires. */
   *waiting(): Iterable<number> {
-    for (const [op, { acquire }] of this.#open) if (acquire !== undefined) yield op;
+    for (const [op, { acquire }] of this.#open.entries()) if (acquire !== undefined) yield op;
   }
 
   /** The open acquires, oldest first. */

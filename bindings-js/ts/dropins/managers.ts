@@ -3,7 +3,6 @@
 import type { Cluster, Redis } from 'ioredis';
 
 import { InvalidOptionError, LockManager, type QuorumOptions } from '../index.js';
-import { ignore } from '../support/ignore.js';
 
 /** What the originals take: a client of ioredis. */
 export type Client = Redis | Cluster;
