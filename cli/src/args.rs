@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use leasehold::Wait;
 
 use crate::report::exit;
-use crate::times::{FOREVER, duration, setting, wait, within};
+use crate::times::{FOREVER, default_of, duration, wait, within};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -110,7 +110,7 @@ pub(crate) struct Servers {
     pub(crate) prefix: String,
     /// How long one answer of a server may take: 10 ms to 60 s
     #[arg(long, global = true, value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(default_value = setting("response_timeout").default, value_parser = within("response_timeout"))]
+    #[arg(default_value = default_of("response_timeout"), value_parser = within("response_timeout"))]
     pub(crate) timeout: Duration,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Exec {
     pub(crate) take: Take,
     /// How long the server keeps the lock after a crash of this machine: 10 ms to 30 days
     #[arg(long, env = "LEASEHOLD_TTL", value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(default_value = setting("ttl").default, value_parser = within("ttl"))]
+    #[arg(default_value = default_of("ttl"), value_parser = within("ttl"))]
     pub(crate) ttl: Duration,
     /// How long the command may hold the lock: 10 ms to 30 days. Before that it gets SIGTERM, and SIGKILL after --grace
     /// [default: no limit]
@@ -226,7 +226,7 @@ pub(crate) struct Acquire {
     pub(crate) take: Take,
     /// After this time the lock is free, unless a step renews it: 10 ms to 30 days
     #[arg(long, env = "LEASEHOLD_TTL", value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(default_value = setting("ttl").default, value_parser = within("ttl"))]
+    #[arg(default_value = default_of("ttl"), value_parser = within("ttl"))]
     pub(crate) ttl: Duration,
     /// Print LEASEHOLD_TOKEN=... and LEASEHOLD_FENCE=..., a line each, for `eval` or a file of variables
     #[arg(long)]

@@ -65,7 +65,11 @@ struct Acquired {
 /// Takes the lock for a whole TTL from now.
 async fn acquire(taking: &Taking<'_>, arguments: &Acquire) -> Result<Acquired, Outcome> {
     let lease = taking.lease(mutex(taking.locks, arguments)).await?;
-    let failed = |error: leasehold::Error| Err(error.into());
+    let failed = |error: leasehold::Error| {
+        let failure = Failure::from(error);
+        let ended = "the lease ended before its token could be printed: give it a longer --ttl";
+        Err(if failure.exit == exit::LOST { Failure { remedy: ended.to_owned(), ..failure } } else { failure })
+    };
     // The client listens for messages from now on, and writes its label to the server.
     let token = lease.token().map_err(failed)?.to_string();
     // The server grants a waiter only a claim window, until the client renews the lease for the first time.

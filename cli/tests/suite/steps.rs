@@ -64,7 +64,9 @@ fn a_token_works_once() -> Tested {
 #[test]
 fn a_lease_that_has_ended_is_told_and_the_next_holder_keeps_the_lock() -> Tested {
     let server = Server::start()?;
-    let ended = acquire(&server, &["--ttl", "50ms", "deploy"])?;
+    let ended = acquire(&server, &["--ttl", "1h", "deploy"])?;
+    // As if the time was over.
+    server.cli(&["PEXPIRE", "deploy", "1"])?;
     let next = acquire(&server, &["--wait", WAIT, "--ttl", "1h", "deploy"])?;
     let (code, message) = release(&server, "deploy", &ended)?;
     assert!(message.contains("; now held by ") && message.contains("leasehold acquire"), "{message}");
