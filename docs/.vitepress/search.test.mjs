@@ -19,6 +19,8 @@ const WANTED = {
   'SIGTERM': 'recipes.html#a-clean-end-on-sigterm',
   'graceful shutdown': 'recipes.html#a-clean-end-on-sigterm',
   'cron': 'recipes.html#a-job-that-cron-starts',
+  'github actions': 'cli.html#a-lock-over-several-steps',
+  'lock a pipeline': 'cli.html#a-lock-over-several-steps',
   'semaphore': 'kinds.html#semaphore',
   'read write lock': 'kinds.html#read-write-lock',
   'reentrant': 'kinds.html#reentrant-lock',
