@@ -4,7 +4,7 @@ mod world;
 
 use leasehold_core::{AcquireOptions, Config, Error, Input, LeaseToken};
 use leasehold_harness::Client;
-use leasehold_harness::answers::words;
+use leasehold_harness::answers::entries;
 use world::World;
 
 /// How many runs there are. `LEASEHOLD_SEEDS` sets another number.
@@ -22,10 +22,10 @@ fn one_holder_at_a_time_whoever_adopts_and_whatever_the_network_does() {
 
 #[test]
 fn a_client_asks_no_server_for_a_token_of_its_own_that_holds_nothing() {
-    let mut client = Client::new(Config { batches: false, ..Config::default() });
+    let mut client = Client::new(Config::default());
     client.acquire("job", AcquireOptions::default());
     let [(_, command)] = &client.unanswered[..] else { panic!("the token asks for the lock") };
-    let token = LeaseToken::read(&words(command)[9]).unwrap();
+    let token = LeaseToken::read(&entries(command).expect("the common path")[0].token).unwrap();
     let options = AcquireOptions::default();
     let adopts = client.call(|op| Input::Adopt { op, name: "job", token, options: &options });
     assert_eq!(client.result_of(adopts), Some(&Err(Error::NotHeld)));
