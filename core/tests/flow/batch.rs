@@ -6,6 +6,7 @@ use leasehold_core::{
     AcquireOptions, Config, Error, Failure, Input, Instant, Mode, NodeId, Outcome, Reason, ReleaseOutcome, Reply,
     Scalar, Wait,
 };
+use leasehold_harness::answers::Entry;
 
 use crate::client::{Client, SERVER_US, answer_anything, batch_reply, denied, entries, fixed, name_of, tries, words};
 
@@ -23,14 +24,15 @@ fn batching_with(config: Config) -> Client {
 /// The names in the only command that is out, with what each wants.
 fn out(client: &Client) -> Vec<(String, String)> {
     let [(_, command)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
-    entries(command).expect("a batch").into_iter().map(|entry| (entry.what, entry.name)).collect()
+    let owned = |entry: Entry<'_>| (entry.what.to_owned(), entry.name.to_owned());
+    entries(command).expect("a batch").into_iter().map(owned).collect()
 }
 
 /// The server answers the oldest command, a batch, and leaves the entries about these names undone.
 fn leave_undone(client: &mut Client, names: &[&str]) {
     let (id, command) = client.unanswered.remove(0);
     let undone = |name: &str| names.contains(&name).then_some(0);
-    let reply = batch_reply(&entries(&command).expect("a batch"), client.now, |entry| undone(&entry.name));
+    let reply = batch_reply(&entries(&command).expect("a batch"), client.now, |entry| undone(entry.name));
     client.reply(id, Ok(reply));
 }
 
@@ -136,7 +138,7 @@ fn an_entry_that_was_left_undone_is_sent_alone_with_the_same_token() {
     let mut client = batching();
     let [free, held] = ["free", "held"].map(|name| client.acquire(name, fixed()));
     client.feed(Input::Wake);
-    let token = entries(&client.unanswered[0].1).expect("a batch")[1].token.clone();
+    let token = entries(&client.unanswered[0].1).expect("a batch")[1].token.to_owned();
     leave_undone(&mut client, &["held"]);
     assert!(matches!(client.result_of(free), Some(Ok(Outcome::Acquired(_)))));
 
@@ -211,7 +213,8 @@ fn entries_of_a_call_without_a_reply_are_asked_again_each_with_its_token_and_a_l
     let calls = ["a", "b"].map(|name| client.acquire(name, fixed()));
     client.feed(Input::Wake);
     let (late, command) = client.unanswered.remove(0);
-    let tokens = |command| entries(command).expect("a batch").into_iter().map(|entry| entry.token).collect::<Vec<_>>();
+    let token = |entry: Entry<'_>| entry.token.to_owned();
+    let tokens = |command| entries(command).expect("a batch").into_iter().map(token).collect::<Vec<_>>();
     let before = tokens(&command);
     client.pass(Duration::from_millis(2_500));
     let mut again: Vec<String> = Vec::new();
@@ -374,7 +377,7 @@ fn in_a_cluster_only_names_of_one_slot_travel_together() {
     let mut calls: Vec<Vec<String>> = client
         .unanswered
         .iter()
-        .map(|(_, command)| entries(command).unwrap().into_iter().map(|entry| entry.name).collect())
+        .map(|(_, command)| entries(command).unwrap().into_iter().map(|entry| entry.name.to_owned()).collect())
         .collect();
     calls.sort();
     assert_eq!(calls, [vec!["a"], vec!["b"], vec!["c"], vec!["{tenant}1", "{tenant}2", "{tenant}3"]]);
@@ -414,7 +417,7 @@ fn a_batch_tells_whether_others_wait_for_a_reentrant_lock() {
         client.acquire("other", fixed());
         client.feed(Input::Wake);
         let (id, command) = client.unanswered.remove(0);
-        let say = |entry: &leasehold_harness::answers::Entry| (entry.name == "job").then_some(number);
+        let say = |entry: &Entry<'_>| (entry.name == "job").then_some(number);
         let reply = batch_reply(&entries(&command).expect("a batch"), client.now, say);
         client.reply(id, Ok(reply));
         let grant = client.grant_of(call);

@@ -2,6 +2,7 @@
 //! result.
 
 use leasehold_core::{Mode, Reply, Scalar};
+use leasehold_harness::answers::{self, entries_of, status};
 
 /// A client's life, numbered within the run. A restarted client has a new one.
 pub(crate) type Life = u16;
@@ -202,60 +203,24 @@ impl<'a> Asked<'a> {
     }
 
     fn entries(words: &[&'a [u8]]) -> Option<Vec<Self>> {
-        let (mut keys, mut arguments) = words.get(3..)?.split_at_checked(number(words.get(2)?)? as usize)?;
-        let acquire = |token: &[u8], ttl: &[u8]| {
-            let (token, ttl_ms) = (Token::read(token)?, number(ttl)?);
-            let (mode, how) = (Mode::Exclusive, AcquireMode::Try);
-            Some(ScriptCommand::Acquire { token, mode, permits: None, ttl_ms, how, claim_ms: 0 })
-        };
-        let release = |token: &[u8]| Some(ScriptCommand::Release { token: Token::read(token)?, bury: false, used: 0 });
-        let renew = |token: &[u8], ttl_ms: &[u8]| {
-            Some(ScriptCommand::Renew { token: Token::read(token)?, ttl_ms: number(ttl_ms)? })
-        };
-        let one = |script, key| Some(vec![Self { script, key, entry: Some(Entry { place: 0, of: 1 }) }]);
-        match (keys, arguments) {
-            ([key, _queue, _fence], [token, ttl]) if is(words, leasehold_lua::ACQUIRE_FAST) => {
-                return one(acquire(token, ttl)?, key);
-            }
-            ([key], [token]) if is(words, leasehold_lua::RELEASE_FAST) => return one(release(token)?, key),
-            _ => {}
-        }
-        let acquires;
-        (acquires, arguments) = arguments.split_first()?;
-        if number(acquires)? > 0 {
-            keys = keys.split_last()?.1;
-        }
-        let mut entries = Vec::new();
-        while let [what, token, ..] = arguments {
-            let (script, of_keys, of_arguments) = match *what {
-                b"acquire" | b"acquire-reentrant" => (acquire(token, arguments.get(2)?)?, 2, 3),
-                b"share" => match acquire(token, arguments.get(2)?)? {
-                    ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, .. } => {
-                        let (mode, permits) = (Mode::Shared, None);
-                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 3)
-                    }
-                    _ => return None,
-                },
-                b"permit" => match acquire(token, arguments.get(2)?)? {
-                    ScriptCommand::Acquire { token, ttl_ms, how, claim_ms, mode, .. } => {
-                        let permits = permits(arguments.get(3)?);
-                        (ScriptCommand::Acquire { token, mode, permits, ttl_ms, how, claim_ms }, 3, 4)
-                    }
-                    _ => return None,
-                },
-                b"release" | b"release-reentrant" => (release(token)?, 1, 2),
-                b"unshare" => (release(token)?, 2, 2),
-                b"unpermit" => (release(token)?, 3, 2),
-                b"renew" | b"renew-reentrant" => (renew(token, arguments.get(2)?)?, 1, 3),
-                b"renew-share" | b"renew-permit" => (renew(token, arguments.get(2)?)?, 2, 3),
-                _ => return None,
-            };
-            entries.push(Self { script, key: keys.first()?, entry: Some(Entry { place: entries.len(), of: 0 }) });
-            (keys, arguments) = (keys.get(of_keys..)?, arguments.get(of_arguments..)?);
-        }
+        let entries = entries_of(words)?;
         let of = entries.len();
-        entries.iter_mut().filter_map(|asked| asked.entry.as_mut()).for_each(|entry| entry.of = of);
-        (keys.is_empty() && arguments.is_empty()).then_some(entries)
+        let asked = |(place, it): (usize, answers::Entry<'a>)| {
+            let (token, ttl_ms) = (Token::read(it.token.as_bytes())?, it.ttl);
+            let script = match it.what {
+                "release" | "release-reentrant" | "unshare" | "unpermit" => {
+                    ScriptCommand::Release { token, bury: false, used: 0 }
+                }
+                what if what.starts_with("renew") => ScriptCommand::Renew { token, ttl_ms },
+                what => {
+                    let mode = if what == "share" { Mode::Shared } else { Mode::Exclusive };
+                    let permits = it.permits.and_then(|word| permits(word.as_bytes()));
+                    ScriptCommand::Acquire { token, mode, permits, ttl_ms, how: AcquireMode::Try, claim_ms: 0 }
+                }
+            };
+            Some(Self { script, key: it.name.as_bytes(), entry: Some(Entry { place, of }) })
+        };
+        entries.into_iter().enumerate().map(asked).collect()
     }
 
     /// What a reply says to it. None if a batch left it undone, or if the reply has another shape.
@@ -299,7 +264,8 @@ pub(crate) fn is_common(words: &[&[u8]]) -> bool {
     [leasehold_lua::BATCH, leasehold_lua::ACQUIRE_FAST, leasehold_lua::RELEASE_FAST].into_iter().any(|it| is(words, it))
 }
 
-fn is(words: &[&[u8]], script: leasehold_lua::Script) -> bool {
+/// Whether a command calls this script.
+pub(crate) fn is(words: &[&[u8]], script: leasehold_lua::Script) -> bool {
     words.get(1).is_some_and(|word| [script.sha1.as_bytes(), script.source.as_bytes()].contains(word))
 }
 
@@ -380,13 +346,12 @@ impl Answer {
 
     /// The reply that a script of its own would have given.
     pub(crate) fn as_reply(&self) -> Reply {
-        let status: &[u8] = match self.status {
-            Status::Entered => b"entered",
-            Status::Released => b"released",
-            _ => b"renewed",
+        let word = match self.status {
+            Status::Entered => "entered",
+            Status::Released => "released",
+            _ => "renewed",
         };
-        let numbers = [self.value as i64, self.block as i64, self.server_us as i64, self.ms, self.waiting, 0];
-        Reply::List([Scalar::Text(status.to_vec())].into_iter().chain(numbers.map(Scalar::Int)).collect())
+        status(word, [self.value as i64, self.block as i64, self.server_us as i64, self.ms, self.waiting, 0])
     }
 
     /// Whether the call's token has a valid lease, by this answer.

@@ -17,72 +17,71 @@ pub fn name_of(command: &Command) -> String {
 }
 
 /// A command inside a batch.
-#[derive(Clone, Debug)]
-pub struct Entry {
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
     /// The entry's first word.
-    pub what: String,
+    pub what: &'a str,
     /// The lock.
-    pub name: String,
+    pub name: &'a str,
     /// The lease's token.
-    pub token: String,
+    pub token: &'a str,
     /// The TTL of an acquire or a renewal.
-    ttl: i64,
+    pub ttl: u64,
+    /// The permits and the limit of a semaphore's acquire.
+    pub permits: Option<&'a str>,
 }
 
 /// The commands inside a call of the common path. None if the command is something else.
-///
-/// # Panics
-/// If its words are not those of such a call.
-pub fn entries(command: &Command) -> Option<Vec<Entry>> {
-    let words = words(command);
-    let is = |script: Script| [script.sha1, script.source].contains(&&*words[1]);
-    let count: usize = words[2].parse().expect("the number of keys");
-    let (mut keys, mut arguments) = (&words[3..3 + count], &words[3 + count..]);
-    let entry = |what: &str, name: &String, token: &String, ttl: Option<&String>| {
-        let token = token.split(' ').next().unwrap_or_default().to_owned();
-        let ttl = ttl.map_or(0, |ttl| ttl.parse().expect("a TTL"));
-        Entry { what: what.to_owned(), name: name.clone(), token, ttl }
+pub fn entries(command: &Command) -> Option<Vec<Entry<'_>>> {
+    entries_of(&command.words().collect::<Vec<_>>())
+}
+
+/// The same for the words of a command.
+pub fn entries_of<'a>(words: &[&'a [u8]]) -> Option<Vec<Entry<'a>>> {
+    let words = words.iter().map(|word| std::str::from_utf8(word).ok()).collect::<Option<Vec<_>>>()?;
+    let is = |script: Script| words.get(1).is_some_and(|word| [script.sha1, script.source].contains(word));
+    let (mut keys, mut arguments) = words.get(3..)?.split_at_checked(words.get(2)?.parse().ok()?)?;
+    let entry = |what: &'a str, name: &'a str, arguments: &[&'a str]| {
+        let token = arguments.first()?.split(' ').next()?;
+        let ttl = arguments.get(1).map_or(Some(0), |ttl| ttl.parse().ok())?;
+        Some(Entry { what, name, token, ttl, permits: arguments.get(2).copied() })
     };
-    if is(ACQUIRE_FAST) {
-        return Some(vec![entry("acquire", &keys[0], &arguments[0], arguments.get(1))]);
+    match (keys, arguments) {
+        ([name, _queue, _fence], [_, _]) if is(ACQUIRE_FAST) => return Some(vec![entry("acquire", name, arguments)?]),
+        ([name], [_]) if is(leasehold_lua::RELEASE_FAST) => return Some(vec![entry("release", name, arguments)?]),
+        (_, [acquires, rest @ ..]) if is(BATCH) => {
+            // One key that never exists.
+            keys = if *acquires == "0" { keys } else { keys.split_last()?.1 };
+            arguments = rest;
+        }
+        _ => return None,
     }
-    if is(leasehold_lua::RELEASE_FAST) {
-        return Some(vec![entry("release", &keys[0], &arguments[0], None)]);
-    }
-    if !is(BATCH) {
-        return None;
-    }
-    if arguments[0] != "0" {
-        keys = &keys[..keys.len() - 1];
-    }
-    arguments = &arguments[1..];
     let mut entries = Vec::new();
-    while let [what, token, ..] = arguments {
-        let (of_keys, of_arguments) = match &**what {
-            "acquire" | "acquire-reentrant" => (2, 3),
-            "share" => (3, 3),
-            "permit" => (3, 4),
-            "unpermit" => (3, 2),
-            "unshare" => (2, 2),
-            "renew-share" | "renew-permit" => (2, 3),
-            "release" | "release-reentrant" => (1, 2),
-            _ => (1, 3),
+    while let [what, rest @ ..] = arguments {
+        let (of_keys, of_arguments) = match *what {
+            "acquire" | "acquire-reentrant" => (2, 2),
+            "share" => (3, 2),
+            "permit" => (3, 3),
+            "release" | "release-reentrant" => (1, 1),
+            "unshare" => (2, 1),
+            "unpermit" => (3, 1),
+            "renew" | "renew-reentrant" => (1, 2),
+            "renew-share" | "renew-permit" => (2, 2),
+            _ => return None,
         };
-        let ttl = arguments.get(2).filter(|_| of_arguments > 2);
-        entries.push(entry(what, &keys[0], token, ttl));
-        (keys, arguments) = (&keys[of_keys..], &arguments[of_arguments..]);
+        entries.push(entry(what, keys.first()?, rest.get(..of_arguments)?)?);
+        (keys, arguments) = (keys.get(of_keys..)?, &rest[of_arguments..]);
     }
-    assert!(keys.is_empty(), "{words:?}");
-    Some(entries)
+    keys.is_empty().then_some(entries)
 }
 
 /// The reply of the common path: what `number` says for each entry, where None is what grants everything. An exclusive
 /// acquire or release that is alone has a script, and so a reply, of its own.
-pub fn batch_reply(entries: &[Entry], now: u64, number: impl Fn(&Entry) -> Option<i64>) -> Reply {
+pub fn batch_reply(entries: &[Entry<'_>], now: u64, number: impl Fn(&Entry<'_>) -> Option<i64>) -> Reply {
     let server = SERVER_US + now as i64;
     let numbers = entries
         .iter()
-        .map(|entry| number(entry).unwrap_or(if entry.what.starts_with("renew") { entry.ttl } else { 1 }));
+        .map(|entry| number(entry).unwrap_or(if entry.what.starts_with("renew") { entry.ttl as i64 } else { 1 }));
     match entries {
         [entry] if entry.what == "acquire" => {
             Reply::One(Scalar::Text(number(entry).unwrap_or(server).to_string().into_bytes()))
