@@ -1,8 +1,8 @@
 //! Engines and model servers on virtual time, with faults and invariants. One seed makes one run.
 //!
 //! A run has clients with real engines and clocks that disagree, servers that run the real scripts, and a network that
-//! loses, delays, duplicates and reorders. There are three kinds: a [`ClusterRun`] has every kind of lock, a
-//! [`QuorumRun`] has locks over several servers, and a `MultiRun` has leases of several names. The [`invariants`] know
+//! loses, delays, duplicates and reorders. There are two kinds: a [`ClusterRun`] has every kind of lock, and a
+//! [`QuorumRun`] has locks over several servers, or leases of several names on one. The [`invariants`] know
 //! the true time and check every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
 mod adopting;
@@ -20,7 +20,6 @@ pub mod injected_bugs;
 pub mod invariants;
 mod kinds;
 mod mix;
-mod multi;
 pub mod mutants;
 mod network;
 mod observe_clients;

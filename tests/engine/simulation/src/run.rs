@@ -8,7 +8,6 @@ use leasehold_model::{Engine, ModelServer};
 use crate::coverage::Coverage;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
-use crate::multi::MultiRun;
 use crate::quorum::{Manner, QuorumRun};
 use crate::theme::Theme;
 use crate::world::{ClusterRun, Counts};
@@ -90,7 +89,7 @@ impl Bench {
         let engine = self.engine(seed);
         self.models.iter_mut().for_each(|model| model.run_scripts_in(engine));
         match theme {
-            Some(Theme::Multi) => return self.run_multi(seed, false, written),
+            Some(Theme::Multi) => return self.run_quorum(seed, Manner::Multi, written),
             Some(Theme::Quorum) => return self.run_quorum(seed, Manner::Plain, written),
             Some(Theme::QuorumHot) => return self.run_quorum(seed, Manner::Hot, written),
             Some(Theme::QuorumNames) => return self.run_quorum(seed, Manner::Names, written),
@@ -100,7 +99,7 @@ impl Bench {
         }
         let mut report = self.run_cluster(seed, theme, written);
         let also = match theme {
-            None if seed.is_multiple_of(MULTI_EVERY) => self.run_multi(seed, false, written),
+            None if seed.is_multiple_of(MULTI_EVERY) => self.run_quorum(seed, Manner::Multi, written),
             None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, Manner::Plain, written),
             None if seed % QUORUM_HOT_EVERY == 5 => self.run_quorum(seed, Manner::Hot, written),
             None if seed % QUORUM_NAMES_EVERY == 13 => self.run_quorum(seed, Manner::Names, written),
@@ -121,7 +120,7 @@ impl Bench {
     /// Half of these runs have every kind of lock on single servers.
     fn run_keeping(&mut self, seed: u64, written: bool) -> Report {
         match seed / KEEPING_EVERY % 4 {
-            0 => self.run_multi(seed, true, written),
+            0 => self.run_quorum(seed, Manner::MultiKeeping, written),
             1 => self.run_quorum(seed, Manner::Keeping, written),
             _ => self.run_cluster(seed, Some(Theme::Keeping), written),
         }
@@ -144,14 +143,6 @@ impl Bench {
         let mut run = QuorumRun::new(seed, manner, &mut self.models, Transcript::new(written));
         let (broken, panicked) = verdict_of(|| run.run());
         let (counts, transcript) = (run.counts(), run.into_transcript());
-        self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
-    }
-
-    fn run_multi(&mut self, seed: u64, keeping: bool, written: bool) -> Report {
-        let Some(model) = self.models.first_mut() else { return Report::default() };
-        let mut run = MultiRun::new(seed, keeping, model, Transcript::new(written));
-        let (broken, panicked) = verdict_of(|| run.run());
-        let (counts, transcript) = (run.counts, run.into_transcript());
         self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
     }
 

@@ -256,6 +256,17 @@ impl Keys {
         waiting.filter_map(|(member, _)| Token::read(member.as_bytes())).collect()
     }
 
+    /// The waiters in a lock's queue, and until when each counts as alive, in the server's ms.
+    pub(crate) fn waiters(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(Token, u64)> {
+        let records = model.hash(server_us, &self.parts[name * PARTS + Part::Waiters as usize].0);
+        let alive_until = |token: &Token| {
+            let (_, record) = records.iter().find(|(other, _)| Token::read(other.as_bytes()) == Some(*token))?;
+            record.rsplit(' ').next()?.parse().ok()
+        };
+        let waiting = self.waiting(model, server_us, name).into_iter();
+        waiting.map(|token| (token, alive_until(&token).unwrap_or(0))).collect()
+    }
+
     /// Burying a token leaves no expired tombstone.
     pub(crate) fn after_bury(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
         let over = |(_, score): &(String, f64)| *score < 0.0 && -*score <= (server_us / 1000) as f64;

@@ -8,7 +8,7 @@ use leasehold_model::ModelServer;
 
 use crate::invariants::{Verdict, broken};
 use crate::quorum::client::{Client, Op, UserCall};
-use crate::quorum::users::{readers, text};
+use crate::quorum::users::text;
 use crate::quorum::world::{QuorumRun, Server};
 
 impl Client {
@@ -47,12 +47,13 @@ impl QuorumRun<'_> {
             // While a client sleeps, its leases must be as good as it said before.
             for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
                 let name = text(belief.name);
+                let [.., readers] = self.keys.of_name(belief.name);
                 // Whether a server keeps the lease for as long as the client takes it to be valid.
                 let backs = |(server, model): (&Server, &ModelServer)| {
                     let reading = server.clock.reads(self.world.now);
                     let value = model.get(reading, &name).unwrap_or_default();
                     let expires = if value.starts_with("shared") && belief.mode == Mode::Shared {
-                        let readers = model.zset(reading, &readers(belief.name));
+                        let readers = model.zset(reading, &readers);
                         let ours = readers.iter().filter(|(token, _)| token.starts_with(&it.uuid));
                         ours.map(|(_, ms)| *ms as u64 * 1_000).max()
                     } else {
@@ -61,10 +62,10 @@ impl QuorumRun<'_> {
                     expires.unwrap_or(0) + 2_000 >= server.clock.reads(belief.until)
                 };
                 let backed = self.servers.iter().zip(&*self.models).filter(|pair| backs(*pair)).count();
-                if belief.until > self.world.now && backed < majority && !self.watch.excuses(belief.since) {
+                if belief.until > self.world.now && backed < majority {
                     let until = belief.until;
                     let detail = format!("c{place} holds {name} until {until}, and {backed} servers agree");
-                    verdicts.push(broken("unbacked", detail));
+                    verdicts.push(self.watch.unbacked(belief, self.world.now, detail));
                 }
             }
         }
@@ -81,7 +82,8 @@ impl QuorumRun<'_> {
         }
         let reading = self.servers[0].clock.reads(now);
         let value = self.models[0].get(reading, &text(name)).unwrap_or_default();
-        let among = self.models[0].zset(reading, &readers(name)).iter().any(|(token, _)| token.starts_with(&it.uuid));
+        let [.., readers] = self.keys.of_name(name);
+        let among = self.models[0].zset(reading, &readers).iter().any(|(token, _)| token.starts_with(&it.uuid));
         let inside = value.starts_with(&it.uuid) || value.starts_with("shared") && among;
         if !inside {
             let detail = format!("c{client} reads {name}, and the first server, with `{value}`, did not let it in");

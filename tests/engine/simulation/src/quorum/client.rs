@@ -10,10 +10,11 @@ use leasehold_harness::{Clock, Micros, Rng};
 
 use crate::quorum::attempts::Attempts;
 use crate::quorum::world::Mix;
+use crate::wire::Life;
 
 pub(crate) struct Client {
     /// Its number, unique in the run. A crash ends its life, and another client takes its place.
-    pub(crate) life: u32,
+    pub(crate) life: Life,
     /// None after a crash or a close.
     pub(crate) engine: Option<Engine>,
     id: ClientId,
@@ -85,21 +86,30 @@ pub(crate) enum UserCall {
 }
 
 impl Client {
-    pub(crate) fn start(rng: &mut Rng, mix: &Mix, life: u32) -> Self {
+    pub(crate) fn start(rng: &mut Rng, mix: &Mix, life: Life) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&rng.draw().to_be_bytes());
         id[8..].copy_from_slice(&rng.draw().to_be_bytes());
-        id[..4].copy_from_slice(&life.to_be_bytes());
+        let single = mix.is_single();
+        // The watchers of a single server know tokens by the first two bytes.
+        id[..4].copy_from_slice(&(u32::from(life) << if single { 16 } else { 0 }).to_be_bytes());
         let id = ClientId::from_random(id);
-        let config = Config {
-            node_timeout: Duration::from_millis(rng.spread((20, 500))),
-            claim_window: Duration::from_millis(rng.range((300, 3_000))),
+        let timeout = Duration::from_millis(if single { rng.range((100, 500)) } else { rng.spread((20, 500)) });
+        let mut config = Config {
+            node_timeout: timeout,
+            claim_window: Duration::from_millis(rng.range(mix.claim_ms)),
             batches: life.is_multiple_of(2),
             ..Config::default()
         };
+        if single {
+            (config.response_timeout, config.local_handoffs) = (timeout, rng.below(4) as u32);
+        }
         let names: Vec<String> = (0..mix.servers).map(|server| format!("s{server}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let engine = Engine::quorum(id, config.clone(), &names).ok();
+        let engine = match single {
+            true => Engine::new(id, config.clone()).ok(),
+            false => Engine::quorum(id, config.clone(), &names).ok(),
+        };
         let drift = rng.range((0, 10_000)) as i64 - 5_000;
         Self {
             life,

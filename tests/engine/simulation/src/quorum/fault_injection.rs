@@ -1,5 +1,9 @@
 //! Faults that strike from time to time: a server, a client, or the link between them.
 
+use leasehold_harness::Micros;
+
+use crate::quorum::client::Doing;
+use crate::quorum::users::text;
 use crate::quorum::world::{Event, Phase, QuorumRun, Trouble};
 
 impl QuorumRun<'_> {
@@ -15,6 +19,9 @@ impl QuorumRun<'_> {
         let until = self.world.now + self.world.rng.spread(self.mix.outage);
         self.counts.faults += 1;
         self.calm_since = self.calm_since.max(until.max(self.world.now + 100_000));
+        if self.mix.is_single() && (self.mix.chance == 0 || self.world.rng.chance(700_000)) {
+            return self.strike_names(client);
+        }
         match self.world.rng.below(10) {
             0..=2 => {
                 let forgets = self.mix.losing && self.world.rng.chance(600_000);
@@ -39,6 +46,48 @@ impl QuorumRun<'_> {
         self.cuts.retain(|(.., until)| *until > now);
     }
 
+    /// A client crashes, or a key vanishes.
+    fn strike_names(&mut self, client: usize) {
+        if self.world.rng.chance(600_000) {
+            let name = self.world.rng.below(self.mix.names as u64) as usize;
+            return self.vanish(name);
+        }
+        let first = self.first_of_several();
+        if let Some((_, name, dies)) = first {
+            self.world.agenda.push(dies, Event::Vanish { name });
+        }
+        self.crash_client(first.map_or(client, |(client, ..)| client));
+    }
+
+    /// A client that is the first of several waiters for a name, and when it counts as dead if it falls silent now. If the
+    /// lock becomes free then, the queue has a dead waiter before a live one, until the latter asks.
+    fn first_of_several(&self) -> Option<(usize, usize, Micros)> {
+        let clock = self.servers[0].clock;
+        (0..self.mix.names).find_map(|name| {
+            let waiters = self.keys.waiters(&self.models[0], clock.reads(self.world.now), name);
+            let [(first, alive_until_ms), (second, _), ..] = *waiters.as_slice() else { return None };
+            let client = self.clients.iter().position(|it| it.life == first.life && it.is_awake())?;
+            let dies = clock.when(alive_until_ms * 1_000).max(self.world.now) + 1;
+            (first.life != second.life).then_some((client, name, dies))
+        })
+    }
+
+    /// The key of a name is gone. Users that think ask now, before a waiter does.
+    pub(crate) fn vanish(&mut self, name: usize) {
+        let now = self.world.now;
+        self.world.transcript.line(now, "s0", format_args!("forgets {name}"));
+        self.models[0].execute(self.servers[0].clock.reads(now), &[b"DEL", text(name).as_bytes()]);
+        self.watch.forgot(name..name + 1, now);
+        for client in 0..self.clients.len() {
+            for user in 0..self.clients[client].users.len() {
+                if self.clients[client].users[user].doing == Doing::Nothing {
+                    let after = self.world.rng.below(20_000);
+                    self.next_step(client, user, after);
+                }
+            }
+        }
+    }
+
     fn crash_server(&mut self, server: usize, until: u64, forgets: bool) {
         // A restart takes longer than the clocks differ.
         let until = until.max(self.world.now + 100_000);
@@ -51,7 +100,7 @@ impl QuorumRun<'_> {
         self.break_subscriptions(|_| server == 0);
         if forgets {
             self.models[server].flush_all();
-            self.watch.forgot(server, self.world.now);
+            self.watch.forgot(0..self.mix.names, self.world.now);
         }
     }
 

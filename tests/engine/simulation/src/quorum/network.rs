@@ -3,15 +3,16 @@
 
 use std::rc::Rc;
 
-use leasehold_core::{Command, CommandId, Failure, Reply};
+use leasehold_core::{Command, CommandId, Failure, Reply, Scalar};
 use leasehold_harness::Micros;
 use leasehold_model::{Executed, ModelServer};
 
 use crate::invariants::broken;
 use crate::invariants::fences::AHEAD;
 use crate::quorum::client::{Client, Received};
+use crate::quorum::users::text;
 use crate::quorum::world::{Event, QuorumRun, Trouble};
-use crate::wire::ScriptCommand;
+use crate::wire::{Life, ScriptCommand, Token, is};
 
 /// The counter of a quorum's server.
 const COUNTER: &str = "leasehold:fence:quorum";
@@ -27,7 +28,7 @@ pub(crate) const A_CALL: Micros = 6 * COST;
 #[derive(Clone)]
 pub(crate) struct Arrival {
     pub(crate) client: usize,
-    pub(crate) life: u32,
+    pub(crate) life: Life,
     pub(crate) server: usize,
     pub(crate) id: CommandId,
     pub(crate) command: Rc<Command>,
@@ -130,7 +131,7 @@ impl QuorumRun<'_> {
     }
 
     /// A client subscribes at the first server.
-    pub(crate) fn subscribe(&mut self, client: usize, life: u32) {
+    pub(crate) fn subscribe(&mut self, client: usize, life: Life) {
         if self.clients[client].life != life {
             return;
         }
@@ -196,6 +197,38 @@ impl QuorumRun<'_> {
         }
     }
 
+    /// The names that live waiters want, each with its first live waiter.
+    fn first_waiters(&self, clock: u64) -> Vec<(String, Token)> {
+        let first = |name: usize| {
+            let waiters = self.keys.waiters(&self.models[0], clock, name).into_iter();
+            let (token, _) = waiters.clone().find(|(_, alive_until_ms)| *alive_until_ms > clock / 1_000)?;
+            Some((text(name), token))
+        };
+        (0..self.mix.names).filter_map(first).collect()
+    }
+
+    /// A given-up token must neither hold nor come back. A call that takes several names passes no live waiter.
+    fn check_names(&mut self, words: &[&[u8]], result: &Result<Reply, String>, wanted: &[(String, Token)], clock: u64) {
+        let Ok(Reply::List(list)) = result else { return };
+        if let Some((ScriptCommand::Release { token, bury: true, .. }, _)) = ScriptCommand::read(words) {
+            self.watch.buried(token, self.world.now);
+        }
+        if !is(words, leasehold_lua::MULTI) {
+            return;
+        }
+        for holder in (0..self.mix.names).filter_map(|name| self.models[0].get(clock, &text(name))) {
+            self.watch.holds(Token::read(holder.as_bytes()), self.world.now);
+        }
+        // The words: the command, the script, the number of keys, and three keys for each name. The reply: the server's clock,
+        // the fence, and two parts for each name.
+        let names = words.iter().skip(3).step_by(3).zip(list.iter().skip(2).step_by(2));
+        let taken: Vec<&[u8]> =
+            names.filter(|(_, answer)| **answer == Scalar::Text(b"entered".into())).map(|(name, _)| *name).collect();
+        if let Some((name, waiter)) = wanted.iter().find(|(name, _)| taken.contains(&name.as_bytes())) {
+            self.watch.check(broken("fifo-remote", format!("{name} was taken, and {waiter:?} waits for it")));
+        }
+    }
+
     /// A command reaches its server.
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
         let (now, at) = (self.world.now, arrival.server);
@@ -214,7 +247,11 @@ impl QuorumRun<'_> {
         let words: Vec<&[u8]> = arrival.command.words().collect();
         let counter = |model: &ModelServer| model.get(clock, COUNTER).and_then(|text| text.parse::<u64>().ok());
         let before = counter(&self.models[at]);
+        let wanted = if is(&words, leasehold_lua::MULTI) { self.first_waiters(clock) } else { Vec::new() };
         let Executed { reply: result, published } = self.models[at].execute(clock, &words);
+        if self.mix.is_single() {
+            self.check_names(&words, &result, &wanted, clock);
+        }
         if let (Some(_), Some(counter), Ok(_)) = (before, counter(&self.models[at]), &result) {
             self.check_counter(&words, at, counter);
         }

@@ -10,10 +10,11 @@ use crate::invariants::broken;
 use crate::quorum::client::{Doing, Op, UserCall};
 use crate::quorum::network::A_CALL;
 use crate::quorum::watch::Belief;
-use crate::quorum::world::{Event, Manner, Phase, QuorumRun};
+use crate::quorum::world::{Event, Phase, QuorumRun};
+use crate::wire::Life;
 
 impl QuorumRun<'_> {
-    pub(crate) fn step(&mut self, client: usize, life: u32, user: usize, number: u32) {
+    pub(crate) fn step(&mut self, client: usize, life: Life, user: usize, number: u32) {
         let it = &self.clients[client];
         if it.life != life || it.engine.is_none() || it.users[user].step != number {
             return;
@@ -25,7 +26,7 @@ impl QuorumRun<'_> {
             Doing::Nothing if self.phase != Phase::Busy => {}
             Doing::Nothing => {
                 let name = self.world.rng.below(self.mix.names as u64) as usize;
-                if self.mix.manner == Manner::Names && self.world.rng.chance(800_000) {
+                if self.mix.is_of_several() && self.world.rng.chance(800_000) {
                     let (names, options) = (self.names(name), self.options());
                     self.call(client, user, &names, UserCall::AcquireAll(options));
                 } else if self.world.rng.chance(20_000) {
@@ -76,7 +77,8 @@ impl QuorumRun<'_> {
         let after = self.world.rng.range(self.mix.hold);
         let it = &self.clients[client];
         let until = it.clock.instant(self.world.now) + until;
-        self.watch.kept(it.life, lease, until);
+        let valid_until = it.engine.as_ref().and_then(|engine| engine.valid_until(lease));
+        self.watch.kept(it.life, lease, self.world.now, (until, valid_until));
         self.note(client, format_args!("u{user} keeps {lease:?} until {until:?}"));
         self.next_step(client, user, after);
         self.tell_engine(client, Input::Keep { lease, until });
@@ -214,14 +216,20 @@ impl QuorumRun<'_> {
         // reader may share the token, and so the TTL, of another one.
         let sent = until.saturating_sub(options.ttl.as_micros() as u64);
         let alone = names.len() == 1 && options.mode == Mode::Exclusive;
-        let since = if alone { now.min(sent) } else { began };
+        let since = match alone {
+            // A client that has not been notified of a lost key yet may hand its lease over locally.
+            _ if self.mix.is_single() => began.saturating_sub(self.mix.told_within()),
+            true => now.min(sent),
+            false => began,
+        };
         if options.mode == Mode::Shared && options.max_hold.is_none() {
             self.check_reader(client, names[0], began);
         }
         let ends = options.max_hold.map(|most| at + most);
         for (name, fence) in names.into_iter().zip(fences) {
             let (mode, renew) = (options.mode, options.renew);
-            let belief = Belief { life, lease, name, mode, since, until, renew, ends };
+            let (ttl, wanted_since) = (options.ttl.as_micros() as u64, now);
+            let belief = Belief { life, lease, name, mode, since, until, renew, ends, ttl, wanted_since };
             self.watch.granted(belief, *fence, now);
         }
     }
@@ -231,7 +239,7 @@ impl QuorumRun<'_> {
         self.counts.losses += 1;
         let life = self.clients[client].life;
         let at = self.clients[client].clock.instant(self.world.now);
-        self.watch.lost(life, lease, reason, at);
+        self.watch.lost(life, lease, reason, (self.world.now, at));
         let users = self.clients[client].users.iter();
         if let Some(user) = users.enumerate().find_map(|(user, it)| (it.doing == Doing::Holding(lease)).then_some(user))
         {
@@ -252,10 +260,4 @@ impl QuorumRun<'_> {
 /// A lock's name. The even ones are in the same slot of a cluster.
 pub(crate) fn text(name: usize) -> String {
     if name.is_multiple_of(2) { format!("{{lock}}-{name}") } else { format!("lock-{name}") }
-}
-
-/// The key with a lock's readers.
-pub(crate) fn readers(name: usize) -> String {
-    let text = text(name);
-    if text.starts_with('{') { format!("leasehold::{text}:readers") } else { format!("leasehold:{{{text}}}:readers") }
 }

@@ -1,13 +1,21 @@
-//! The invariants of a quorum, checked at every step by true time.
+//! The invariants of such a run, checked at every step by true time.
+
+use std::collections::HashMap;
+use std::ops::Range;
 
 use leasehold_core::{Instant, LeaseId, LossReason, Mode};
 use leasehold_harness::Micros;
 
 use crate::invariants::{Verdict, broken};
+use crate::quorum::world::Mix;
+use crate::wire::{Life, Token};
+
+/// How long a token that was given up stays buried.
+const BURIED: Micros = 60_000_000;
 
 /// A lease that its client takes to be valid. One of several names is here once for each name.
 pub(crate) struct Belief {
-    pub(crate) life: u32,
+    pub(crate) life: Life,
     pub(crate) lease: LeaseId,
     pub(crate) name: usize,
     pub(crate) mode: Mode,
@@ -17,6 +25,9 @@ pub(crate) struct Belief {
     pub(crate) renew: bool,
     /// When it ends at the latest, by its client's clock.
     pub(crate) ends: Option<Instant>,
+    pub(crate) ttl: Micros,
+    /// When it was granted, or since when it has needed renewals without a break.
+    pub(crate) wanted_since: Micros,
 }
 
 pub(crate) struct Watch {
@@ -25,18 +36,27 @@ pub(crate) struct Watch {
     releasing: Option<Belief>,
     /// The fences of each name, when they were given out, and to whom.
     fences: Vec<Vec<(Micros, u64, Mode)>>,
-    /// When each server last forgot everything.
+    /// When a server last forgot each name.
     forgot: Vec<Option<Micros>>,
+    /// How soon a holder must be notified of that.
+    told_within: Micros,
+    /// Whether nothing keeps clients from renewing their leases.
+    calm: bool,
+    /// Until when tokens that were given up stay buried, on a single server.
+    buried: HashMap<Token, Micros>,
     verdict: Verdict,
 }
 
 impl Watch {
-    pub(crate) fn new(names: usize, servers: usize) -> Self {
+    pub(crate) fn new(mix: &Mix) -> Self {
         Self {
             beliefs: Vec::new(),
             releasing: None,
-            fences: vec![Vec::new(); names],
-            forgot: vec![None; servers],
+            fences: vec![Vec::new(); mix.names],
+            forgot: vec![None; mix.names],
+            told_within: mix.told_within(),
+            calm: mix.is_single() && mix.chance == 0,
+            buried: HashMap::new(),
             verdict: Ok(()),
         }
     }
@@ -51,18 +71,40 @@ impl Watch {
         self.verdict.clone()
     }
 
-    pub(crate) fn forgot(&mut self, server: usize, now: Micros) {
-        self.forgot[server] = Some(now);
+    /// A server has forgotten these names.
+    pub(crate) fn forgot(&mut self, names: Range<usize>, now: Micros) {
+        self.forgot[names].fill(Some(now));
     }
 
-    /// Whether some server forgot a lease that was granted at `since`.
-    pub(crate) fn excuses(&self, since: Micros) -> bool {
-        self.forgot.iter().flatten().any(|at| *at >= since)
+    /// Whether some server forgot a lease of this name that was granted at `since`.
+    fn excuses(&self, name: usize, since: Micros) -> bool {
+        self.forgot[name].is_some_and(|at| at >= since)
+    }
+
+    /// Too few servers have a lease that its holder takes to be valid.
+    pub(crate) fn unbacked(&self, belief: &Belief, now: Micros, detail: String) -> Verdict {
+        match self.forgot[belief.name].filter(|at| *at >= belief.since) {
+            None => broken("unbacked", detail),
+            Some(at) if at + self.told_within < now => broken("loss-untold", detail),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// A token was given up.
+    pub(crate) fn buried(&mut self, token: Token, now: Micros) {
+        self.buried.insert(token, now + BURIED);
+    }
+
+    /// A token that was given up does not hold a name again.
+    pub(crate) fn holds(&mut self, token: Option<Token>, now: Micros) {
+        if token.and_then(|token| self.buried.get(&token)).is_some_and(|until| *until > now) {
+            self.check(broken("token-returns", format!("{token:?} was given up, and holds again")));
+        }
     }
 
     pub(crate) fn granted(&mut self, belief: Belief, fence: u64, now: Micros) {
         // If servers forgot it on its way, the fence is above those that were given out before it was drawn.
-        let until = if self.excuses(belief.since) { belief.since } else { now };
+        let until = if self.excuses(belief.name, belief.since) { belief.since } else { now };
         // Readers need not have other fences than the readers beside them.
         let excluded = |mode: Mode| belief.mode == Mode::Exclusive || mode == Mode::Exclusive;
         let earlier = self.fences[belief.name].iter().filter(|(at, _, mode)| *at <= until && excluded(*mode));
@@ -83,7 +125,7 @@ impl Watch {
         let excluded = |other: &Belief| mode == Mode::Exclusive || other.mode == Mode::Exclusive;
         let same =
             |other: &&Belief| other.name == name && (other.life, other.lease) != (life, lease) && excluded(other);
-        let overlaps = |other: &&Belief| other.until > now && !self.excuses(other.since.min(belief.since));
+        let overlaps = |other: &&Belief| other.until > now && !self.excuses(name, other.since.min(belief.since));
         let overlap = self.beliefs.iter().filter(same).find(overlaps);
         if let Some(other) = overlap {
             let detail = format!(
@@ -95,16 +137,27 @@ impl Watch {
         self.beliefs.push(belief);
     }
 
-    /// Its holder moves the end of a lease. Nothing changes for a fixed lease.
-    pub(crate) fn kept(&mut self, life: u32, lease: LeaseId, ends: Instant) {
+    /// Its holder moves the end of a lease that is valid until then. Nothing changes for a fixed lease.
+    pub(crate) fn kept(
+        &mut self,
+        life: Life,
+        lease: LeaseId,
+        now: Micros,
+        (ends, valid_until): (Instant, Option<Instant>),
+    ) {
         let held = self.beliefs.iter_mut().filter(|belief| (belief.life, belief.lease) == (life, lease));
         for belief in held.filter(|belief| belief.renew) {
+            if belief.ends.is_some() && valid_until >= belief.ends {
+                belief.wanted_since = now;
+            }
             belief.ends = Some(ends);
         }
     }
 
-    /// A lease is lost at `local` by its client's clock.
-    pub(crate) fn lost(&mut self, life: u32, lease: LeaseId, reason: LossReason, local: Instant) {
+    /// A lease is lost, at `local` by its client's clock.
+    pub(crate) fn lost(&mut self, life: Life, lease: LeaseId, reason: LossReason, (now, local): (Micros, Instant)) {
+        let of = |belief: &&Belief| (belief.life, belief.lease) == (life, lease);
+        let excused = self.beliefs.iter().filter(of).any(|belief| self.excuses(belief.name, belief.since));
         let releasing = self.releasing.take_if(|belief| (belief.life, belief.lease) == (life, lease));
         let Some(held) = self.take(life, lease).or(releasing) else {
             return self.check(broken("loss-twice", format!("life {life} {lease:?}")));
@@ -113,10 +166,20 @@ impl Watch {
             let detail = format!("life {life} loses {lease:?} at {local:?}, its end is {:?}", held.ends);
             self.check(broken("max-hold", detail));
         }
+        let needless = match held.renew {
+            true => held.wanted_since + held.ttl / 3 < now,
+            // It lasts its whole time, less what clocks may differ by and the margin for a late timer.
+            false => now + held.ttl / 10 + 50_000 < held.wanted_since + held.ttl,
+        };
+        let at_its_end = held.ends.is_some_and(|ends| ends <= local);
+        if self.calm && needless && reason == LossReason::Expired && !excused && !at_its_end {
+            let detail = format!("{lease:?} of {life} expires at {local:?}, its end is {:?}", held.ends);
+            self.check(broken("loss-needless", detail));
+        }
     }
 
     /// Its user releases a lease and does not rely on it any more.
-    pub(crate) fn release_begins(&mut self, life: u32, lease: LeaseId) {
+    pub(crate) fn release_begins(&mut self, life: Life, lease: LeaseId) {
         self.releasing = self.take(life, lease);
     }
 
@@ -126,11 +189,11 @@ impl Watch {
     }
 
     /// Removes a lease with all of its names.
-    fn take(&mut self, life: u32, lease: LeaseId) -> Option<Belief> {
+    fn take(&mut self, life: Life, lease: LeaseId) -> Option<Belief> {
         self.beliefs.extract_if(.., |belief| (belief.life, belief.lease) == (life, lease)).last()
     }
 
-    pub(crate) fn gone(&mut self, life: u32) {
+    pub(crate) fn gone(&mut self, life: Life) {
         self.beliefs.retain(|belief| belief.life != life);
     }
 }

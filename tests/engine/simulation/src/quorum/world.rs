@@ -4,10 +4,14 @@ use leasehold_core::{Input, NodeId, OpId, Output};
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
+use crate::invariants::keys::Keys;
 use crate::invariants::{Verdict, broken};
+use crate::kinds::LockKind;
 use crate::quorum::client::{Client, Doing, Received, UserCall};
 use crate::quorum::network::Arrival;
+use crate::quorum::users::text;
 use crate::quorum::watch::Watch;
+use crate::wire::Life;
 use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
 
 const EPOCH: u64 = 1_800_000_000_000_000;
@@ -16,14 +20,43 @@ const LONGEST_RUN: Micros = 300_000_000;
 
 pub(crate) enum Event {
     Arrive(Arrival),
-    Deliver { client: usize, life: u32, what: Received },
-    Subscribe { client: usize, life: u32 },
-    Wake { client: usize, life: u32, number: u32 },
-    Step { client: usize, life: u32, user: usize, number: u32 },
-    Cancel { client: usize, life: u32, op: OpId },
-    Resume { client: usize, life: u32 },
-    Start { client: usize },
+    Deliver {
+        client: usize,
+        life: Life,
+        what: Received,
+    },
+    Subscribe {
+        client: usize,
+        life: Life,
+    },
+    Wake {
+        client: usize,
+        life: Life,
+        number: u32,
+    },
+    Step {
+        client: usize,
+        life: Life,
+        user: usize,
+        number: u32,
+    },
+    Cancel {
+        client: usize,
+        life: Life,
+        op: OpId,
+    },
+    Resume {
+        client: usize,
+        life: Life,
+    },
+    Start {
+        client: usize,
+    },
     Strike,
+    /// The key of a name vanishes.
+    Vanish {
+        name: usize,
+    },
     Check,
 }
 
@@ -51,6 +84,7 @@ pub(crate) struct Mix {
     pub(crate) trip: (u64, u64),
     pub(crate) slow: (u64, u64),
     pub(crate) outage: (u64, u64),
+    pub(crate) claim_ms: (u64, u64),
     pub(crate) ttl_ms: (u64, u64),
     pub(crate) hold: (u64, u64),
     pub(crate) think: (u64, u64),
@@ -72,6 +106,10 @@ pub enum Manner {
     Readers,
     /// Each client has many callers for one name and hands it over locally, and servers are often away for a moment.
     Hot,
+    /// One server instead of a quorum, and users hold several names as one lease. Single keys vanish.
+    Multi,
+    /// The same, and holders move the ends of their leases.
+    MultiKeeping,
 }
 
 impl Mix {
@@ -88,12 +126,32 @@ impl Mix {
             trip: (50, rng.spread((100, 10_000))),
             slow: (5_000, rng.spread((20_000, 2_000_000))),
             outage: (10_000, rng.spread((200_000, 8_000_000))),
+            claim_ms: (300, 3_000),
             ttl_ms: (ttl, ttl * 2),
             hold: (0, rng.spread((1_000, 3_000_000))),
             think: (0, rng.spread((1_000, 300_000))),
             shared: 0,
             manner,
         };
+        if matches!(manner, Manner::Multi | Manner::MultiKeeping) {
+            // In many runs nothing goes wrong but that clients crash and keys vanish. Then no lease expires needlessly.
+            let chance = if rng.chance(300_000) { 0 } else { rng.spread((1_000, 100_000)) as u32 };
+            return Self {
+                servers: 1,
+                clients: rng.range((1, 4)) as usize,
+                names: rng.range((3, 6)) as usize,
+                users: (1, 4),
+                losing: false,
+                chance,
+                gap: rng.spread((300_000, 4_000_000)),
+                trip: (50, 2_000),
+                claim_ms: (200, 1_000),
+                ttl_ms: (100, 3_000),
+                hold: (200, rng.spread((2_000, 500_000))),
+                think: (200, rng.spread((2_000, 500_000))),
+                ..mix
+            };
+        }
         if manner == Manner::Names {
             return Self { names: rng.range((2, 4)) as usize, ..mix };
         }
@@ -123,10 +181,30 @@ impl Mix {
     /// How often holders move the ends of their leases.
     pub(crate) const fn keeps(&self) -> u32 {
         match self.manner {
-            Manner::Keeping => 400_000,
+            Manner::Keeping | Manner::MultiKeeping => 400_000,
             Manner::Names => 100_000,
-            Manner::Plain | Manner::Hot | Manner::Readers => 0,
+            Manner::Plain | Manner::Hot | Manner::Readers | Manner::Multi => 0,
         }
+    }
+
+    /// Whether users hold several names as one lease.
+    pub(crate) const fn is_of_several(&self) -> bool {
+        matches!(self.manner, Manner::Names | Manner::Multi | Manner::MultiKeeping)
+    }
+
+    /// Whether clients have one server, and no quorum.
+    pub(crate) const fn is_single(&self) -> bool {
+        self.servers == 1
+    }
+
+    /// The fewest script calls of a run.
+    const fn least_calls(&self) -> u64 {
+        if self.is_single() { 4 * LEAST_CALLS } else { LEAST_CALLS }
+    }
+
+    /// How soon a holder must be notified that its servers have forgotten its lease: the longest TTL, also of an extension.
+    pub(crate) const fn told_within(&self) -> Micros {
+        self.ttl_ms.1 * 1_000 + 5_000_000
     }
 }
 
@@ -165,7 +243,7 @@ impl Server {
     }
 }
 
-/// One run: engines with locks over several independent servers.
+/// One run: engines with locks over several independent servers, or with leases of several names on one.
 pub struct QuorumRun<'a> {
     pub(crate) world: World<Event>,
     pub(crate) mix: Mix,
@@ -173,10 +251,11 @@ pub struct QuorumRun<'a> {
     pub(crate) servers: Vec<Server>,
     pub(crate) models: &'a mut [ModelServer],
     pub(crate) clients: Vec<Client>,
-    lives: u32,
+    lives: Life,
     /// Which client can't reach which server, and until when.
     pub(crate) cuts: Vec<(usize, usize, Micros)>,
     pub(crate) watch: Watch,
+    pub(crate) keys: Keys,
     pub(crate) counts: Counts,
     /// When the last fault was over.
     pub(crate) calm_since: Micros,
@@ -194,6 +273,8 @@ impl<'a> QuorumRun<'a> {
         let models = &mut models[..mix.servers];
         models.iter_mut().for_each(ModelServer::reset);
         let servers = (0..mix.servers).map(|_| Server::new(&mut rng, mix.losing)).collect();
+        let names: Vec<String> = (0..mix.names).map(text).collect();
+        let keys = Keys::of(names.iter().map(|name| (name.as_str(), LockKind::Lock)), false);
         let mut run = Self {
             world: World::new(rng, transcript),
             phase: Phase::Busy,
@@ -202,7 +283,8 @@ impl<'a> QuorumRun<'a> {
             clients: Vec::new(),
             lives: 0,
             cuts: Vec::new(),
-            watch: Watch::new(mix.names, mix.servers),
+            watch: Watch::new(&mix),
+            keys,
             counts: Counts::default(),
             calm_since: 0,
             mix,
@@ -289,6 +371,7 @@ impl<'a> QuorumRun<'a> {
                 }
             }
             Event::Strike => self.strike(),
+            Event::Vanish { name } => self.vanish(name),
             Event::Check => {
                 self.check_all();
                 self.world.after(CHECK_EVERY, Event::Check);
@@ -296,7 +379,7 @@ impl<'a> QuorumRun<'a> {
         }
     }
 
-    fn deliver(&mut self, client: usize, life: u32, what: Received) {
+    fn deliver(&mut self, client: usize, life: Life, what: Received) {
         let it = &mut self.clients[client];
         if it.life != life || it.engine.is_none() {
             return;
@@ -324,7 +407,7 @@ impl<'a> QuorumRun<'a> {
         }
     }
 
-    fn resume(&mut self, client: usize, life: u32) {
+    fn resume(&mut self, client: usize, life: Life) {
         let it = &mut self.clients[client];
         if it.life != life || it.engine.is_none() {
             return;
@@ -398,7 +481,7 @@ impl<'a> QuorumRun<'a> {
     fn advance_phase(&mut self) -> Verdict {
         match self.phase {
             Phase::Busy => {
-                let seen = self.counts.calls >= LEAST_CALLS && self.counts.faults >= LEAST_FAULTS;
+                let seen = self.counts.calls >= self.mix.least_calls() && self.counts.faults >= LEAST_FAULTS;
                 if (seen && self.world.now > 3_000_000) || self.world.now > LONGEST_RUN {
                     self.phase = Phase::Ending { since: self.world.now };
                     self.cuts.clear();
