@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use leasehold_core::{Command, CommandId, Failure, Instant, Reply};
-use leasehold_harness::Micros;
+use leasehold_harness::{Micros, World};
 
 use crate::client::{Delivery, SentCommand};
 use crate::coverage::State;
@@ -12,7 +12,9 @@ use crate::wire::{AcquireMode, Asked, ScriptCommand, is_common};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// How late a command may be. A tombstone lasts 60 s.
-const LATEST: Micros = 50_000_000;
+pub(crate) const LATEST: Micros = 50_000_000;
+/// How soon a client is told of a break.
+const TOLD_WITHIN: Micros = 500_000;
 
 /// How many commands may be under way even to a silent server.
 pub(crate) const LEAST_WINDOW: usize = 16;
@@ -120,20 +122,19 @@ impl ClusterRun<'_> {
     /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
         let (client, now) = (arrival.client, self.world.now);
-        let cut =
-            self.cuts.iter().any(|(who, server, until)| *who == client && *server == arrival.server && *until > now);
+        let cut = is_cut(&self.cuts, client, arrival.server, now);
         if cut || self.server(arrival.server).suffers(Fault::ServerCrash, now) {
-            return self.fail(&arrival, there);
+            return fail(&mut self.world, &arrival, there, TOLD_WITHIN);
         }
         if there + arrival.back > 100_000 {
             self.trouble(client, now + there + arrival.back);
         }
         if self.strikes(Fault::Unavailable, client) {
             let failure = Failure::Unavailable("connection refused".into());
-            return self.tell(&arrival, there, Err(failure));
+            return tell(&mut self.world, &arrival, there, Err(failure));
         }
         if self.strikes(Fault::CommandLost, client) {
-            return self.fail(&arrival, there);
+            return fail(&mut self.world, &arrival, there, TOLD_WITHIN);
         }
         if self.strikes(Fault::Slow, client) {
             let slow = self.world.rng.range(self.mix.slow);
@@ -145,12 +146,12 @@ impl ClusterRun<'_> {
             self.trouble(client, now + there + arrival.back);
         }
         if self.strikes(Fault::CommandLate, client) {
-            self.interrupt(&arrival, there);
+            interrupt(&mut self.world, &arrival, there, TOLD_WITHIN);
             arrival.answers = 0;
             there += self.world.rng.spread((1_000, LATEST));
             self.trouble(client, now + there);
         } else if self.strikes(Fault::ReplyLost, client) {
-            self.interrupt(&arrival, there);
+            interrupt(&mut self.world, &arrival, there, TOLD_WITHIN);
             arrival.answers = 0;
         } else if !arrival.mixed && self.strikes(Fault::CommandTwice, client) {
             there = self.double(&mut arrival, there);
@@ -171,53 +172,17 @@ impl ClusterRun<'_> {
     fn double(&mut self, arrival: &mut Arrival, there: Micros) -> Micros {
         // A second release finds nothing, and says so. A driver never uses that as the answer.
         let first_answers = u32::from(arrival.releases);
-        let first = Arrival {
-            answers: first_answers,
-            releases: arrival.releases,
-            mixed: arrival.mixed,
-            command: arrival.command.clone(),
-            client: arrival.client,
-            life: arrival.life,
-            server: arrival.server,
-            name: arrival.name,
-            id: arrival.id,
-            back: arrival.back,
-        };
+        let first = Arrival { answers: first_answers, ..arrival.clone() };
         self.world.after(there, Event::Arrive(first));
         if first_answers > 0 || self.world.rng.chance(500_000) {
             arrival.answers -= first_answers;
             return there + self.world.rng.below(2 * self.mix.trip.1);
         }
-        self.interrupt(arrival, there);
+        interrupt(&mut self.world, arrival, there, TOLD_WITHIN);
         arrival.answers = 0;
         let late = self.world.rng.spread((1_000, LATEST));
         self.trouble(arrival.client, self.world.now + there + late);
         there + late
-    }
-
-    /// A command does not arrive. The client may or may not be told.
-    fn fail(&mut self, arrival: &Arrival, there: Micros) {
-        if self.world.rng.chance(300_000) {
-            self.tell(arrival, there, Err(Failure::Unavailable("connection refused".into())));
-        } else {
-            self.interrupt(arrival, there);
-        }
-    }
-
-    /// The client is told of a break or a timeout, or of nothing.
-    fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
-        let failure = match self.world.rng.below(3) {
-            0 => return,
-            1 => Failure::Interrupted("connection reset".into()),
-            _ => Failure::TimedOut,
-        };
-        let wait = self.world.rng.spread((100, 500_000));
-        self.tell(arrival, there + wait, Err(failure));
-    }
-
-    fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
-        let what = Delivery::Reply(arrival.id, result);
-        self.world.after(after, Event::Deliver { client: arrival.client, life: arrival.life, what });
     }
 
     /// Whether a passing fault strikes a command now. If so, the client counts as in trouble.
@@ -229,4 +194,35 @@ impl ClusterRun<'_> {
         }
         strikes
     }
+}
+
+/// Whether nothing passes between a client and a server.
+pub(crate) fn is_cut(cuts: &[(usize, usize, Micros)], client: usize, server: usize, now: Micros) -> bool {
+    cuts.iter().any(|cut| (cut.0, cut.1) == (client, server) && cut.2 > now)
+}
+
+/// A command does not arrive. The client may or may not be told, at most `within` later.
+pub(crate) fn fail(world: &mut World<Event>, arrival: &Arrival, there: Micros, within: Micros) {
+    if world.rng.chance(300_000) {
+        tell(world, arrival, there, Err(Failure::Unavailable("connection refused".into())));
+    } else {
+        interrupt(world, arrival, there, within);
+    }
+}
+
+/// The client is told of a break or a timeout, or of nothing.
+pub(crate) fn interrupt(world: &mut World<Event>, arrival: &Arrival, there: Micros, within: Micros) {
+    let failure = match world.rng.below(3) {
+        0 => return,
+        1 => Failure::Interrupted("connection reset".into()),
+        _ => Failure::TimedOut,
+    };
+    let wait = world.rng.spread((100, within));
+    tell(world, arrival, there + wait, Err(failure));
+}
+
+/// A command ends for its client.
+pub(crate) fn tell(world: &mut World<Event>, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
+    let Arrival { client, life, id, .. } = *arrival;
+    world.after(after, Event::Deliver { client, life, what: Delivery::Reply(id, result) });
 }

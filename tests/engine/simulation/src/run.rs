@@ -16,20 +16,16 @@ use crate::world::{ClusterRun, Counts};
 const SERVERS: usize = QuorumRun::SERVERS;
 /// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 32 seeds.
 const LUA_BITS: u32 = 5;
-/// Every nth seed is also run with leases of several names.
-const MULTI_EVERY: u64 = 4;
-/// Every nth seed is also run with locks over several servers.
-const QUORUM_EVERY: u64 = 8;
-/// Every nth seed is also run with one lock over several servers that many want.
-const QUORUM_HOT_EVERY: u64 = 16;
-/// Every nth seed is also run with leases of several names over several servers.
-const QUORUM_NAMES_EVERY: u64 = 16;
-/// Every nth seed is also run with readers and writers over several servers.
-const QUORUM_READERS_EVERY: u64 = 16;
-/// Every nth seed is also run with leases whose end moves.
-const KEEPING_EVERY: u64 = 8;
-/// Every nth seed is also run with leases that are adopted.
-const ADOPTING_EVERY: u64 = 8;
+/// What seeds also run: every nth one, and its remainder.
+const BESIDE: [(u64, u64, Theme); 7] = [
+    (4, 0, Theme::Multi),
+    (8, 1, Theme::Quorum),
+    (16, 5, Theme::QuorumHot),
+    (16, 13, Theme::QuorumNames),
+    (16, 7, Theme::QuorumReaders),
+    (8, 3, Theme::Keeping),
+    (8, 2, Theme::Adopting),
+];
 
 /// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.
 pub struct Bench {
@@ -88,26 +84,13 @@ impl Bench {
     fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
         let engine = self.engine(seed);
         self.models.iter_mut().for_each(|model| model.run_scripts_in(engine));
-        match theme {
-            Some(Theme::Multi) => return self.run_quorum(seed, Manner::Multi, written),
-            Some(Theme::Quorum) => return self.run_quorum(seed, Manner::Plain, written),
-            Some(Theme::QuorumHot) => return self.run_quorum(seed, Manner::Hot, written),
-            Some(Theme::QuorumNames) => return self.run_quorum(seed, Manner::Names, written),
-            Some(Theme::QuorumReaders) => return self.run_quorum(seed, Manner::Readers, written),
-            Some(Theme::Keeping) => return self.run_keeping(seed, written),
-            _ => {}
+        if let Some(theme) = theme {
+            return self.run_theme(seed, theme, written);
         }
-        let mut report = self.run_cluster(seed, theme, written);
-        let also = match theme {
-            None if seed.is_multiple_of(MULTI_EVERY) => self.run_quorum(seed, Manner::Multi, written),
-            None if seed % QUORUM_EVERY == 1 => self.run_quorum(seed, Manner::Plain, written),
-            None if seed % QUORUM_HOT_EVERY == 5 => self.run_quorum(seed, Manner::Hot, written),
-            None if seed % QUORUM_NAMES_EVERY == 13 => self.run_quorum(seed, Manner::Names, written),
-            None if seed % QUORUM_READERS_EVERY == 7 => self.run_quorum(seed, Manner::Readers, written),
-            None if seed % KEEPING_EVERY == 3 => self.run_keeping(seed, written),
-            None if seed % ADOPTING_EVERY == 2 => self.run_cluster(seed, Some(Theme::Adopting), written),
-            _ => return report,
-        };
+        let mut report = self.run_cluster(seed, None, written);
+        let beside = BESIDE.into_iter().find(|(every, rest, _)| seed % every == *rest);
+        let Some((.., theme)) = beside else { return report };
+        let also = self.run_theme(seed, theme, written);
         if report.broken.is_none() {
             report.counts.add(&also.counts);
             report.coverage.add(&also.coverage);
@@ -117,13 +100,22 @@ impl Bench {
         report
     }
 
-    /// Half of these runs have every kind of lock on single servers.
-    fn run_keeping(&mut self, seed: u64, written: bool) -> Report {
-        match seed / KEEPING_EVERY % 4 {
-            0 => self.run_quorum(seed, Manner::MultiKeeping, written),
-            1 => self.run_quorum(seed, Manner::Keeping, written),
-            _ => self.run_cluster(seed, Some(Theme::Keeping), written),
-        }
+    fn run_theme(&mut self, seed: u64, theme: Theme, written: bool) -> Report {
+        let manner = match (theme, seed / 8 % 4) {
+            (Theme::Multi, _) => Manner::Multi,
+            (Theme::Quorum, _) => Manner::Plain,
+            (Theme::QuorumHot, _) => Manner::Hot,
+            (Theme::QuorumNames, _) => Manner::Names,
+            (Theme::QuorumReaders, _) => Manner::Readers,
+            // The other half of these runs have every kind of lock on single servers.
+            (Theme::Keeping, 0) => Manner::MultiKeeping,
+            (Theme::Keeping, 1) => Manner::Keeping,
+            _ => return self.run_cluster(seed, Some(theme), written),
+        };
+        let mut run = QuorumRun::new(seed, manner, &mut self.models, Transcript::new(written));
+        let (broken, panicked) = verdict_of(|| run.run());
+        let (counts, transcript) = (run.counts(), run.into_transcript());
+        self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
     }
 
     /// What runs the scripts in a seed. Most seeds run the functions of `leasehold-memory`, because they are fast. The others
@@ -137,13 +129,6 @@ impl Bench {
             () if seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros() >= LUA_BITS => Engine::Both,
             () => Engine::Rust,
         }
-    }
-
-    fn run_quorum(&mut self, seed: u64, manner: Manner, written: bool) -> Report {
-        let mut run = QuorumRun::new(seed, manner, &mut self.models, Transcript::new(written));
-        let (broken, panicked) = verdict_of(|| run.run());
-        let (counts, transcript) = (run.counts(), run.into_transcript());
-        self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
     }
 
     fn run_cluster(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {

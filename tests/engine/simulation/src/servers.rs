@@ -45,12 +45,20 @@ pub(crate) struct Servers<'a> {
 }
 
 impl Server {
+    /// A server whose clock shows up to `skew` µs more than another's, and gains or loses up to `ppm` µs in a second.
+    pub(crate) fn new(rng: &mut Rng, skew: Micros, ppm: u64) -> Self {
+        let drift = rng.range((0, 2 * ppm)) as i64 - ppm as i64;
+        let clock = Clock::new(EPOCH + rng.below(skew), drift);
+        Self { clock, troubles: Vec::new(), last: [0; Fault::COUNT], not_ready_error: "", runs: 0 }
+    }
+
     /// Whether it has a fault now.
     pub(crate) fn suffers(&self, trouble: Fault, now: Micros) -> bool {
         self.until(trouble, now).is_some()
     }
 
-    fn until(&self, trouble: Fault, now: Micros) -> Option<Micros> {
+    /// Until when it has this fault.
+    pub(crate) fn until(&self, trouble: Fault, now: Micros) -> Option<Micros> {
         self.troubles.iter().filter(|(kind, until)| *kind == trouble && *until > now).map(|(_, until)| *until).max()
     }
 
@@ -93,9 +101,7 @@ impl<'a> Servers<'a> {
         let mut list = Vec::new();
         for model in models.iter_mut().take(mix.servers) {
             model.reset();
-            let drift = rng.range((0, 2 * mix.drift_ppm)) as i64 - mix.drift_ppm as i64;
-            let clock = Clock::new(EPOCH + rng.below(1_000_000_000), drift);
-            list.push(Server { clock, troubles: Vec::new(), last: [0; Fault::COUNT], not_ready_error: "", runs: 0 });
+            list.push(Server::new(rng, 1_000_000_000, mix.drift_ppm));
         }
         let mut channels: Vec<String> = Vec::new();
         for (name, kind) in names.iter().zip(&mix.kinds) {

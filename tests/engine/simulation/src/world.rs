@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use leasehold_core::{Command, CommandId, Output};
+use leasehold_core::{Command, CommandId, OpId, Output};
 use leasehold_harness::{Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
@@ -52,8 +52,12 @@ pub(crate) enum Event {
     Start { client: usize },
     /// A foreign client's next step.
     Foreign { foreigner: usize, step: ForeignStep },
+    /// A user gives a call up, which may have ended.
+    Cancel { client: usize, life: Life, op: OpId },
     /// The next fault.
     Strike,
+    /// The key of a name vanishes.
+    Vanish { name: usize },
     /// A fault that was kept for a rare state of this client.
     Ambush { client: usize },
     /// A client dies after one of its users has passed a lease on.
@@ -63,6 +67,7 @@ pub(crate) enum Event {
 }
 
 /// A command on its way.
+#[derive(Clone)]
 pub(crate) struct Arrival {
     pub(crate) client: usize,
     pub(crate) life: Life,
@@ -232,6 +237,7 @@ impl<'a> ClusterRun<'a> {
             Event::Strike => self.strike(),
             Event::Ambush { client } => self.strike_now(Some(client)),
             Event::Death { client, life } => self.die(client, life),
+            Event::Cancel { .. } | Event::Vanish { .. } => {}
             Event::Check => {
                 self.watch.now = self.world.now;
                 self.check_all();

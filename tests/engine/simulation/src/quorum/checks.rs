@@ -9,7 +9,8 @@ use leasehold_model::ModelServer;
 use crate::invariants::{Verdict, broken};
 use crate::quorum::client::{Client, Op, UserCall};
 use crate::quorum::users::text;
-use crate::quorum::world::{QuorumRun, Server};
+use crate::quorum::world::QuorumRun;
+use crate::servers::Server;
 
 impl Client {
     /// A try that still waits although too few servers are left for a majority. Only of a client with a single user, because
@@ -93,15 +94,16 @@ impl QuorumRun<'_> {
 
     /// Nothing may be left.
     pub(crate) fn last_check(&self) -> Verdict {
+        let rule = if self.mix.is_of_several() { "multi-kept" } else { "left-behind" };
         for (place, it) in self.clients.iter().enumerate() {
             if it.engine.as_ref().is_some_and(|engine| !engine.is_idle()) {
-                return broken("left-behind", format!("c{place} has something left to do"));
+                return broken(rule, format!("c{place} has something left to do"));
             }
         }
         for (at, (server, model)) in self.servers.iter().zip(&*self.models).enumerate() {
             for name in 0..self.mix.names {
                 if let Some(token) = model.get(server.clock.reads(self.world.now), &text(name)) {
-                    return broken("left-behind", format!("s{at} still has {token} for {name}"));
+                    return broken(rule, format!("s{at} still has {token} for {name}"));
                 }
             }
         }

@@ -1,13 +1,11 @@
 //! One client: an engine over all servers, its own clock, and users.
 
-use std::rc::Rc;
 use std::time::Duration;
 
-use leasehold_core::{
-    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, Mode, OpId, Reply, Wait,
-};
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Instant, LeaseId, Mode, OpId, Wait};
 use leasehold_harness::{Clock, Micros, Rng};
 
+use crate::client::Delivery;
 use crate::quorum::attempts::Attempts;
 use crate::quorum::world::Mix;
 use crate::wire::Life;
@@ -24,7 +22,7 @@ pub(crate) struct Client {
     pub(crate) config: Config,
     pub(crate) asleep_until: Option<Micros>,
     /// What arrived while it slept.
-    pub(crate) inbox: Vec<Received>,
+    pub(crate) inbox: Vec<Delivery>,
     /// Whether the first server sends it messages.
     pub(crate) subscribed: bool,
     pub(crate) wake: (Option<Instant>, u32),
@@ -34,14 +32,6 @@ pub(crate) struct Client {
     pub(crate) attempts: Attempts,
     /// A second of true time, and what the commands that were sent in it cost.
     pub(crate) pace: (Micros, Micros),
-}
-
-/// What a client receives.
-pub(crate) enum Received {
-    Reply(CommandId, Result<Reply, Failure>),
-    Message(Rc<[u8]>),
-    Subscribed,
-    Unsubscribed(Failure),
 }
 
 #[derive(Default)]

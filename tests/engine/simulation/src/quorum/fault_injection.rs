@@ -2,9 +2,11 @@
 
 use leasehold_harness::Micros;
 
+use crate::faults::Fault;
 use crate::quorum::client::Doing;
 use crate::quorum::users::text;
-use crate::quorum::world::{Event, Phase, QuorumRun, Trouble};
+use crate::quorum::world::QuorumRun;
+use crate::world::{Event, Phase};
 
 impl QuorumRun<'_> {
     pub(crate) fn strike(&mut self) {
@@ -32,8 +34,8 @@ impl QuorumRun<'_> {
                     self.crash_server(other, until, forgets);
                 }
             }
-            3 => self.servers[server].suffer(Trouble::Stalled, until),
-            4 => self.servers[server].suffer(Trouble::Full, until),
+            3 => self.servers[server].suffer(Fault::Stall, self.world.now, until),
+            4 => self.servers[server].suffer(Fault::OutOfMemory, self.world.now, until),
             5 => self.models[server].script_flush(),
             6..=7 => {
                 self.cuts.push((client, server, until));
@@ -95,7 +97,7 @@ impl QuorumRun<'_> {
             let what = format!("s{server} is down until {until}{}", if forgets { ", and forgets" } else { "" });
             self.world.transcript.line(self.world.now, "", format_args!("{what}"));
         }
-        self.servers[server].suffer(Trouble::Down, until);
+        self.servers[server].suffer(Fault::ServerCrash, self.world.now, until);
         self.models[server].script_flush();
         self.break_subscriptions(|_| server == 0);
         if forgets {

@@ -1,4 +1,5 @@
-//! Locks over several servers, or leases of several names on one, on virtual time. Each client and each server has its own clock and its own faults.
+//! Locks over several servers, or leases of several names on a single one, on virtual time. Each client and each server has
+//! its own clock and its own faults.
 //!
 //! The watchers judge by true time and by each client's own deadline. If servers restart empty, a lease that they
 //! forgot may overlap with the next one until its holder's next renewal. The fences still rise, as long as the servers'

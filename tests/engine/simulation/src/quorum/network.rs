@@ -7,34 +7,28 @@ use leasehold_core::{Command, CommandId, Failure, Reply, Scalar};
 use leasehold_harness::Micros;
 use leasehold_model::{Executed, ModelServer};
 
+use crate::channels::Topic;
+use crate::client::Delivery;
+use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::fences::AHEAD;
-use crate::quorum::client::{Client, Received};
+use crate::network::{LATEST, fail, interrupt, is_cut, tell};
+use crate::quorum::client::Client;
 use crate::quorum::users::text;
-use crate::quorum::world::{Event, QuorumRun, Trouble};
+use crate::quorum::world::QuorumRun;
 use crate::wire::{Life, ScriptCommand, Token, is};
+use crate::world::{Arrival, Event};
 
 /// The counter of a quorum's server.
 const COUNTER: &str = "leasehold:fence:quorum";
 
-/// How late a command may be. A tombstone lasts 60 s.
-const LATEST: Micros = 50_000_000;
 /// What a command costs of the second that a client has for each server and user.
 const COST: Micros = 1_000_000 / 60;
 /// What a call may need in addition: twice each of acquire, raise and release.
 pub(crate) const A_CALL: Micros = 6 * COST;
 
-/// A command on its way.
-#[derive(Clone)]
-pub(crate) struct Arrival {
-    pub(crate) client: usize,
-    pub(crate) life: Life,
-    pub(crate) server: usize,
-    pub(crate) id: CommandId,
-    pub(crate) command: Rc<Command>,
-    /// How long the answer takes. None if the client doesn't receive it.
-    pub(crate) back: Option<Micros>,
-}
+/// How soon a client is told of a break.
+const TOLD_WITHIN: Micros = 100_000;
 
 impl QuorumRun<'_> {
     pub(crate) fn send(&mut self, client: usize, server: usize, id: CommandId, command: Command) {
@@ -62,39 +56,50 @@ impl QuorumRun<'_> {
         let it = &mut self.clients[client];
         let (life, at) = (it.life, it.clock.instant(self.world.now));
         it.attempts.sends(server, id, (self.world.now, at), &words);
-        let arrival = Arrival { client, life, server, id, command: Rc::new(command), back: Some(back) };
+        let command = Rc::new(command);
+        let (name, answers, releases, mixed) = (0, 1, false, false);
+        let arrival = Arrival { client, life, server, name, id, command, answers, releases, mixed, back };
         self.pass(arrival, there);
     }
 
     /// Decides what happens to a command on its way.
     fn pass(&mut self, mut arrival: Arrival, mut there: Micros) {
         let now = self.world.now;
-        if self.is_cut(arrival.client, arrival.server) || self.servers[arrival.server].suffers(Trouble::Down, now) {
-            return self.fail(&arrival, there);
+        if is_cut(&self.cuts, arrival.client, arrival.server, now)
+            || self.servers[arrival.server].suffers(Fault::ServerCrash, now)
+        {
+            return fail(&mut self.world, &arrival, there, TOLD_WITHIN);
         }
         let chance = if self.faults_are_on() { self.mix.chance } else { 0 };
         if self.world.rng.chance(chance) {
             self.counts.faults += 1;
             match self.world.rng.below(7) {
                 0 => there += self.world.rng.range(self.mix.slow),
-                1 => arrival.back = Some(self.world.rng.range(self.mix.slow)),
-                2 => return self.fail(&arrival, there),
-                3 => return self.tell(&arrival, there, Err(Failure::Unavailable("connection refused".into()))),
+                1 => arrival.back = self.world.rng.range(self.mix.slow),
+                2 => return fail(&mut self.world, &arrival, there, TOLD_WITHIN),
+                3 => {
+                    return tell(
+                        &mut self.world,
+                        &arrival,
+                        there,
+                        Err(Failure::Unavailable("connection refused".into())),
+                    );
+                }
                 4 => {
                     // Its connection breaks, and it still arrives, late.
-                    self.interrupt(&arrival, there);
-                    arrival.back = None;
+                    interrupt(&mut self.world, &arrival, there, TOLD_WITHIN);
+                    arrival.answers = 0;
                     there += self.world.rng.spread((1_000, LATEST));
                 }
                 5 => {
-                    self.interrupt(&arrival, there);
-                    arrival.back = None;
+                    interrupt(&mut self.world, &arrival, there, TOLD_WITHIN);
+                    arrival.answers = 0;
                 }
                 _ => {
                     // Its library sends it again, and reports the break.
-                    self.world.agenda.push(now + there, Event::Arrive(Arrival { back: None, ..arrival.clone() }));
-                    self.interrupt(&arrival, there);
-                    arrival.back = None;
+                    self.world.agenda.push(now + there, Event::Arrive(Arrival { answers: 0, ..arrival.clone() }));
+                    interrupt(&mut self.world, &arrival, there, TOLD_WITHIN);
+                    arrival.answers = 0;
                     there += self.world.rng.spread((1_000, LATEST));
                 }
             }
@@ -102,46 +107,19 @@ impl QuorumRun<'_> {
         self.world.agenda.push(now + there, Event::Arrive(arrival));
     }
 
-    fn fail(&mut self, arrival: &Arrival, there: Micros) {
-        if self.world.rng.chance(300_000) {
-            self.tell(arrival, there, Err(Failure::Unavailable("connection refused".into())));
-        } else {
-            self.interrupt(arrival, there);
-        }
-    }
-
-    /// The client is told of a break or a timeout, or of nothing.
-    fn interrupt(&mut self, arrival: &Arrival, there: Micros) {
-        let failure = match self.world.rng.below(3) {
-            0 => return,
-            1 => Failure::Interrupted("connection reset".into()),
-            _ => Failure::TimedOut,
-        };
-        let wait = self.world.rng.spread((100, 100_000));
-        self.tell(arrival, there + wait, Err(failure));
-    }
-
-    fn tell(&mut self, arrival: &Arrival, after: Micros, result: Result<Reply, Failure>) {
-        let Arrival { client, life, id, .. } = *arrival;
-        self.world.after(after, Event::Deliver { client, life, what: Received::Reply(id, result) });
-    }
-
-    fn is_cut(&self, client: usize, server: usize) -> bool {
-        self.cuts.iter().any(|cut| (cut.0, cut.1) == (client, server) && cut.2 > self.world.now)
-    }
-
     /// A client subscribes at the first server.
     pub(crate) fn subscribe(&mut self, client: usize, life: Life) {
         if self.clients[client].life != life {
             return;
         }
-        let fails = self.is_cut(client, 0) || self.servers[0].suffers(Trouble::Down, self.world.now);
+        let fails = is_cut(&self.cuts, client, 0, self.world.now)
+            || self.servers[0].suffers(Fault::ServerCrash, self.world.now);
         let lost = self.faults_are_on() && self.world.rng.chance(self.mix.chance);
         self.clients[client].subscribed = !fails && !lost;
         let what = match (fails, lost) {
-            (true, _) => Received::Unsubscribed(Failure::Unavailable("connection refused".into())),
-            (_, true) => Received::Unsubscribed(Failure::Interrupted("connection reset".into())),
-            _ => Received::Subscribed,
+            (true, _) => Delivery::Unsubscribed(Topic::Own, Failure::Unavailable("connection refused".into())),
+            (_, true) => Delivery::Unsubscribed(Topic::Own, Failure::Interrupted("connection reset".into())),
+            _ => Delivery::Subscribed(Topic::Own),
         };
         let after = self.world.rng.range(self.mix.trip);
         self.world.after(after, Event::Deliver { client, life, what });
@@ -152,7 +130,7 @@ impl QuorumRun<'_> {
         for client in (0..self.clients.len()).filter(|client| which(*client)) {
             if std::mem::take(&mut self.clients[client].subscribed) {
                 let (life, after) = (self.clients[client].life, self.world.rng.spread((100, 1_000_000)));
-                let what = Received::Unsubscribed(Failure::Interrupted("connection reset".into()));
+                let what = Delivery::Unsubscribed(Topic::Own, Failure::Interrupted("connection reset".into()));
                 self.world.after(after, Event::Deliver { client, life, what });
             }
         }
@@ -163,10 +141,10 @@ impl QuorumRun<'_> {
         let now = self.world.now;
         let hears = |it: &Client| it.engine.is_some() && it.subscribed && it.channel() == channel;
         let Some(client) = self.clients.iter().position(hears) else { return };
-        if self.is_cut(client, 0) {
+        if is_cut(&self.cuts, client, 0, self.world.now) {
             return;
         }
-        let (life, payload) = (self.clients[client].life, Rc::from(payload));
+        let life = self.clients[client].life;
         let mut after = self.world.rng.range(self.mix.trip);
         let mut times = 1;
         if self.faults_are_on() && self.world.rng.chance(self.mix.chance) {
@@ -178,7 +156,7 @@ impl QuorumRun<'_> {
             }
         }
         for _ in 0..times {
-            let what = Received::Message(Rc::clone(&payload));
+            let what = Delivery::Message(Topic::Own, payload.to_vec());
             self.world.agenda.push(now + after, Event::Deliver { client, life, what });
         }
     }
@@ -233,17 +211,17 @@ impl QuorumRun<'_> {
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
         let (now, at) = (self.world.now, arrival.server);
         let server = &self.servers[at];
-        if server.suffers(Trouble::Down, now) {
-            return if arrival.back.is_some() {
-                self.fail(&arrival, 0)
+        if server.suffers(Fault::ServerCrash, now) {
+            return if arrival.answers > 0 {
+                fail(&mut self.world, &arrival, 0, TOLD_WITHIN)
             };
         }
-        if let Some(until) = server.until(Trouble::Stalled, now) {
+        if let Some(until) = server.until(Fault::Stall, now) {
             let after = self.world.rng.below(1_000);
             return self.world.agenda.push(until + after, Event::Arrive(arrival));
         }
         let clock = server.clock.reads(now);
-        self.models[at].set_out_of_memory(server.suffers(Trouble::Full, now));
+        self.models[at].set_out_of_memory(server.suffers(Fault::OutOfMemory, now));
         let words: Vec<&[u8]> = arrival.command.words().collect();
         let counter = |model: &ModelServer| model.get(clock, COUNTER).and_then(|text| text.parse::<u64>().ok());
         let before = counter(&self.models[at]);
@@ -264,8 +242,8 @@ impl QuorumRun<'_> {
         {
             self.watch.check(broken("script-error", format!("s{at} answers {text} to {:?}", arrival.command)));
         }
-        if let Some(back) = arrival.back {
-            self.tell(&arrival, back, result.map_err(Failure::Refused));
+        if arrival.answers > 0 {
+            tell(&mut self.world, &arrival, arrival.back, result.map_err(Failure::Refused));
         }
     }
 }

@@ -10,8 +10,9 @@ use crate::invariants::broken;
 use crate::quorum::client::{Doing, Op, UserCall};
 use crate::quorum::network::A_CALL;
 use crate::quorum::watch::Belief;
-use crate::quorum::world::{Event, Phase, QuorumRun};
+use crate::quorum::world::QuorumRun;
 use crate::wire::Life;
+use crate::world::{Event, Phase};
 
 impl QuorumRun<'_> {
     pub(crate) fn step(&mut self, client: usize, life: Life, user: usize, number: u32) {
@@ -188,7 +189,14 @@ impl QuorumRun<'_> {
             self.closed(client);
         }
         self.clients[client].users[user].doing = doing;
-        let pause = if let Doing::Holding(_) = doing { self.mix.hold } else { self.mix.think };
+        let pause = match doing {
+            // Longer than its client may take to learn of a loss.
+            Doing::Holding(_) if self.mix.is_single() && self.world.rng.chance(5_000) => {
+                (self.mix.told_within(), self.mix.told_within() + 2_000_000)
+            }
+            Doing::Holding(_) => self.mix.hold,
+            _ => self.mix.think,
+        };
         let pause = self.world.rng.range(pause);
         self.next_step(client, user, pause);
     }
@@ -210,7 +218,7 @@ impl QuorumRun<'_> {
             self.watch.check(broken("answer", format!("op {} is granted what is over", op.0)));
         }
         if names.len() != fences.len() {
-            self.watch.check(broken("answer", format!("op {} has the fences {fences:?} for {names:?}", op.0)));
+            self.watch.check(broken("multi-all", format!("op {} has the fences {fences:?} for {names:?}", op.0)));
         }
         // The servers granted a name when it was sent, or later. The first of several may have been renewed since, and a
         // reader may share the token, and so the TTL, of another one.

@@ -1,74 +1,23 @@
 //! A run of clients and the servers of a quorum, on virtual time. One seed makes all of it.
 
-use leasehold_core::{Input, NodeId, OpId, Output};
-use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
+use leasehold_core::{Input, NodeId, Output};
+use leasehold_harness::{Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
+use crate::channels::Topic;
+use crate::client::Delivery;
 use crate::invariants::keys::Keys;
 use crate::invariants::{Verdict, broken};
 use crate::kinds::LockKind;
-use crate::quorum::client::{Client, Doing, Received, UserCall};
-use crate::quorum::network::Arrival;
+use crate::quorum::client::{Client, Doing, UserCall};
 use crate::quorum::users::text;
 use crate::quorum::watch::Watch;
+use crate::servers::Server;
 use crate::wire::Life;
-use crate::world::{Counts, LEAST_CALLS, LEAST_FAULTS};
+use crate::world::{Counts, Event, LEAST_CALLS, LEAST_FAULTS, Phase};
 
-const EPOCH: u64 = 1_800_000_000_000_000;
 const CHECK_EVERY: Micros = 50_000;
 const LONGEST_RUN: Micros = 300_000_000;
-
-pub(crate) enum Event {
-    Arrive(Arrival),
-    Deliver {
-        client: usize,
-        life: Life,
-        what: Received,
-    },
-    Subscribe {
-        client: usize,
-        life: Life,
-    },
-    Wake {
-        client: usize,
-        life: Life,
-        number: u32,
-    },
-    Step {
-        client: usize,
-        life: Life,
-        user: usize,
-        number: u32,
-    },
-    Cancel {
-        client: usize,
-        life: Life,
-        op: OpId,
-    },
-    Resume {
-        client: usize,
-        life: Life,
-    },
-    Start {
-        client: usize,
-    },
-    Strike,
-    /// The key of a name vanishes.
-    Vanish {
-        name: usize,
-    },
-    Check,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Users come and go, and faults strike.
-    Busy,
-    /// Everything is repaired, and users finish what they have begun.
-    Ending { since: Micros },
-    /// All users are idle. Commands under way arrive, and the last releases are retried.
-    Resting { until: Micros },
-}
 
 /// The settings of a run. Chances are in millionths. Times are in µs unless the name says ms.
 #[derive(Debug)]
@@ -202,45 +151,22 @@ impl Mix {
         if self.is_single() { 4 * LEAST_CALLS } else { LEAST_CALLS }
     }
 
+    /// How long users may take to finish once faults have stopped.
+    const fn patience(&self) -> Micros {
+        if self.is_single() { 70_000_000 } else { 120_000_000 }
+    }
+
     /// How soon a holder must be notified that its servers have forgotten its lease: the longest TTL, also of an extension.
     pub(crate) const fn told_within(&self) -> Micros {
         self.ttl_ms.1 * 1_000 + 5_000_000
     }
 }
 
-/// A server's trouble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    Down,
-    Stalled,
-    /// At maxmemory.
-    Full,
-}
-
-pub(crate) struct Server {
-    pub(crate) clock: Clock,
-    troubles: Vec<(Trouble, Micros)>,
-}
-
-impl Server {
-    fn new(rng: &mut Rng, losing: bool) -> Self {
-        // If fences can be forgotten, clocks must differ by less than a restart takes.
-        let (skew, drift) = if losing { (20_000, 50) } else { (10_000_000, 5_000) };
-        let drift = rng.range((0, 2 * drift)) as i64 - drift as i64;
-        Self { clock: Clock::new(EPOCH + rng.below(skew), drift), troubles: Vec::new() }
-    }
-
-    pub(crate) fn suffer(&mut self, trouble: Trouble, until: Micros) {
-        self.troubles.push((trouble, until));
-    }
-
-    pub(crate) fn suffers(&self, trouble: Trouble, now: Micros) -> bool {
-        self.until(trouble, now).is_some()
-    }
-
-    pub(crate) fn until(&self, trouble: Trouble, now: Micros) -> Option<Micros> {
-        self.troubles.iter().filter(|(kind, until)| *kind == trouble && *until > now).map(|(_, until)| *until).max()
-    }
+/// A server of such a run.
+fn server(rng: &mut Rng, losing: bool) -> Server {
+    // If fences can be forgotten, clocks must differ by less than a restart takes.
+    let (skew, drift) = if losing { (20_000, 50) } else { (10_000_000, 5_000) };
+    Server::new(rng, skew, drift)
 }
 
 /// One run: engines with locks over several independent servers, or with leases of several names on one.
@@ -272,7 +198,7 @@ impl<'a> QuorumRun<'a> {
         let mix = Mix::draw(&mut rng, manner);
         let models = &mut models[..mix.servers];
         models.iter_mut().for_each(ModelServer::reset);
-        let servers = (0..mix.servers).map(|_| Server::new(&mut rng, mix.losing)).collect();
+        let servers = (0..mix.servers).map(|_| server(&mut rng, mix.losing)).collect();
         let names: Vec<String> = (0..mix.names).map(text).collect();
         let keys = Keys::of(names.iter().map(|name| (name.as_str(), LockKind::Lock)), false);
         let mut run = Self {
@@ -339,7 +265,7 @@ impl<'a> QuorumRun<'a> {
             self.handle(event);
             self.watch.verdict()?;
             match self.phase {
-                Phase::Resting { until } if at > until => return self.last_check(),
+                Phase::Resting { until, .. } if at > until => return self.last_check(),
                 _ => self.advance_phase()?,
             }
         }
@@ -350,7 +276,7 @@ impl<'a> QuorumRun<'a> {
         match event {
             Event::Arrive(arrival) => self.arrive(arrival),
             Event::Deliver { client, life, what } => self.deliver(client, life, what),
-            Event::Subscribe { client, life } => self.subscribe(client, life),
+            Event::Subscribe { client, life, .. } => self.subscribe(client, life),
             Event::Wake { client, life, number } => {
                 let it = &mut self.clients[client];
                 if it.life == life && it.wake.1 == number && it.is_awake() {
@@ -372,6 +298,7 @@ impl<'a> QuorumRun<'a> {
             }
             Event::Strike => self.strike(),
             Event::Vanish { name } => self.vanish(name),
+            Event::Unsubscribe { .. } | Event::Foreign { .. } | Event::Ambush { .. } | Event::Death { .. } => {}
             Event::Check => {
                 self.check_all();
                 self.world.after(CHECK_EVERY, Event::Check);
@@ -379,7 +306,7 @@ impl<'a> QuorumRun<'a> {
         }
     }
 
-    fn deliver(&mut self, client: usize, life: Life, what: Received) {
+    fn deliver(&mut self, client: usize, life: Life, what: Delivery) {
         let it = &mut self.clients[client];
         if it.life != life || it.engine.is_none() {
             return;
@@ -389,7 +316,7 @@ impl<'a> QuorumRun<'a> {
         }
         let (node, channel) = (NodeId(0), it.channel());
         match what {
-            Received::Reply(id, result) => {
+            Delivery::Reply(id, result) => {
                 let (at, timeout) = (it.clock.instant(self.world.now), it.config.node_timeout);
                 it.attempts.answered(id, at, timeout, &result);
                 if result.is_ok() {
@@ -397,11 +324,11 @@ impl<'a> QuorumRun<'a> {
                 }
                 self.tell_engine(client, Input::Reply { id, result });
             }
-            Received::Message(payload) => {
+            Delivery::Message(_, payload) => {
                 self.tell_engine(client, Input::Message { node, channel: &channel, payload: &payload });
             }
-            Received::Subscribed => self.tell_engine(client, Input::Subscribed { node, channel: &channel }),
-            Received::Unsubscribed(cause) => {
+            Delivery::Subscribed(_) => self.tell_engine(client, Input::Subscribed { node, channel: &channel }),
+            Delivery::Unsubscribed(_, cause) => {
                 self.tell_engine(client, Input::Unsubscribed { node, channel: &channel, cause });
             }
         }
@@ -434,7 +361,7 @@ impl<'a> QuorumRun<'a> {
                 Output::Lost { lease, reason } => self.lost(client, lease, reason),
                 Output::Subscribe { .. } => {
                     let (life, after) = (self.clients[client].life, self.world.rng.range(self.mix.trip));
-                    self.world.after(after, Event::Subscribe { client, life });
+                    self.world.after(after, Event::Subscribe { client, life, topic: Topic::Own });
                 }
                 Output::Unsubscribe { .. } => self.clients[client].subscribed = false,
                 Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
@@ -496,8 +423,9 @@ impl<'a> QuorumRun<'a> {
                             self.call(client, 0, &[0], UserCall::Close);
                         }
                     }
-                    self.phase = Phase::Resting { until: self.world.now + 130_000_000 };
-                } else if self.world.now - since > 120_000_000 {
+                    let since = self.world.now;
+                    self.phase = Phase::Resting { since, until: since + 130_000_000 };
+                } else if self.world.now - since > self.mix.patience() {
                     return broken(
                         "unfinished",
                         format!("somebody still waits or holds, although faults ended at {since}"),
