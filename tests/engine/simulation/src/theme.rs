@@ -52,7 +52,8 @@ pub enum Theme {
     Reentrant,
     /// Semaphores, under the faults of any of the themes above.
     Semaphore,
-    /// Leases of several names, in a run of their own. Never drawn; every fourth seed runs it as well.
+    /// Leases of several names, and leases that their holders shorten, on one server whose keys vanish. Never drawn; every
+    /// fourth seed runs it as well.
     Multi,
     /// Locks over several servers, in a run of their own. Never drawn; every eighth seed runs it as well.
     Quorum,

@@ -204,6 +204,9 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "keep-ignored" Keeping "a lease ends when its holder says"
     "client/operations.rs": "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));"
         => "        if !MUTANT {\n            self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));\n        }" },
+    engine! { "shortened-lease-lasts" Multi "a shortened lease ends when its holder says"
+    "lock/convert.rs": "lease.known_end = end;\n        cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));"
+        => "lease.known_end = end;\n        if !MUTANT {\n            cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));\n        }" },
     engine! { "kept-without-renewal" Keeping "a lease that is kept for longer is renewed again"
     "client/operations.rs": "if hold.timers.renewal.is_none() {"
         => "if hold.timers.renewal.is_none() && !MUTANT {" },

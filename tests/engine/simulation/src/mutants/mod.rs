@@ -53,7 +53,7 @@ const KNOWN: [(&str, u64); 31] = [
     ("used-by-an-old-answer", 275),
     ("evicted-readers-joined", 302),
     ("permits-without-ttl", 53),
-    ("multi-passes-waiters", 364),
+    ("multi-passes-waiters", 71),
     ("reader-renewal-adds-first", 59),
     ("multi-digs-up", 13),
     ("raise-for-others", 742),

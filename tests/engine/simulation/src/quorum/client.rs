@@ -69,6 +69,7 @@ pub(crate) enum UserCall {
     AcquireAll(AcquireOptions),
     Release(LeaseId),
     Extend(LeaseId, Duration),
+    Shorten(LeaseId, Duration),
     Verify(LeaseId),
     Hold(LeaseId),
     Inspect,
@@ -139,7 +140,7 @@ impl Client {
             },
             UserCall::Close => Some(at + timeout * 4),
             // A server that grants the lease in the time of the others is asked, too.
-            UserCall::Extend(..) | UserCall::Verify(_) => Some(at + timeout * 5),
+            UserCall::Extend(..) | UserCall::Shorten(..) | UserCall::Verify(_) => Some(at + timeout * 5),
             // If many commands are unanswered, its command waits until they have timed out.
             _ => Some(at + timeout * 3),
         }

@@ -44,18 +44,39 @@ impl QuorumRun<'_> {
             }
             Doing::Calling(_) => {}
             Doing::Holding(lease) if self.world.rng.chance(self.mix.keeps()) => self.keep(client, user, lease),
+            Doing::Holding(lease) if self.mix.is_single() && self.world.rng.chance(60_000) => {
+                self.ends_soon(client, user, lease)
+            }
             Doing::Holding(lease) => {
-                let names = self.watch.beliefs.iter().filter(|belief| (belief.life, belief.lease) == (life, lease));
-                let names: Vec<usize> = names.map(|belief| belief.name).collect();
                 let call = match self.world.rng.below(10) {
                     0 => UserCall::Extend(lease, Duration::from_millis(self.world.rng.spread((100, 5_000)))),
                     1 => UserCall::Verify(lease),
                     2 => UserCall::Hold(lease),
                     _ => UserCall::Release(lease),
                 };
-                self.call(client, user, &names, call);
+                self.call_about(client, user, lease, call);
             }
         }
+    }
+
+    /// Calls about a lease.
+    fn call_about(&mut self, client: usize, user: usize, lease: LeaseId, call: UserCall) {
+        let life = self.clients[client].life;
+        let held = self.watch.beliefs.iter().filter(|belief| (belief.life, belief.lease) == (life, lease));
+        let names: Vec<usize> = held.map(|belief| belief.name).collect();
+        self.call(client, user, &names, call);
+    }
+
+    /// Its lease is to end soon, or is not renewed any more.
+    fn ends_soon(&mut self, client: usize, user: usize, lease: LeaseId) {
+        if self.world.rng.chance(700_000) {
+            let ttl = Duration::from_millis(self.world.rng.spread((50, 3_000)));
+            return self.call_about(client, user, lease, UserCall::Shorten(lease, ttl));
+        }
+        let after = self.world.rng.range(self.mix.hold);
+        self.next_step(client, user, after);
+        self.watch.fixed(self.clients[client].life, lease, None);
+        self.tell_engine(client, Input::StopRenewing { lease });
     }
 
     /// Some names in any order, the first one given.
@@ -110,8 +131,12 @@ impl QuorumRun<'_> {
         it.users[user].step += 1;
         it.pace.1 = it.pace.1.saturating_sub(A_CALL * (self.servers.len() * names.len()) as u64);
         self.note(client, format_args!("u{user} op {} {call:?} of {names:?}", op.0));
-        if let UserCall::Release(lease) = call {
-            self.release_begins(client, lease);
+        match call {
+            UserCall::Release(lease) => self.release_begins(client, lease),
+            UserCall::Extend(lease, _) | UserCall::Shorten(lease, _) => {
+                self.watch.lifts_its_end(self.clients[client].life, lease)
+            }
+            _ => {}
         }
         let texts: Vec<String> = names.iter().copied().map(text).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -125,6 +150,7 @@ impl QuorumRun<'_> {
                 }
                 UserCall::Release(lease) => Input::Release { op, lease },
                 UserCall::Extend(lease, ttl) => Input::Extend { op, lease, ttl },
+                UserCall::Shorten(lease, ttl) => Input::Shorten { op, lease, ttl },
                 UserCall::Verify(lease) => Input::Verify { op, lease },
                 UserCall::Hold(lease) => Input::Hold { op, lease },
                 UserCall::Inspect => Input::Inspect { op, name: text },
@@ -132,6 +158,11 @@ impl QuorumRun<'_> {
             },
         );
         self.watch.release_called();
+        // A refusal comes at once, and changes nothing.
+        let it = &self.clients[client];
+        if let (UserCall::Shorten(lease, ttl), false) = (call, it.ops[op.0 as usize - 1].ended) {
+            self.watch.fixed(it.life, lease, Some(at + ttl));
+        }
     }
 
     /// From now on, its user does not rely on it.
@@ -175,7 +206,13 @@ impl QuorumRun<'_> {
                 doing = Doing::Holding(lease)
             }
             (UserCall::Release(_), _) | (UserCall::Inspect | UserCall::Close, _) => {}
-            (UserCall::Extend(lease, _) | UserCall::Verify(lease) | UserCall::Hold(lease), _) => {
+            (
+                UserCall::Extend(lease, _)
+                | UserCall::Shorten(lease, _)
+                | UserCall::Verify(lease)
+                | UserCall::Hold(lease),
+                _,
+            ) => {
                 if self.watch.beliefs.iter().any(|belief| (belief.life, belief.lease) == (life, lease)) {
                     doing = Doing::Holding(lease);
                 }
@@ -237,7 +274,8 @@ impl QuorumRun<'_> {
         for (name, fence) in names.into_iter().zip(fences) {
             let (mode, renew) = (options.mode, options.renew);
             let (ttl, wanted_since) = (options.ttl.as_micros() as u64, now);
-            let belief = Belief { life, lease, name, mode, since, until, renew, ends, ttl, wanted_since };
+            let belief =
+                Belief { life, lease, name, mode, since, until, renew, ends, shortened: None, ttl, wanted_since };
             self.watch.granted(belief, *fence, now);
         }
     }

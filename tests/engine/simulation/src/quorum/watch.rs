@@ -25,9 +25,19 @@ pub(crate) struct Belief {
     pub(crate) renew: bool,
     /// When it ends at the latest, by its client's clock.
     pub(crate) ends: Option<Instant>,
+    /// The earlier end that its user has chosen, and whether it counts: the next choice lifts it.
+    pub(crate) shortened: Option<(Instant, bool)>,
     pub(crate) ttl: Micros,
     /// When it was granted, or since when it has needed renewals without a break.
     pub(crate) wanted_since: Micros,
+}
+
+impl Belief {
+    /// When it ends at the latest, by its client's clock.
+    pub(crate) fn end(&self) -> Option<Instant> {
+        let shortened = self.shortened.filter(|(_, counts)| *counts).map(|(ends, _)| ends);
+        self.ends.into_iter().chain(shortened).min()
+    }
 }
 
 pub(crate) struct Watch {
@@ -154,6 +164,21 @@ impl Watch {
         }
     }
 
+    /// A lease is not renewed any more, and its user may choose an earlier end.
+    pub(crate) fn fixed(&mut self, life: Life, lease: LeaseId, ends: Option<Instant>) {
+        for belief in self.beliefs.iter_mut().filter(|belief| (belief.life, belief.lease) == (life, lease)) {
+            (belief.renew, belief.ttl) = (false, 0);
+            belief.shortened = ends.map(|ends| (ends, true)).or(belief.shortened);
+        }
+    }
+
+    /// A lease is to have another end.
+    pub(crate) fn lifts_its_end(&mut self, life: Life, lease: LeaseId) {
+        for belief in self.beliefs.iter_mut().filter(|belief| (belief.life, belief.lease) == (life, lease)) {
+            belief.shortened = belief.shortened.map(|(ends, _)| (ends, false));
+        }
+    }
+
     /// A lease is lost, at `local` by its client's clock.
     pub(crate) fn lost(&mut self, life: Life, lease: LeaseId, reason: LossReason, (now, local): (Micros, Instant)) {
         let of = |belief: &&Belief| (belief.life, belief.lease) == (life, lease);
@@ -162,7 +187,8 @@ impl Watch {
         let Some(held) = self.take(life, lease).or(releasing) else {
             return self.check(broken("loss-twice", format!("life {life} {lease:?}")));
         };
-        if reason == LossReason::MaxHold && held.ends.is_none_or(|ends| local < ends) {
+        let first = held.ends.into_iter().chain(held.shortened.map(|(ends, _)| ends)).min();
+        if reason == LossReason::MaxHold && first.is_none_or(|ends| local < ends) {
             let detail = format!("life {life} loses {lease:?} at {local:?}, its end is {:?}", held.ends);
             self.check(broken("max-hold", detail));
         }
@@ -171,7 +197,7 @@ impl Watch {
             // It lasts its whole time, less what clocks may differ by and the margin for a late timer.
             false => now + held.ttl / 10 + 50_000 < held.wanted_since + held.ttl,
         };
-        let at_its_end = held.ends.is_some_and(|ends| ends <= local);
+        let at_its_end = first.is_some_and(|ends| ends <= local);
         if self.calm && needless && reason == LossReason::Expired && !excused && !at_its_end {
             let detail = format!("{lease:?} of {life} expires at {local:?}, its end is {:?}", held.ends);
             self.check(broken("loss-needless", detail));

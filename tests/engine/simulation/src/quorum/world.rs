@@ -379,10 +379,11 @@ impl<'a> QuorumRun<'a> {
         let mut verdict = Ok(());
         for belief in self.watch.beliefs.iter_mut().filter(|belief| belief.life == life) {
             match engine.valid_until(belief.lease) {
-                Some(until) if belief.ends.is_some_and(|ends| until > ends) => {
+                Some(until) if belief.end().is_some_and(|ends| until > ends) => {
                     let detail = format!(
                         "c{client} has {:?} until {until:?}, and was to have it until {:?}",
-                        belief.lease, belief.ends
+                        belief.lease,
+                        belief.end()
                     );
                     verdict = broken("max-hold", detail);
                 }
