@@ -22,7 +22,7 @@ const MARK: &str = "--@prelude\n";
 const PRELUDE: [&str; 5] = ["base", "lock", "reentrant", "semaphore", "queue"];
 
 /// Each script: the name of its constant, its file, and the part of the prelude with the state of its kind of lock.
-const SCRIPTS: [(&str, &str, &str); 19] = [
+const SCRIPTS: [(&str, &str, &str); 20] = [
     ("acquire", "acquire", "lock"),
     ("acquire-fast", "acquire-fast", "lock"),
     ("release", "release", "lock"),
@@ -40,6 +40,7 @@ const SCRIPTS: [(&str, &str, &str); 19] = [
     ("reentrant-force", "force", "reentrant"),
     ("semaphore-acquire", "acquire", "semaphore"),
     ("semaphore-release", "release", "semaphore"),
+    ("semaphore-convert", "convert", "semaphore"),
     ("semaphore-renew", "semaphore-renew", "semaphore"),
     ("semaphore-force", "force", "semaphore"),
 ];

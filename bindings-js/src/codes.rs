@@ -65,8 +65,8 @@ macro_rules! codes {
 codes! {
     /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
     InputKind {
-        /// op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
-        /// name.
+        /// op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, atLeast?, replicas? and replicaTimeout?, owner? or permits? and
+        /// limit?; the name.
         Acquire,
         /// op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
         /// names.
@@ -81,6 +81,8 @@ codes! {
         Extend,
         /// op, lease, ttl.
         Shorten,
+        /// op, lease, ttl?.
+        Detach,
         /// op, lease, shared?.
         Convert,
         /// op, lease.
@@ -138,6 +140,8 @@ codes! {
         Within,
         /// How long to keep the lease after its release.
         Linger,
+        /// How long the lock stays taken from its grant on.
+        AtLeast,
         /// How many replicas must have the lease.
         Replicas,
         /// How long to wait for them.

@@ -130,6 +130,9 @@ impl Engine {
             InputKind::Release => Input::Release { op: record.op()?, lease: record.lease()? },
             InputKind::Extend => Input::Extend { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
             InputKind::Shorten => Input::Shorten { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
+            InputKind::Detach => {
+                Input::Detach { op: record.op()?, lease: record.lease()?, time: record.optional_ttl()? }
+            }
             InputKind::Convert => Input::Convert { op: record.op()?, lease: record.lease()?, mode: record.mode() },
             InputKind::Hold => Input::Hold { op: record.op()?, lease: record.lease()? },
             InputKind::Export => Input::Export { op: record.op()?, lease: record.lease()? },

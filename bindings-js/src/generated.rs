@@ -23,8 +23,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("native/src/api/lock.rs", &["limit"]),
     // `mutex(..).max_hold(..)` and the like: they are for single locks.
     ("native/src/api/builder.rs", &["renew", "max_hold", "wasm"]),
-    // Nothing renews a lease in the background. A component has no labels for leases, and no `quorum.wasm`.
-    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "wasm"]),
+    // Nothing renews a lease in the background, and no call runs a caller's work. A component has no labels for leases, and no `quorum.wasm`.
+    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "wasm"]),
     // A command holds one lock: see `docs/cli.md`.
     (
         "cli/src/args.rs",
@@ -106,6 +106,7 @@ const COMMENTS: &[(&str, &[(&str, &str)])] = &[
             ("pub max_hold:", "max_hold"),
             ("For(Duration)", "wait"),
             ("pub linger:", "linger"),
+            ("pub at_least:", "at_least"),
             ("pub timeout:", "wait_for_replicas"),
             ("limit: u32", "limit"),
             ("pub local_handoffs:", "local_handoffs"),
@@ -121,6 +122,7 @@ const COMMENTS: &[(&str, &[(&str, &str)])] = &[
             ("pub fn max_hold(", "max_hold"),
             ("pub fn wait(", "wait"),
             ("pub fn linger(", "linger"),
+            ("pub fn at_least(", "at_least"),
             ("pub fn wait_for_replicas(", "wait_for_replicas"),
         ],
     ),
@@ -136,7 +138,10 @@ const COMMENTS: &[(&str, &[(&str, &str)])] = &[
             ("pub fn node_timeout(", "node_timeout"),
         ],
     ),
-    ("native/src/api/lease.rs", &[("pub async fn extend(", "ttl"), ("pub async fn shorten(", "ttl")]),
+    (
+        "native/src/api/lease.rs",
+        &[("pub async fn extend(", "ttl"), ("pub async fn shorten(", "ttl"), ("pub async fn detach_for(", "ttl")],
+    ),
     ("native/src/api/manager.rs", &[("pub fn semaphore(", "limit")]),
     (
         "cli/src/args.rs",
@@ -144,6 +149,7 @@ const COMMENTS: &[(&str, &[(&str, &str)])] = &[
             ("pub(crate) ttl:", "ttl"),
             ("pub(crate) max_hold:", "max_hold"),
             ("pub(crate) wait:", "wait"),
+            ("pub(crate) at_least:", "at_least"),
             ("pub(crate) timeout:", "response_timeout"),
         ],
     ),
@@ -220,7 +226,7 @@ fn a_code_is_read_as_it_is_written() {
         assert_eq!(kind.number(), f64::from(u8::try_from(position).unwrap()));
         assert_eq!(InputKind::read(kind.number()), Some(*kind));
     }
-    for bad in [-1.0, 0.5, 23.0, 256.0, ABSENT] {
+    for bad in [-1.0, 0.5, 24.0, 256.0, ABSENT] {
         assert_eq!(InputKind::read(bad), None, "{bad}");
     }
 }

@@ -73,6 +73,11 @@ impl InputRecord {
         duration(self.number(InputField::Ttl))
     }
 
+    /// None if it is there and out of range.
+    pub(crate) fn optional_ttl(&self) -> Option<Option<Duration>> {
+        self.duration(InputField::Ttl)
+    }
+
     pub(crate) fn mode(&self) -> Mode {
         if self.flag(InputField::Shared) { Mode::Shared } else { Mode::Exclusive }
     }
@@ -88,6 +93,7 @@ impl InputRecord {
             within: self.duration(InputField::Within)?,
             replicas: self.replicas()?,
             linger: self.duration(InputField::Linger)?,
+            at_least: self.duration(InputField::AtLeast)?,
         })
     }
 

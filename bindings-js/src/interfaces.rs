@@ -56,6 +56,14 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
          rejects with `invalid-option` under `mixedFleet`, and with `unsupported` without messages and in a quorum.",
     ),
     (
+        "at_least",
+        "Duration",
+        "a release frees it at once",
+        "At most `maxHold`. `run`, a release and a closed manager leave the rest of that time to the server. If your process \
+         dies, the lock is free when its `ttl` is over. A release before that time answers `detached`.\n\nThe call rejects \
+         with `unsupported` for reentrant locks and in a quorum.",
+    ),
+    (
         "lock label",
         "string",
         "nothing",

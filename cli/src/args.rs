@@ -170,6 +170,9 @@ pub(crate) struct Exec {
     /// How many permits the semaphore has. All callers must give the same number
     #[arg(long, value_name = "M", requires = "permits")]
     pub(crate) of: Option<u32>,
+    /// Keep the lock for this long from its grant on, even if the command ends earlier or fails: 10 ms to 30 days
+    #[arg(long, value_name = "TIME", value_parser = within("at_least"), allow_hyphen_values = true)]
+    pub(crate) at_least: Option<Duration>,
     /// How long the command may go on after SIGTERM when the lease is lost
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) grace: Duration,

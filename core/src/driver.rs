@@ -48,6 +48,10 @@ pub enum Operation<'a> {
         lease: LeaseId,
         ttl: Duration,
     },
+    Detach {
+        lease: LeaseId,
+        time: Option<Duration>,
+    },
     Convert {
         lease: LeaseId,
         mode: Mode,
@@ -101,6 +105,7 @@ impl Operation<'_> {
             Self::Release { lease } => Input::Release { op, lease },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
             Self::Shorten { lease, ttl } => Input::Shorten { op, lease, ttl },
+            Self::Detach { lease, time } => Input::Detach { op, lease, time },
             Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
             Self::Hold { lease } => Input::Hold { op, lease },
             Self::Export { lease } => Input::Export { op, lease },
@@ -218,14 +223,16 @@ impl<C, L> Driven<C, L> {
         self.last_id
     }
 
-    /// Starts an operation. Returns the lease whose last hold it released.
+    /// Starts an operation. Returns the lease whose last hold it released or detached.
     pub fn start(&mut self, now: Instant, op: OpId, operation: &Operation<'_>) -> Option<L> {
         if let (Some(labels), Operation::Inspect { name, asks: true }) = (&mut self.labels, operation) {
             labels.inspects(op, name);
         }
         self.engine.handle(now, operation.input(op));
         match operation {
-            Operation::Release { lease } if self.engine.lease(*lease).is_none() => self.leases.remove(lease),
+            Operation::Release { lease } | Operation::Detach { lease, .. } if self.engine.lease(*lease).is_none() => {
+                self.leases.remove(lease)
+            }
             Operation::Close => {
                 self.labels.iter_mut().for_each(Labels::close);
                 None

@@ -39,8 +39,8 @@ pub enum Input<'a> {
     /// Take over a lease, usually that of another process. Ends with [`Outcome::Acquired`] and a new fence. The former holder
     /// loses its lease, with [`LossReason::Revoked`] if the server's message reaches it.
     ///
-    /// Fails with [`Error::NotHeld`] if the lease has ended or was adopted already. Only for mutexes and writers, and
-    /// not with a quorum.
+    /// Fails with [`Error::NotHeld`] if the lease has ended or was adopted already, and with [`Error::Conflict`] if it has
+    /// another mode or number of permits. Not for reentrant locks, and not with a quorum.
     Adopt {
         /// The call.
         op: OpId,
@@ -83,6 +83,21 @@ pub enum Input<'a> {
         /// The time from now.
         ttl: Duration,
     },
+    /// Detach a lease: this client's part in it ends at once, and the server keeps the lock until its time is over. Nothing
+    /// renews it. Ends with [`Outcome::Exported`]: another process, or this client, can [adopt](Input::Adopt) it.
+    ///
+    /// It gets a new token, so that no delayed command changes its end. The engine goes on asking for that as long as the
+    /// lease is valid, even if the call has failed with [`Error::Unreachable`]. Other errors of the call leave the lease as
+    /// it was, except [`Error::Lost`] and those of the server.
+    Detach {
+        /// The call.
+        op: OpId,
+        /// The lease to detach.
+        lease: LeaseId,
+        /// How long the server keeps the lock from now, but not longer than `max_hold`. None: for another TTL, or until the
+        /// end of a fixed lease.
+        time: Option<Duration>,
+    },
     /// Convert a lease to the other mode. Ends with [`Outcome::Converted`].
     Convert {
         /// The call.
@@ -115,7 +130,7 @@ pub enum Input<'a> {
         /// The lease.
         lease: LeaseId,
     },
-    /// Ask for the token of an exclusive lease, for [`Input::Adopt`]. Ends at once with [`Outcome::Exported`]. From then on,
+    /// Ask for a lease's token, for [`Input::Adopt`]. Ends at once with [`Outcome::Exported`]. From then on,
     /// the lease is not handed over to other callers of this client, and it doesn't linger.
     Export {
         /// The call.
@@ -357,6 +372,8 @@ ReleaseOutcome {
     AlreadyExpired => "already-expired";
     /// Another client holds the lock.
     NotOwner => "not-owner";
+    /// The lease was valid to the end, and the lock stays taken for the rest of `at_least`, or the lease was detached.
+    Detached => "detached";
 }
 }
 

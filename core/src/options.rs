@@ -130,6 +130,10 @@ pub struct AcquireOptions {
     /// Only for mutexes and read-write locks, on connections that carry messages, and not with
     /// [`Config::mixed_fleet`].
     pub linger: Option<Duration>,
+    /// How long the lock stays taken from its grant on, even if its holder gives it back before: 10 ms to 30 days, and at most
+    /// `max_hold`. Default: none. The rest of that time is left to the server, as by [`Input::Detach`](crate::Input::Detach).
+    /// Not for reentrant locks, several names and quorums.
+    pub at_least: Option<Duration>,
 }
 
 /// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
@@ -156,6 +160,7 @@ impl Default for AcquireOptions {
             within: None,
             replicas: None,
             linger: None,
+            at_least: None,
         }
     }
 }
@@ -377,6 +382,9 @@ settings! {
         LINGER "linger" (none) (1 ms to 60 s) [lock manager]
             "Mutexes and read-write locks: how long the client keeps the lease after its release, while no other \
              client asks for the lock. See [below](#leases-that-linger).";
+        AT_LEAST "at_least" (none) (10 ms to 30 days) [lock semaphore]
+            "The lock stays taken for this long from its grant on, even if it is given back earlier or the work fails. See \
+             [below](#hold-at-least).";
         LEASE_LABEL "label" (none) () [lock semaphore multi]
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
         LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
@@ -418,6 +426,12 @@ pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL.bounds.most);
 /// Checks a TTL.
 pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
     TTL.check(ttl)
+}
+
+pub(crate) fn not_detached() -> Error {
+    Error::Unsupported(
+        "only a lease of one lock can be detached or held at least, and none of a reentrant lock or a quorum".into(),
+    )
 }
 
 impl Kind {
@@ -464,6 +478,16 @@ impl AcquireOptions {
             if self.kind != Kind::Lock {
                 let problem = "is only for mutexes and read-write locks: leave it out".into();
                 return Err(Error::InvalidOption { field: "linger", problem });
+            }
+        }
+        if let Some(least) = self.at_least {
+            AT_LEAST.check(least)?;
+            if self.max_hold.is_some_and(|most| most < least) {
+                let problem = "is longer than `max_hold`: choose less".into();
+                return Err(Error::InvalidOption { field: "at_least", problem });
+            }
+            if self.kind.family() == Family::Reentrant {
+                return Err(not_detached());
             }
         }
         if let Some(Replicas { min, timeout }) = self.replicas {

@@ -93,7 +93,7 @@ end
 
 purge()
 
-local holds = held(token)
+local holds = held(token, mode)
 if buried(token) then
   grant()
   return answer('gone')

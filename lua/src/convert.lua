@@ -1,6 +1,6 @@
 -- Gives a lease a new token: in the other mode, or in the same mode with exactly this TTL. The token is new because a
 -- delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease, in the mode
--- that it has.
+-- that it has. Only a lock has two modes.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 none, which never exists
 -- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 bury (ms, 0: no)  7 used  8 fleet
 -- Answer  converted, again, conflict, gone or taken
@@ -11,7 +11,7 @@ local ttl, wanted, bury_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV
 
 purge()
 
-local holds, held_before = held(new), held(old)
+local holds, held_before = held(new, mode), held(old, mode)
 local adopts = string.match(old, '^[^:]*') ~= string.match(new, '^[^:]*')
 if buried(new) then
   -- The lease was given up, or a copy of this call has already answered conflict.
@@ -48,7 +48,7 @@ if not holds and held_before == mode then
   end
   return reply
 end
-if holds or adopts or (mode == 'exclusive' and readers > 1) then
+if holds or adopts or not lingers or (mode == 'exclusive' and readers > 1) then
   -- A copy of this call must not convert the lease later, when the other readers are gone.
   if not holds then
     bury(new, 60000)

@@ -83,12 +83,14 @@ pub mod semaphore {
     pub const RELEASE: Script = scripts::SEMAPHORE_RELEASE;
     /// As [`RENEW`](crate::RENEW).
     pub const RENEW: Script = scripts::SEMAPHORE_RENEW;
+    /// As [`CONVERT`](crate::CONVERT), without other modes.
+    pub const CONVERT: Script = scripts::SEMAPHORE_CONVERT;
     /// As [`FORCE`](crate::FORCE).
     pub const FORCE: Script = scripts::SEMAPHORE_FORCE;
 }
 
 /// Every script.
-pub const ALL: [Script; 19] = [
+pub const ALL: [Script; 20] = [
     ACQUIRE,
     ACQUIRE_FAST,
     RELEASE,
@@ -105,6 +107,7 @@ pub const ALL: [Script; 19] = [
     semaphore::ACQUIRE,
     semaphore::RELEASE,
     semaphore::RENEW,
+    semaphore::CONVERT,
     FORCE,
     reentrant::FORCE,
     semaphore::FORCE,

@@ -71,6 +71,109 @@ async fn a_lease_that_is_made_shorter_is_renewed_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_detached_lease_stays_for_its_time_after_its_manager_and_another_one_adopts_it() {
+    let server = Server::new();
+    let (locks, others) = (server.manager().unwrap(), server.manager().unwrap());
+    let lease = locks.mutex("door").ttl(TTL).acquire().await.unwrap();
+    let lost = lease.lost();
+    let token = lease.detach_for(TTL * 10).await.unwrap();
+    assert!(!lease.is_held() && lease.remaining().is_zero() && lease.hold_count() == 0);
+    assert_eq!(lease.extend(TTL).await.unwrap_err().code(), "not-held");
+    assert_eq!(lease.detach().await.unwrap_err().code(), "not-held");
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Detached);
+    assert_eq!(locks.close().await.unreleased, 0, "it is not counted");
+    sleep(TTL * 9).await;
+    assert!(others.mutex("door").try_acquire().await.unwrap().is_none());
+    let adopted = others.mutex("door").ttl(TTL).adopt(&token).await.unwrap();
+    sleep(TTL * 3).await;
+    assert!(adopted.is_held(), "it is renewed again");
+    assert!(tokio::time::timeout(TTL, lost).await.is_err(), "nobody is told of a loss");
+    assert_eq!(adopted.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detached_lock_is_free_when_its_time_is_over() {
+    let server = Server::new();
+    let (locks, others) = (server.manager().unwrap(), server.manager().unwrap());
+    let start = Instant::now();
+    drop(locks.mutex("door").ttl(TTL).acquire().await.unwrap().detach().await.unwrap());
+    drop(locks);
+    let next = others.mutex("door").acquire().await.unwrap();
+    assert!(start.elapsed() >= TTL && start.elapsed() <= TTL * 11 / 10, "{:?}", start.elapsed());
+    next.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_detaches_its_lease_goes_on_and_leaves_the_lock_taken() {
+    let locks = LockManager::in_memory().unwrap();
+    let token = locks
+        .mutex("door")
+        .ttl(TTL)
+        .run(async |lease| {
+            let token = lease.detach_for(TTL * 5).await?;
+            sleep(TTL * 2).await;
+            Ok::<_, Error>(token)
+        })
+        .await
+        .unwrap();
+    assert!(locks.mutex("door").try_acquire().await.unwrap().is_none());
+    drop(locks.mutex("door").adopt(&token).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_least_keeps_the_lock_whatever_the_work_does_and_ends_with_its_time() {
+    let locks = LockManager::in_memory().unwrap();
+    let lock = |name: &str| locks.mutex(name).ttl(TTL).at_least(TTL * 2);
+    lock("done").run(async |_| Ok::<_, Error>(())).await.unwrap();
+    lock("failed").run(async |_| Err::<(), _>(Error::Closed)).await.unwrap_err();
+    drop(lock("dropped").acquire().await.unwrap());
+    let released = lock("released").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(released, ReleaseOutcome::Detached);
+    let permits = locks.semaphore("permits", 1).permits(1).at_least(TTL * 2);
+    drop(permits.acquire().await.unwrap());
+    for name in ["done", "failed", "dropped", "released"] {
+        assert!(locks.mutex(name).try_acquire().await.unwrap().is_none(), "{name}");
+    }
+    assert!(permits.try_acquire().await.unwrap().is_none());
+    sleep(TTL * 21 / 10).await;
+    for name in ["done", "failed", "dropped", "released"] {
+        assert!(locks.mutex(name).try_acquire().await.unwrap().is_some(), "{name}");
+    }
+    let start = Instant::now();
+    let work = async |_: &Lease| {
+        sleep(TTL * 3).await;
+        Ok::<_, Error>(())
+    };
+    lock("long").run(work).await.unwrap();
+    drop(locks.mutex("long").acquire().await.unwrap());
+    assert_eq!(start.elapsed(), TTL * 3, "it was free at once");
+    let refused = lock("bounded").max_hold(TTL).acquire().await.unwrap_err();
+    assert!(matches!(refused, Error::InvalidOption { field: "at_least", .. }), "{refused:?}");
+    let refused = locks.multi(["a", "b"]).at_least(TTL).acquire().await.unwrap_err();
+    assert!(matches!(refused, Error::Unsupported { .. }), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_others_share_is_not_detached_and_stays_held() {
+    let (locks, owner) = (LockManager::in_memory().unwrap(), Owner::new());
+    let lock = locks.read_write("page").read();
+    let (one, other) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+    assert_eq!(one.detach().await.unwrap_err().code(), "conflict");
+    assert_eq!(one.token().unwrap_err().code(), "conflict");
+    assert!(one.is_held());
+    other.release().await.unwrap();
+    let nested = one.nested().unwrap();
+    assert_eq!(one.detach().await.unwrap_err().code(), "conflict");
+    nested.release().await.unwrap();
+    one.detach().await.unwrap();
+    for lock in [locks.reentrant("entered", &owner), locks.multi(["a", "b"])] {
+        let lease = lock.acquire().await.unwrap();
+        assert_eq!(lease.detach().await.unwrap_err().code(), "unsupported");
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_is_no_longer_renewed_ends_and_can_be_extended_but_not_past_its_max_hold() {
     let locks = LockManager::in_memory().unwrap();
     let start = Instant::now();

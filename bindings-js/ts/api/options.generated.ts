@@ -43,6 +43,15 @@ export interface LockOptions {
    */
   readonly linger?: Duration | undefined;
   /**
+   * The lock stays taken for this long from its grant on, even if it is given back earlier or the work fails. At most
+   * `maxHold`. `run`, a release and a closed manager leave the rest of that time to the server. If your process dies,
+   * the lock is free when its `ttl` is over. A release before that time answers `detached`. 10 ms to 30 days. Default:
+   * a release frees it at once.
+   *
+   * The call rejects with `unsupported` for reentrant locks and in a quorum.
+   */
+  readonly atLeast?: Duration | undefined;
+  /**
    * A name for the lease, for example the job that needs it. At most 128 bytes without control characters. `inspect`
    * shows it, for holders and for waiters. It costs nothing: it stays in this process, and an inspect asks for it. The
    * manager's `label` is for all its leases together. A quorum has no labels. Default: nothing.
@@ -54,7 +63,7 @@ export interface LockOptions {
  * The options of a {@link LockManager}. Those that a lock has are defaults for its locks. All clients of one fleet
  * should use the same values for the others.
  */
-export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' | 'label'> {
+export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' | 'atLeast' | 'label'> {
   /**
    * Put before every name. JavaScript refuses a prefix that begins with `leasehold:` or has a brace without a whole
    * hash tag; Rust refuses the names. Default: empty.
@@ -113,7 +122,7 @@ export interface SemaphoreOptions extends Omit<LockOptions, 'linger'> {
 }
 
 /** The options of {@link LockManager.multi}. */
-export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas' | 'linger'> {
+export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas' | 'linger' | 'atLeast'> {
   /**
    * Refuse names that one script can't take. The call then rejects with `cross-slot`. Names in one slot are always
    * tried with one script. Default `false`.

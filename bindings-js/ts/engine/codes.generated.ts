@@ -2,8 +2,8 @@
 
 /**
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
- * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, replicas? and replicaTimeout?, owner? or permits? and limit?; the
- *   name.
+ * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, atLeast?, replicas? and replicaTimeout?, owner? or permits? and
+ *   limit?; the name.
  * - `acquireAll`: op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
  *   names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
@@ -11,6 +11,7 @@
  * - `release`: op, lease.
  * - `extend`: op, lease, ttl.
  * - `shorten`: op, lease, ttl.
+ * - `detach`: op, lease, ttl?.
  * - `convert`: op, lease, shared?.
  * - `hold`: op, lease.
  * - `export`: op, lease.
@@ -36,22 +37,23 @@ export const InputKind = {
   release: 4,
   extend: 5,
   shorten: 6,
-  convert: 7,
-  hold: 8,
-  export: 9,
-  stopRenewing: 10,
-  verify: 11,
-  inspect: 12,
-  forceRelease: 13,
-  close: 14,
-  reply: 15,
-  failed: 16,
-  dedicatedReply: 17,
-  dedicatedFailed: 18,
-  message: 19,
-  subscribed: 20,
-  unsubscribed: 21,
-  wake: 22,
+  detach: 7,
+  convert: 8,
+  hold: 9,
+  export: 10,
+  stopRenewing: 11,
+  verify: 12,
+  inspect: 13,
+  forceRelease: 14,
+  close: 15,
+  reply: 16,
+  failed: 17,
+  dedicatedReply: 18,
+  dedicatedFailed: 19,
+  message: 20,
+  subscribed: 21,
+  unsubscribed: 22,
+  wake: 23,
 } as const;
 
 /**
@@ -67,6 +69,7 @@ export const InputKind = {
  * - `wait`: How long the call waits. Infinity to wait forever, absent not to wait.
  * - `within`: How long a call that does not wait may take.
  * - `linger`: How long to keep the lease after its release.
+ * - `atLeast`: How long the lock stays taken from its grant on.
  * - `replicas`: How many replicas must have the lease.
  * - `replicaTimeout`: How long to wait for them.
  * - `owner`: The owner of a reentrant lock.
@@ -95,25 +98,26 @@ export const InputField = {
   wait: 7,
   within: 8,
   linger: 9,
-  replicas: 10,
-  replicaTimeout: 11,
-  owner: 12,
-  permits: 13,
-  limit: 14,
-  oneScript: 15,
-  listLength: 16,
-  array: 17,
-  failure: 18,
-  channelLength: 19,
-  foreign: 20,
-  last: 21,
-  localHandoffs: 22,
-  claimWindow: 23,
-  responseTimeout: 24,
-  nodeTimeout: 25,
-  mixedFleet: 26,
-  batches: 27,
-  ahead: 28,
+  atLeast: 10,
+  replicas: 11,
+  replicaTimeout: 12,
+  owner: 13,
+  permits: 14,
+  limit: 15,
+  oneScript: 16,
+  listLength: 17,
+  array: 18,
+  failure: 19,
+  channelLength: 20,
+  foreign: 21,
+  last: 22,
+  localHandoffs: 23,
+  claimWindow: 24,
+  responseTimeout: 25,
+  nodeTimeout: 26,
+  mixedFleet: 27,
+  batches: 28,
+  ahead: 29,
 } as const;
 
 /**

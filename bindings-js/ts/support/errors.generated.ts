@@ -63,12 +63,15 @@ export type LossReason =
  * - `still-held`: The lease has other holds.
  * - `already-expired`: The lease had already ended.
  * - `not-owner`: Another client holds the lock.
+ * - `detached`: The lease was valid to the end, and the lock stays taken for the rest of `atLeast`, or the lease was
+ *   detached.
  */
 export type ReleaseOutcome =
   | 'released'
   | 'still-held'
   | 'already-expired'
-  | 'not-owner';
+  | 'not-owner'
+  | 'detached';
 
 /** Why a command has no reply. */
 export type Failure =
@@ -124,6 +127,7 @@ export const RELEASE_OUTCOMES: readonly ReleaseOutcome[] = [
   'still-held',
   'already-expired',
   'not-owner',
+  'detached',
 ];
 
 export const FAILURE_KINDS: readonly Failure['kind'][] = [

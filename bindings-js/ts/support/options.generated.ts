@@ -7,6 +7,7 @@ export interface LockSettings {
   readonly maxHold?: number | undefined;
   readonly wait: number | undefined;
   readonly linger?: number | undefined;
+  readonly atLeast?: number | undefined;
   readonly label?: string | undefined;
 }
 
@@ -17,6 +18,7 @@ export const LOCK_DEFAULTS: LockSettings = {
   maxHold: undefined,
   wait: 60_000,
   linger: undefined,
+  atLeast: undefined,
   label: undefined,
 };
 
@@ -31,7 +33,7 @@ export const MANAGER_DEFAULTS = {
 };
 
 /** The options of a lock that the engine gets. */
-export const FOR_ENGINE = ['ttl', 'renew', 'maxHold', 'wait', 'linger'] as const;
+export const FOR_ENGINE = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'atLeast'] as const;
 
 /** The bounds: the least value, the greatest, and both in words. Durations are in milliseconds. */
 export const BOUNDS = {
@@ -40,6 +42,7 @@ export const BOUNDS = {
   wait: [1, 2_592_000_000, '1 ms to 30 days'],
   waitForReplicas: [1, 60_000, '1 ms to 60 s'],
   linger: [1, 60_000, '1 ms to 60 s'],
+  atLeast: [10, 2_592_000_000, '10 ms to 30 days'],
   limit: [1, 1_000_000, '1 to 1,000,000'],
   localHandoffs: [0, 1_023, '0 to 1023'],
   responseTimeout: [10, 60_000, '10 ms to 60 s'],
@@ -48,10 +51,10 @@ export const BOUNDS = {
 } as const;
 
 // The options that each place takes, in the order in which messages list them.
-export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'label'] as const;
+export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'atLeast', 'label'] as const;
 export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
 export const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
-export const SEMAPHORE = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'label'] as const;
+export const SEMAPHORE = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'label'] as const;
 export const MULTI = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait', 'label'] as const;
 
 /** What all clients' labels keep to: numbers, and times in milliseconds. `core/src/labels.rs` explains them. */

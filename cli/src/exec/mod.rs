@@ -83,8 +83,12 @@ fn lock(locks: &LockManager, arguments: &Exec) -> Lock {
         _ => locks.mutex(name),
     };
     let lock = lock.ttl(arguments.ttl);
-    match arguments.max_hold {
+    let lock = match arguments.max_hold {
         Some(limit) => lock.max_hold(limit),
+        None => lock,
+    };
+    match arguments.at_least {
+        Some(time) => lock.at_least(time),
         None => lock,
     }
 }

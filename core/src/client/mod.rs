@@ -236,7 +236,7 @@ impl Client {
 
     /// How many leases the server may still have, including those that linger and those whose release is not confirmed.
     pub(crate) fn unreleased(&self, now: Instant) -> u32 {
-        let is_valid = |lock: &&LockState| lock.hold.as_ref().is_some_and(|hold| hold.validity.until > now);
+        let is_valid = |lock: &&LockState| lock.hold.as_ref().is_some_and(|hold| hold.is_ours(now));
         let held = u32::try_from(self.locks.iter().filter(is_valid).count()).unwrap_or(u32::MAX);
         held.saturating_add(self.cx.unreleased())
     }
@@ -285,6 +285,7 @@ impl Client {
             Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
             Input::Shorten { op, lease, ttl } => self.shorten(Caller::User(op), lease, ttl),
+            Input::Detach { op, lease, time } => self.detach(Caller::User(op), lease, time),
             Input::Convert { op, lease, mode } => self.convert(Caller::User(op), lease, mode),
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),

@@ -9,7 +9,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
 use crate::lock::{LockState, only_adoptable};
-use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl};
+use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl, not_detached};
 use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
 use crate::wire::Name;
@@ -74,16 +74,17 @@ impl Client {
             return Err(Error::Closed);
         }
         options.check()?;
-        if options.kind != Kind::Lock || options.mode != Mode::Exclusive {
+        if options.kind.family() == Family::Reentrant {
             return Err(only_adoptable());
         }
         let key = Name::check(&self.cx.config.prefix, name)?;
-        let holds = |lock: &LockState| lock.hold.as_ref().is_some_and(|hold| hold.token == token.token);
-        if token.client.text() == self.cx.client && !self.locks.iter().any(holds) {
-            // The server would bury this client's token, which may be waiting for the lock.
+        let waits = |lock: &LockState| lock.claim.as_ref().is_some_and(|claim| claim.token == token.token);
+        let is_used = || self.locks.iter().any(waits) || self.cx.is_given_up_or_new(token.token);
+        if token.client.text() == self.cx.client && is_used() {
+            // The server would bury this client's token, which waits for the lock, or will.
             return Err(Error::NotHeld);
         }
-        Ok(Name::new(key, Family::Lock, &self.cx.counter))
+        Ok(Name::new(key, options.kind.family(), &self.cx.counter))
     }
 
     /// Ends a wait.
@@ -160,6 +161,19 @@ impl Client {
         let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(crate::lock::not_shortened())) };
         self.cx.open(op, OpKind::Extend { lease: id, ttl }, Some(self.cx.patience()));
         self.with(lock, |lock, cx| lock.shorten(cx, op, id, ttl));
+    }
+
+    pub(super) fn detach(&mut self, op: Caller, id: LeaseId, time: Option<Duration>) {
+        if let Err(error) = time.map_or(Ok(()), check_ttl) {
+            return self.cx.answer(op, Err(error));
+        }
+        let Some(lease) = self.cx.leases.get(&id) else {
+            let lost = self.cx.lease(id).and_then(|lease| lease.lost);
+            return self.cx.answer(op, Err(lost.map_or(Error::NotHeld, Error::Lost)));
+        };
+        let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(not_detached())) };
+        self.cx.open(op, OpKind::Convert { lease: id }, Some(self.cx.patience()));
+        self.with(lock, |lock, cx| lock.detach(cx, op, id, time));
     }
 
     /// Answers with a lease's token, so that another process can adopt the lease.

@@ -137,8 +137,9 @@ impl Client {
     /// A lane has no caller any more. The callers behind it move up by one, as long as each wants as many
     /// permits as the one before.
     pub(super) fn move_up(&mut self, lane: LockId) {
-        let lane_name = self.locks.get(lane).map(|lane| &lane.name).filter(|name| name.family == Family::Semaphore);
-        let Some(key) = lane_name.map(|name| name.key.clone()) else { return };
+        // What was adopted is no lane, and is not handed over.
+        let lane_of = |lane: &&LockState| lane.name.family == Family::Semaphore && lane.adopts.is_none();
+        let Some(key) = self.locks.get(lane).filter(lane_of).map(|lane| lane.name.key.clone()) else { return };
         let Some(semaphore) = self.semaphores.get(&key) else { return };
         let holds = self.locks.get(lane).is_some_and(|lane| lane.hold.is_some());
         // A lane with permits serves the first waiting caller. A waiting lane only serves callers behind it.

@@ -124,11 +124,15 @@ enum Path {
     Own,
 }
 
+const OTHER_MODE: Error = Error::Conflict(
+    "the lease has another mode or number of permits: adopt it by a lock like the one that acquired it",
+);
+
 /// The conversion that gives another client's lease the claim's token.
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
-    let Acquire { token: new, mode, ttl, block, .. } = *what;
+    let Acquire { token: new, kind, mode, ttl, block, .. } = *what;
     // This client doesn't know which fences the former holder used. The script draws one above all that it may use.
-    Convert { old: Old::Adopted(old), new, mode, ttl, block, bury: true, used: 0 }
+    Convert { old: Old::Adopted(old), new, kind, mode, ttl, block, bury: true, used: 0 }
 }
 
 impl LockState {
@@ -292,6 +296,7 @@ impl LockState {
                     self.settle(cx, None);
                 }
             }
+            Status::Conflict if self.adopts.is_some() => self.refuse_all(cx, &OTHER_MODE),
             _ if self.adopts.is_some() => self.refuse_all(cx, &Error::NotHeld),
             // The token is buried although this client did not give it up: an operator took the lock before
             // the grant was known here.

@@ -1,8 +1,12 @@
-//! Downgrade and upgrade: the lease gets a new token in the other mode. A lease that is shortened gets a new token too.
+//! Downgrade and upgrade: the lease gets a new token in the other mode. A lease that is shortened or detached gets a new
+//! token too.
 //!
 //! A downgraded lease counts as shared from the moment the command is sent. An upgraded lease counts as
 //! exclusive once the answer arrives. Renewals pause until then, so a convert without an answer ends when the
 //! lease expires, at the latest.
+//!
+//! A lease that is detached ends for its caller when the command is sent. Its hold stays until the answer, so that the
+//! command is sent again, and is then forgotten. Nothing gives it back.
 
 use core::time::Duration;
 
@@ -10,10 +14,12 @@ use super::LockState;
 use super::fences::Fences;
 use super::hold::{Converting, GiveBack, Hold, Validity};
 use crate::error::{Error, LossReason};
-use crate::event::{Grant, Outcome};
-use crate::ids::{Caller, LeaseId, LockId, Token};
-use crate::options::{Family, Mode};
-use crate::session::{Ask, Context, Convert, InFlight, Old, Purpose, SentCommand, Timer, needed};
+use crate::event::{Grant, Outcome, ReleaseOutcome};
+use crate::ids::{Caller, LeaseId, LeaseToken, LockId, Token};
+use crate::options::{Family, Mode, not_detached};
+use crate::session::{
+    Ask, Context, Convert, InFlight, Lease, Old, OpKind, Purpose, SentCommand, Timer, covering, needed,
+};
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
@@ -22,8 +28,11 @@ fn retry_within(cx: &Context, validity: &Validity) -> Duration {
 }
 
 const OTHER_CALLERS: Error = Error::Conflict("other callers of this client hold the lease too");
+const OTHER_HOLDS: Error = Error::Conflict("other holds on the lease are not released yet");
+pub(super) const WRITERS_LEASE: Error =
+    Error::Conflict("this client's writers and readers share one lease now, so the reader has no token of its own");
 const OTHER_READERS: Error = Error::Conflict("other readers hold the lock: only a sole reader can upgrade");
-pub(super) const UNDER_WAY: Error = Error::Conflict("the lease is already being converted: wait for that call");
+const UNDER_WAY: Error = Error::Conflict("the lease is already being converted: wait for that call");
 
 pub(crate) fn not_shortened() -> Error {
     Error::Unsupported("only a lease of one mutex or read-write lock, not of a quorum, can be shortened".into())
@@ -56,24 +65,31 @@ impl LockState {
         if to == Mode::Shared {
             lease.mode = to;
         }
-        hold.converting = Some(Converting::new(cx, op, id, to));
+        hold.converting = Some(Converting::new(cx, Some(op), Some(id), to));
         self.send_convert(cx);
+    }
+
+    /// The hold of a lease that no other caller has, and that can get another token now.
+    pub(super) fn sole<'a>(&mut self, cx: &'a Context, id: LeaseId) -> Result<(&mut Hold, &'a Lease), Error> {
+        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get(&id)) else { return Err(Error::NotHeld) };
+        if hold.converting.is_some() || hold.upgrading.is_some() {
+            return Err(UNDER_WAY);
+        }
+        if hold.holders.len() > 1 {
+            return Err(OTHER_CALLERS);
+        }
+        Ok((hold, lease))
     }
 
     /// Makes a lease end after `ttl`. This is a conversion to the mode that the lease has.
     pub(crate) fn shorten(&mut self, cx: &mut Context, op: Caller, id: LeaseId, ttl: Duration) {
-        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {
-            return cx.complete(op, Err(Error::NotHeld));
+        let (lock, family) = (self.id, self.name.family);
+        let hold = match self.sole(cx, id) {
+            Ok(_) if family != Family::Lock => return cx.complete(op, Err(not_shortened())),
+            Ok((hold, _)) => hold,
+            Err(error) => return cx.complete(op, Err(error)),
         };
-        if hold.converting.is_some() || hold.upgrading.is_some() {
-            return cx.complete(op, Err(UNDER_WAY));
-        }
-        if hold.holders.len() > 1 {
-            return cx.complete(op, Err(OTHER_CALLERS));
-        }
-        if self.name.family != Family::Lock {
-            return cx.complete(op, Err(not_shortened()));
-        }
+        let Some(lease) = cx.leases.get_mut(&id) else { return };
         lease.pending.push(op);
         lease.stop_renewing();
         let end = lease.bounded(cx.now + ttl);
@@ -81,8 +97,42 @@ impl LockState {
         cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));
         // It counts as short from now on, and the command is sent again in time.
         hold.validity.until = hold.validity.until.min(end);
-        hold.converting = Some(Converting::new(cx, op, id, hold.mode));
+        hold.converting = Some(Converting::new(cx, Some(op), Some(id), hold.mode));
+        hold.watch(cx, lock);
+        self.send_convert(cx);
+    }
+
+    /// Ends a lease here. The server keeps the lock for this time, or for as long as without this call.
+    pub(crate) fn detach(&mut self, cx: &mut Context, op: Caller, id: LeaseId, time: Option<Duration>) {
+        let family = self.name.family;
+        let mode = match self.sole(cx, id) {
+            Ok(_) if family == Family::Reentrant => return cx.complete(op, Err(not_detached())),
+            Ok((_, lease)) if lease.holds > 1 => return cx.complete(op, Err(OTHER_HOLDS)),
+            Ok((hold, lease)) => {
+                hold.keep = Some(lease.end_after(cx.now, time));
+                lease.mode
+            }
+            Err(error) => return cx.complete(op, Err(error)),
+        };
+        self.leave(id);
+        cx.end_lease(id, &Error::NotHeld);
+        self.detach_hold(cx, Some(op), mode);
+        self.settle(cx, None);
+    }
+
+    /// No caller holds the lease any more, and the lock stays taken until `keep`. The call ends with a token, or as a release.
+    pub(super) fn detach_hold(&mut self, cx: &mut Context, op: Option<Caller>, mode: Mode) {
+        let Some(hold) = &mut self.hold else { return };
+        let converting = Converting::new(cx, op, None, mode);
+        if let Some(op) = op.filter(|op| !cx.ops.contains_key(op)) {
+            cx.open(op, OpKind::Release { token: converting.new }, Some(cx.patience()));
+        }
+        // Local callers ask the server for a lease of their own.
+        (hold.tainted, hold.passing) = (true, None);
+        hold.validity.until = hold.validity.until.min(hold.keep.unwrap_or(cx.now));
+        hold.converting = Some(converting);
         hold.watch(cx, self.id);
+        cx.begin_detaching();
         self.send_convert(cx);
     }
 
@@ -90,14 +140,20 @@ impl LockState {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
         let Some(converting) = &mut hold.converting else { return };
-        let ttl = cx.leases.get(&converting.lease).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl));
+        let ttl = match converting.lease {
+            Some(id) => cx.leases.get(&id).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl)),
+            None => hold.keep.map(|keep| covering(keep.since(cx.now))),
+        };
+        // The fences of a lease that is detached are not used.
+        let handoffs = converting.lease.map_or(0, |_| cx.config.local_handoffs);
         converting.buries |= hold.in_flight.any();
         let what = Convert {
             old: Old::Own(hold.token),
             new: converting.new,
+            kind: hold.kind,
             mode: converting.to,
             ttl: ttl.unwrap_or(hold.validity.granted),
-            block: u64::from(cx.config.local_handoffs).saturating_add(1),
+            block: u64::from(handoffs).saturating_add(1),
             bury: converting.buries,
             used: hold.fences.used(),
         };
@@ -116,6 +172,9 @@ impl LockState {
         let least = retry_within(cx, &hold.validity);
         let again = cx.flows.resend_after(converting.in_flight.unanswered, least).min(least.saturating_mul(2));
         converting.in_flight.sent();
+        if let Some(op) = converting.op.filter(|_| converting.lease.is_none()) {
+            cx.op_sent(op);
+        }
         cx.timers.set(Timer::Convert(id), &mut converting.timer, Some(cx.now + again));
     }
 
@@ -145,6 +204,7 @@ impl LockState {
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         converting.in_flight.answered();
         match answer.status {
+            Status::Converted | Status::Again if converting.lease.is_none() => self.detached(cx, &converting),
             Status::Converted | Status::Again => {
                 let is_shortened = converting.to == hold.mode;
                 hold.moved(cx, id, new, converting.to, answer);
@@ -152,7 +212,7 @@ impl LockState {
                 if is_shortened {
                     hold.validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                     hold.watch(cx, id);
-                    self.lease_call_answered(cx, converting.op);
+                    converting.op.into_iter().for_each(|op| self.lease_call_answered(cx, op));
                     return self.settle(cx, None);
                 }
                 let fence = hold.fences.take();
@@ -160,22 +220,21 @@ impl LockState {
                 let answered = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.validity = Validity { until: answered.until.max(hold.validity.until), ..answered };
                 hold.watch(cx, id);
-                if let Some(lease) = cx.leases.get_mut(&converting.lease) {
-                    lease.mode = converting.to;
-                    lease.fence = fence.unwrap_or(lease.fence);
+                if let (Some(op), Some(id)) = (converting.op, converting.lease) {
+                    if let Some(lease) = cx.leases.get_mut(&id) {
+                        lease.mode = converting.to;
+                        lease.fence = fence.unwrap_or(lease.fence);
+                    }
+                    self.converted(cx, op, id, ConvertedBy::Server);
                 }
-                self.converted(cx, converting.op, converting.lease, ConvertedBy::Server);
                 self.settle(cx, None);
             }
-            Status::Conflict => {
+            Status::Conflict if converting.lease.is_some() => {
                 // The script has buried the new token. While the server has it there, no delayed copy of the command can
                 // convert the lease.
-                let op = converting.op;
                 hold.refused = Some(new);
                 hold.converting = Some(converting);
-                self.unconvert(cx);
-                cx.complete(op, Err(OTHER_READERS));
-                self.settle(cx, None);
+                self.unconvert(cx, OTHER_READERS);
             }
             status => {
                 // The lease had already been lost. The new token must be buried too.
@@ -198,11 +257,7 @@ impl LockState {
         converting.in_flight.failed(&failed);
         match failed.class {
             FailureClass::Fatal(Error::WrongKind(_)) => self.lose_hold(cx, LossReason::Taken, GiveBack::Always),
-            FailureClass::Fatal(error) if !converting.in_flight.any() => {
-                let op = converting.op;
-                self.unconvert(cx);
-                cx.complete(op, Err(error));
-            }
+            FailureClass::Fatal(error) if !converting.in_flight.any() => self.unconvert(cx, error),
             // A copy of the command may still be applied, so the outcome must be settled. This ends when the
             // lease expires, at the latest.
             FailureClass::Retry(_) | FailureClass::Fatal(_) => {
@@ -213,17 +268,45 @@ impl LockState {
         }
     }
 
-    /// The server has not converted the lease and never will: restores its state.
-    fn unconvert(&mut self, cx: &mut Context) {
+    /// The server has not converted the lease and never will: restores its state. A lease that was to be detached stays on
+    /// the server for its time.
+    fn unconvert(&mut self, cx: &mut Context, error: Error) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
         let Some(mut converting) = hold.converting.take() else { return };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
-        if let Some(lease) = cx.leases.get_mut(&converting.lease) {
-            lease.mode = hold.mode;
-            lease.ended(converting.op);
+        match converting.lease {
+            None => self.forget_detached(cx),
+            Some(lease) => {
+                if let (Some(lease), Some(op)) = (cx.leases.get_mut(&lease), converting.op) {
+                    lease.mode = hold.mode;
+                    lease.ended(op);
+                }
+                hold.schedule_renewal(cx, id);
+            }
         }
-        hold.schedule_renewal(cx, id);
+        converting.complete(cx, Err(error));
+        self.settle(cx, None);
+    }
+
+    /// The server has the lease under its new token.
+    fn detached(&mut self, cx: &mut Context, converting: &Converting) {
+        let releases = |op| matches!(cx.ops.get(op).map(|op| &op.kind), Some(OpKind::Release { .. }));
+        let result = if converting.op.as_ref().is_some_and(releases) {
+            Ok(Outcome::Released(ReleaseOutcome::Detached))
+        } else {
+            LeaseToken::of(&cx.client, converting.new).map(Outcome::Exported).ok_or(Error::NotHeld)
+        };
+        converting.complete(cx, result);
+        self.forget_detached(cx);
+        self.settle(cx, None);
+    }
+
+    fn forget_detached(&mut self, cx: &mut Context) {
+        if let Some(mut hold) = self.hold.take() {
+            hold.clear_timers(cx, self.id);
+            cx.end_detaching();
+        }
     }
 
     /// Completes a local upgrade as soon as there is a fence for it.
@@ -257,9 +340,16 @@ impl LockState {
 }
 
 impl Converting {
-    fn new(cx: &mut Context, op: Caller, lease: LeaseId, to: Mode) -> Self {
+    fn new(cx: &mut Context, op: Option<Caller>, lease: Option<LeaseId>, to: Mode) -> Self {
         let new = cx.new_token();
         Self { op, lease, new, to, buries: false, in_flight: InFlight::default(), failures: 0, timer: None }
+    }
+
+    /// Ends the call that waits for it.
+    pub(super) fn complete(&self, cx: &mut Context, result: Result<Outcome, Error>) {
+        if let Some(op) = self.op {
+            cx.complete(op, result);
+        }
     }
 }
 

@@ -3,14 +3,15 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::LockState;
 use super::claim::{Base, Claim};
 use super::fences::Fences;
 use super::hold::{GiveBack, Hold, HoldTimers, Refill, Validity};
-use crate::error::{Failure, LossReason};
-use crate::ids::Token;
+use super::{LockState, waited};
+use crate::error::{Error, Failure, LossReason};
+use crate::event::{Outcome, ReleaseOutcome};
+use crate::ids::{Caller, Token};
 use crate::options::Mode;
-use crate::session::{Context, ReleaseParams};
+use crate::session::{Context, OpKind, ReleaseParams};
 use crate::time::Instant;
 use crate::wire::{Answer, Granted, Status};
 
@@ -109,6 +110,7 @@ impl LockState {
             // No local caller has held this token yet.
             served: false,
             linger: None,
+            keep: None,
             tainted: false,
             in_flight: claim.in_flight,
             passing: None,
@@ -181,12 +183,30 @@ impl LockState {
         for lease in core::mem::take(&mut hold.holders) {
             cx.lose_lease(lease, reason);
         }
+        if hold.is_detaching() {
+            let op = hold.converting.as_mut().and_then(|converting| converting.op.take());
+            not_detached_by(cx, op, reason);
+        }
         if give_back == GiveBack::Always || in_flight {
             self.give_back_hold(cx, None);
         } else if let Some(mut hold) = self.hold.take() {
             hold.clear_timers(cx, self.id);
         }
     }
+}
+
+/// A lease was lost while it was being detached. If the call is a release, the lease was valid when it was given back.
+fn not_detached_by(cx: &mut Context, op: Option<Caller>, reason: LossReason) {
+    cx.end_detaching();
+    let Some(op) = op else { return };
+    let releases = matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Release { .. }));
+    let result = match reason {
+        _ if !releases => Err(Error::Lost(reason)),
+        LossReason::Expired => Err(Error::unreachable(waited(cx, op), Some(Failure::TimedOut))),
+        LossReason::Taken => Ok(Outcome::Released(ReleaseOutcome::NotOwner)),
+        _ => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
+    };
+    cx.complete(op, result);
 }
 
 /// The earliest local time at which the grant can have happened. None if the grant is older than an answer that has arrived.

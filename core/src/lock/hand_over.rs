@@ -2,13 +2,13 @@
 
 use alloc::vec::Vec;
 
-use super::convert::UNDER_WAY;
+use super::convert::WRITERS_LEASE;
 use super::hold::Admission;
 use super::{LockState, is_try, only_adoptable};
 use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken};
-use crate::options::{AcquireOptions, Family, Kind, Mode, Wait};
+use crate::options::{AcquireOptions, Family, Mode, Wait};
 use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
 
 impl LockState {
@@ -35,7 +35,7 @@ impl LockState {
                 Admission::Blocked => self.refill_if_low(cx),
                 Admission::Incompatible if hold.in_use() => self.ask_beside(cx),
                 Admission::Incompatible => {
-                    self.give_back_hold(cx, leaver.take());
+                    self.let_go(cx, leaver.take());
                     self.ask_anew(cx);
                 }
             }
@@ -43,7 +43,7 @@ impl LockState {
         }
         if self.queue.is_empty() {
             if self.hold.as_ref().is_some_and(|hold| !hold.in_use()) && !self.lingers(cx) {
-                self.give_back_hold(cx, leaver.take());
+                self.let_go(cx, leaver.take());
             }
             self.give_up_claim(cx);
         }
@@ -73,6 +73,7 @@ impl LockState {
         hold.holders.push(id);
         hold.served = true;
         hold.linger = options.linger;
+        hold.keep = hold.keep.max(options.at_least.map(|least| cx.now + least));
         cx.timers.set(Timer::LingerEnds(self.id), &mut hold.timers.linger, None);
         if options.renew && hold.timers.renewal.is_none() {
             hold.schedule_renewal(cx, self.id);
@@ -90,16 +91,14 @@ impl LockState {
         }
     }
 
-    /// Returns the token of an exclusive lease. From now on, the lease is not handed over locally, because another process may
-    /// take it.
+    /// Returns the token of a lease. From now on, the lease is not handed over locally, because another process may take it.
     pub(crate) fn export(&mut self, cx: &Context, id: LeaseId) -> Result<LeaseToken, Error> {
-        let Some(hold) = &mut self.hold else { return Err(Error::NotHeld) };
-        let exclusive = cx.leases.get(&id).is_some_and(|lease| lease.mode == Mode::Exclusive);
-        if hold.kind != Kind::Lock || hold.mode != Mode::Exclusive || !exclusive {
+        if self.name.family == Family::Reentrant {
             return Err(only_adoptable());
         }
-        if hold.converting.is_some() {
-            return Err(UNDER_WAY);
+        let (hold, lease) = self.sole(cx, id)?;
+        if lease.mode != hold.mode {
+            return Err(WRITERS_LEASE);
         }
         hold.tainted = true;
         LeaseToken::of(&cx.client, hold.token).ok_or(Error::NotHeld)
@@ -118,7 +117,16 @@ impl LockState {
         true
     }
 
-    /// Gives the held token back to the server, together with the token of an unanswered convert.
+    /// Gives the held token back to the server, or detaches it for the rest of the time for which the lock stays taken.
+    fn let_go(&mut self, cx: &mut Context, op: Option<Caller>) {
+        match self.hold.as_ref().filter(|hold| hold.is_kept(cx.now)).map(|hold| hold.mode) {
+            Some(mode) => self.detach_hold(cx, op, mode),
+            None => self.give_back_hold(cx, op),
+        }
+    }
+
+    /// Gives the held token back to the server, together with the token of an unanswered convert. If the lease was being
+    /// detached, the server may have it under that token, and keeps it.
     pub(super) fn give_back_hold(&mut self, cx: &mut Context, op: Option<Caller>) {
         let Some(mut hold) = self.hold.take() else { return };
         hold.clear_timers(cx, self.id);
@@ -126,8 +134,8 @@ impl LockState {
         let moved = hold.converting.is_some();
         let bury = hold.in_flight.any() || moved;
         let used = hold.used(cx);
-        if let Some(converting) = hold.converting.take() {
-            cx.complete(converting.op, Err(Error::NotHeld));
+        if let Some(converting) = hold.converting.take_if(|converting| converting.lease.is_some()) {
+            converting.complete(cx, Err(Error::NotHeld));
             let new = ReleaseParams { valid_until, used, ..ReleaseParams::of(converting.new, bury) };
             cx.give_back(&self.name, new);
         }

@@ -46,6 +46,8 @@ pub(crate) struct Hold {
     pub(super) served: bool,
     /// How long the lease is kept after the newest holder.
     pub(super) linger: Option<Duration>,
+    /// Until when the lock stays taken, even if no caller holds it: `at_least`, or the end of a lease that was detached.
+    pub(super) keep: Option<Instant>,
     /// The token must be given back and not handed over, for example because a holder was notified of a loss.
     pub(crate) tainted: bool,
     pub(crate) in_flight: InFlight,
@@ -111,8 +113,10 @@ pub(crate) struct Refill {
 /// A convert that has not been answered.
 #[derive(Clone, Hash)]
 pub(crate) struct Converting {
-    pub(crate) op: Caller,
-    pub(super) lease: LeaseId,
+    /// The call that waits for it.
+    pub(crate) op: Option<Caller>,
+    /// None while the lease is being detached: it has ended here.
+    pub(super) lease: Option<LeaseId>,
     pub(crate) new: Token,
     pub(super) to: Mode,
     /// Whether the old token is buried: a command of it was unanswered when one of the copies was sent.
@@ -147,8 +151,24 @@ pub(crate) enum Admission {
 }
 
 impl Hold {
+    /// Whether it can't be given back: a caller holds it, or the lock stays taken and the server has not answered how.
     pub(super) fn in_use(&self) -> bool {
-        !self.holders.is_empty()
+        !self.holders.is_empty() || (self.keep.is_some() && self.converting.is_some())
+    }
+
+    /// Whether the lock must stay taken, even if no caller holds it.
+    pub(super) fn is_kept(&self, now: Instant) -> bool {
+        self.keep.is_some_and(|keep| keep > now)
+    }
+
+    /// Whether the lease has ended here and is being detached.
+    pub(super) fn is_detaching(&self) -> bool {
+        self.converting.as_ref().is_some_and(|converting| converting.lease.is_none())
+    }
+
+    /// Whether the server may have a lease that this client gives back.
+    pub(crate) fn is_ours(&self, now: Instant) -> bool {
+        self.validity.until > now && !self.is_detaching()
     }
 
     /// The last fence that this hold may use.
@@ -172,7 +192,8 @@ impl Hold {
     /// Whether a caller with these options may hold the lock beside the current holders.
     pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
         let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;
-        if self.tainted || insufficient || (self.served && self.is_spent(cx)) {
+        let kept = self.is_kept(cx.now) && self.holders.is_empty();
+        if self.tainted || kept || insufficient || (self.served && self.is_spent(cx)) {
             return Admission::Incompatible;
         }
         if self.converting.is_some() || self.upgrading.is_some() {

@@ -46,6 +46,11 @@ impl Hold {
     /// heard when they do.
     fn may_linger(&self, cx: &Context) -> bool {
         let heard = !cx.subscription.is_polling() && !cx.closed && !cx.config.mixed_fleet;
-        heard && !self.tainted && self.budget.is_none() && self.converting.is_none() && self.upgrading.is_none()
+        heard
+            && !self.tainted
+            && !self.is_kept(cx.now)
+            && self.budget.is_none()
+            && self.converting.is_none()
+            && self.upgrading.is_none()
     }
 }

@@ -22,7 +22,7 @@
 //! | `linger` | how long a lease is kept that nobody holds |
 //! | `fences` | the fences that the server reserved |
 //! | `renew` | renewals, more fences, and the users' extend and verify |
-//! | `convert` | upgrade and downgrade |
+//! | `convert` | upgrade and downgrade, and leases that are shortened or detached |
 //! | `reentrant` | the owner and the channel of a reentrant lock |
 
 mod claim;
@@ -123,9 +123,9 @@ impl LockState {
     }
 }
 
-/// The error for other kinds of leases.
+/// The error for leases that can't be adopted.
 pub(crate) fn only_adoptable() -> Error {
-    Error::Unsupported("only the lease of a mutex or of a writer can be adopted".into())
+    Error::Unsupported("a lease of a reentrant lock can't be adopted".into())
 }
 
 pub(crate) fn waited(cx: &Context, op: Caller) -> Duration {

@@ -35,6 +35,9 @@ impl Quorum {
         if options.linger.is_some() {
             return self.cx.answer(op, Err(Error::Unsupported("locks of a quorum don't linger".into())));
         }
+        if options.at_least.is_some() {
+            return self.cx.answer(op, Err(crate::options::not_detached()));
+        }
         let lock = match options.check().and_then(|()| self.lock_for(name, options.mode)) {
             Ok(lock) => lock,
             Err(error) => return self.cx.answer(op, Err(error)),

@@ -139,6 +139,7 @@ impl Quorum {
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
             Input::Shorten { op, .. } => self.cx.answer(Caller::User(op), Err(crate::lock::not_shortened())),
+            Input::Detach { op, .. } => self.cx.answer(Caller::User(op), Err(crate::options::not_detached())),
             Input::Convert { op, .. } => self.cx.answer(Caller::User(op), Err(not_converted())),
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Context;
-use super::request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Queued, Renew, Request};
+use super::request::{AcquireMode, Ask, Convert, Form, Old, Queued, Renew, Request};
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
@@ -24,6 +24,7 @@ const RELEASE: Script = Script::of(leasehold_lua::RELEASE);
 const RELEASE_FAST: Script = Script::of(leasehold_lua::RELEASE_FAST);
 const RENEW: Script = Script::of(leasehold_lua::RENEW);
 const CONVERT: Script = Script::of(leasehold_lua::CONVERT);
+const SEMAPHORE_CONVERT: Script = Script::of(leasehold_lua::semaphore::CONVERT);
 #[cfg(feature = "quorum")]
 const RAISE: Script = Script::of(leasehold_lua::RAISE);
 const INSPECT: Script = Script::of(leasehold_lua::INSPECT);
@@ -154,7 +155,7 @@ impl Context {
         match ask {
             Ask::Acquire(what) => {
                 self.push_token(&mut command, what.token);
-                push_mode(&mut command, what);
+                push_mode(&mut command, what.kind, what.mode);
                 command.push_number(millis(what.ttl));
                 command.push(match what.how {
                     AcquireMode::Try | AcquireMode::TryAhead => b"try",
@@ -229,7 +230,7 @@ impl Context {
                 command.push(if way.alone.is_some() { b" " } else { b"" });
                 command.push_number(millis(what.ttl));
                 if let Kind::Semaphore { .. } = what.kind {
-                    push_mode(command, what);
+                    push_mode(command, what.kind, what.mode);
                 }
             }
             Ask::Release(what) => {
@@ -255,13 +256,14 @@ impl Context {
     }
 
     fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
-        let mut command = all_keys(&CONVERT, form, name);
+        let script = if name.family == Family::Semaphore { &SEMAPHORE_CONVERT } else { &CONVERT };
+        let mut command = all_keys(script, form, name);
         match what.old {
             Old::Own(token) => self.push_token(&mut command, token),
             Old::Adopted(token) => command.push(token.text().as_bytes()),
         }
         self.push_token(&mut command, what.new);
-        command.push(what.mode.word().as_bytes());
+        push_mode(&mut command, what.kind, what.mode);
         command.push_number(millis(what.ttl));
         command.push_number(what.block);
         push_bury(&mut command, what.bury);
@@ -327,12 +329,12 @@ impl Context {
     }
 }
 
-fn push_mode(command: &mut Command, what: &Acquire) {
-    match what.kind {
+fn push_mode(command: &mut Command, kind: Kind, mode: Mode) {
+    match kind {
         Kind::Semaphore { permits, limit } => {
             command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()]);
         }
-        Kind::Lock | Kind::Reentrant(_) => command.push(what.mode.word().as_bytes()),
+        Kind::Lock | Kind::Reentrant(_) => command.push(mode.word().as_bytes()),
     }
 }
 

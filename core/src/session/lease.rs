@@ -84,6 +84,16 @@ impl Lease {
         self.most.map_or(end, |most| most.min(end))
     }
 
+    /// When a lease ends that is detached now, after this time. Without one, after another TTL, or at a fixed lease's end.
+    pub(crate) fn end_after(&self, now: Instant, time: Option<Duration>) -> Instant {
+        let most = if self.renew { self.ends.map(|ends| ends.at) } else { self.most };
+        let end = match time {
+            None if !self.renew => self.known_end,
+            time => now + time.unwrap_or(self.ttl),
+        };
+        most.map_or(end, |most| most.min(end))
+    }
+
     /// The lock, if it is a lease of one.
     pub(crate) fn lock(&self) -> Option<LockId> {
         self.of.lock()

@@ -78,7 +78,8 @@ pub(crate) struct Context {
     pub(crate) releases: IdMap<Token, Release>,
     /// How many of the releases were sent at least once without an answer.
     owed: usize,
-    /// How many of the releases are for tokens that were held until they were given back, and may still be confirmed.
+    /// How many of the releases are for tokens that were held until they were given back, and may still be confirmed. And
+    /// how many leases are being detached.
     unreleased: u32,
     /// When the server last confirmed the release of such a token.
     last_released: Instant,
@@ -158,6 +159,11 @@ impl Context {
     pub(crate) fn new_token(&mut self) -> Token {
         self.last_token = self.last_token.saturating_add(1);
         Token(self.last_token)
+    }
+
+    /// Whether a token is being given back, or was never used.
+    pub(crate) fn is_given_up_or_new(&self, token: Token) -> bool {
+        token.0 > self.last_token || self.releases.contains_key(&token)
     }
 
     pub(crate) fn new_lease(&mut self) -> LeaseId {
@@ -349,6 +355,16 @@ impl Context {
 
     fn complete_close(&mut self, op: Caller) {
         self.complete(op, Ok(Outcome::Closed { unreleased: self.unreleased() }));
+    }
+
+    /// A lease is being detached. A close waits for that.
+    pub(crate) fn begin_detaching(&mut self) {
+        self.unreleased = self.unreleased.saturating_add(1);
+    }
+
+    pub(crate) fn end_detaching(&mut self) {
+        self.unreleased = self.unreleased.saturating_sub(1);
+        self.end_close();
     }
 
     /// How many leases were given back without the server's confirmation.

@@ -162,6 +162,7 @@ pub(crate) enum Old {
 pub(crate) struct Convert {
     pub(crate) old: Old,
     pub(crate) new: Token,
+    pub(crate) kind: Kind,
     pub(crate) mode: Mode,
     pub(crate) ttl: Duration,
     pub(crate) block: u64,

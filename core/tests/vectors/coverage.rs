@@ -36,6 +36,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Input::Release { .. } => "release",
             Input::Extend { .. } => "extend",
             Input::Shorten { .. } => "shorten",
+            Input::Detach { .. } => "detach",
             Input::Convert { .. } => "convert",
             Input::Hold { .. } => "hold",
             Input::Keep { .. } => "keep",
@@ -109,6 +110,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             ReleaseOutcome::StillHeld => "still-held",
             ReleaseOutcome::AlreadyExpired => "already-expired",
             ReleaseOutcome::NotOwner => "not-owner",
+            ReleaseOutcome::Detached => "detached",
         }),
         words!("error", Error {
             Error::InvalidOption { .. } => "invalid-option",
@@ -145,6 +147,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
                 "wait",
                 "max_hold",
                 "linger",
+                "at_least",
                 "local_handoffs",
                 "claim_window",
                 "response_timeout",

@@ -34,6 +34,11 @@ pub(crate) enum Event {
         lease: u64,
         ttl: u64,
     },
+    Detach {
+        op: u64,
+        lease: u64,
+        time: Option<u64>,
+    },
     Convert {
         op: u64,
         lease: u64,
@@ -119,6 +124,7 @@ pub(crate) struct Acquire {
     /// How many, and for how long to wait for them.
     replicas: Option<(u32, u64)>,
     linger: Option<u64>,
+    at_least: Option<u64>,
 }
 
 /// The options of an acquire, for several names.
@@ -234,6 +240,9 @@ impl Event {
             Self::Shorten { op, lease, ttl } => {
                 Input::Shorten { op: OpId(*op), lease: LeaseId(*lease), ttl: Duration::from_millis(*ttl) }
             }
+            Self::Detach { op, lease, time } => {
+                Input::Detach { op: OpId(*op), lease: LeaseId(*lease), time: time.map(Duration::from_millis) }
+            }
             Self::Convert { op, lease, mode } => {
                 Input::Convert { op: OpId(*op), lease: LeaseId(*lease), mode: mode.mode() }
             }
@@ -290,6 +299,7 @@ impl Acquire {
             within: self.within.map(Duration::from_millis),
             replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
             linger: self.linger.map(Duration::from_millis),
+            at_least: self.at_least.map(Duration::from_millis),
         }
     }
 }
@@ -297,8 +307,9 @@ impl Acquire {
 impl AcquireAll {
     fn options(&self) -> AcquireOptions {
         let Self { op, mode, ttl, renew, max_hold, wait, replicas, .. } = *self;
-        let (name, within, owner, permits, linger) = (String::new(), None, None, None, None);
-        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger }.options()
+        let (name, within, owner, permits, linger, at_least) = (String::new(), None, None, None, None, None);
+        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger, at_least }
+            .options()
     }
 }
 

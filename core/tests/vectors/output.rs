@@ -80,6 +80,7 @@ fn outcome(outcome: &Outcome) -> Value {
             ReleaseOutcome::StillHeld => "still-held",
             ReleaseOutcome::AlreadyExpired => "already-expired",
             ReleaseOutcome::NotOwner => "not-owner",
+            ReleaseOutcome::Detached => "detached",
             other => panic!("no word for {other:?}"),
         } }),
         Outcome::Extended { valid_until } => json!({ "extended": { "valid_until": valid_until.as_micros() } }),

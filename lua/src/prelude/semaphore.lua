@@ -66,10 +66,13 @@ local function purge()
   end
 end
 
--- The mode in which a token holds permits. If the mode was lost, the caller's argument counts.
-local function held(token)
+-- The mode in which a token holds permits. If the server has lost it, `asked` counts, and so it does if only the limit differs.
+local function held(token, asked)
   local expiry = members > 0 and redis.call('ZSCORE', KEYS[1], token)
-  return expiry and tonumber(expiry) > now and (redis.call('HGET', KEYS[5], token) or ARGV[2])
+  if expiry and tonumber(expiry) > now then
+    local mode = redis.call('HGET', KEYS[5], token)
+    return mode and permits(mode) ~= permits(asked) and mode or asked
+  end
 end
 
 -- A new acquire brings the limit along.

@@ -1,22 +1,22 @@
 //! Gives a lease a new token: in the other mode, or in the same mode with exactly this TTL. The token is new because a
 //! delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease, in the mode that
-//! it has.
+//! it has. Only a lock has two modes.
 //!
 //! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, bury (ms, 0: no), used, fleet.
 //! Answers `converted`, `again`, `conflict`, `gone` or `taken`.
 
 use super::arguments::Arguments;
 use super::call::Call;
-use super::prelude::{EXCLUSIVE, LockState, Prelude, Said, cut};
+use super::prelude::{EXCLUSIVE, Kind, Prelude, Said, cut};
 use super::text::client_of;
 use crate::answer::{Answer, Outcome};
 
-pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
     let [old, new, mode, ttl, block, bury, used, fleet] = *arguments.words()?;
     let (ttl, block) = (arguments.number("ttl", ttl)?, arguments.number("block", block)?);
     let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
-    let mut lock = Prelude::<LockState>::begin(call, keys, used, arguments.fleet(fleet)?)?;
+    let mut lock = Prelude::<K>::begin(call, keys, used, arguments.fleet(fleet)?)?;
     let (holds, held_before) = (lock.held(new, mode)?, lock.held(old, mode)?);
     let adopts = client_of(old) != client_of(new);
     let answered = if lock.buried(new)? {
@@ -33,7 +33,7 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
         // A late command may have put the client's own token into the queue. Another client's token keeps its place there.
         lock.bury(old, if adopts { 0 } else { bury })?;
         lock.grant(None)?;
-        let absent = super::prelude::Kind::absent(&lock.kind);
+        let absent = lock.kind.absent();
         lock.answer(absent, Said::default())
     } else if holds.is_none() && held_before.as_deref() == Some(mode) {
         if adopts {
@@ -51,7 +51,7 @@ pub(crate) fn convert(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
             lock.base.call.publish_to(old, &payload);
         }
         Ok(reply)
-    } else if holds.is_some() || adopts || mode == EXCLUSIVE && lock.kind.readers > 1 {
+    } else if holds.is_some() || adopts || !K::LINGERS || mode == EXCLUSIVE && lock.kind.readers() > 1 {
         // A copy of this call must not convert the lease later, when the other readers are gone.
         if holds.is_none() {
             lock.bury(new, 60_000)?;

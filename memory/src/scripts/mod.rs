@@ -60,7 +60,7 @@ const FUNCTIONS: [(Known, Function); lua::ALL.len()] = [
     (Known::new(lua::RELEASE_FAST), release::release_fast),
     (Known::new(lua::RELEASE), release::release::<LockState>),
     (Known::new(lua::RENEW), renew::renew),
-    (Known::new(lua::CONVERT), convert::convert),
+    (Known::new(lua::CONVERT), convert::convert::<LockState>),
     (Known::new(lua::MULTI), multi::multi),
     (Known::new(lua::RAISE), raise::raise),
     (Known::new(lua::INSPECT), inspect::inspect),
@@ -72,6 +72,7 @@ const FUNCTIONS: [(Known, Function); lua::ALL.len()] = [
     (Known::new(lua::semaphore::ACQUIRE), acquire::acquire::<SemaphoreState>),
     (Known::new(lua::semaphore::RELEASE), release::release::<SemaphoreState>),
     (Known::new(lua::semaphore::RENEW), renew::semaphore_renew),
+    (Known::new(lua::semaphore::CONVERT), convert::convert::<SemaphoreState>),
     (Known::new(lua::semaphore::FORCE), force::force::<SemaphoreState>),
 ];
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{Fence, Grant, Input, LeaseId, LossReason, Mode, Operation, Outcome, ReleaseOutcome};
@@ -31,6 +32,8 @@ pub struct Lease {
     fences: Option<Fences>,
     /// Set when `release` was called, so that dropping the lease does not release it again.
     released: bool,
+    /// Set when the lease was detached, so that nothing releases it.
+    detached: AtomicBool,
     holding: Holding,
 }
 
@@ -40,7 +43,8 @@ pub(super) type Fences = Arc<[(Arc<str>, Fence)]>;
 impl Lease {
     pub(super) fn new(client: Arc<Client>, name: Arc<str>, grant: &Grant, holding: Holding) -> Self {
         let at_grant = (Fence::new(grant.fence), grant.mode);
-        Self { client, id: grant.lease, name, at_grant, fences: None, released: false, holding }
+        let detached = AtomicBool::new(false);
+        Self { client, id: grant.lease, name, at_grant, fences: None, released: false, detached, holding }
     }
 
     pub(super) fn with_fences(mut self, fences: Fences) -> Self {
@@ -153,7 +157,10 @@ impl Lease {
 
     /// Resolves with an error when the lease is lost or the client is closed.
     pub(super) async fn interrupted(&self) -> Error {
-        loss_error(&self.name, self.ended().await.unwrap_or(LossReason::Closed))
+        match self.ended().await {
+            None if self.is_detached() => pending().await,
+            ended => loss_error(&self.name, ended.unwrap_or(LossReason::Closed)),
+        }
     }
 
     /// Makes the lease valid for at least `ttl` from now (10 ms to 30 days), but not past its
@@ -200,6 +207,74 @@ impl Lease {
         }
     }
 
+    /// Ends this process's interest in the lease without freeing the lock. Returns the lease's token: another process, or this
+    /// one, can [`adopt`](crate::Lock::adopt) the lease with it later, also after this manager has closed.
+    ///
+    /// The server keeps the lock for one more TTL, or until the end of a fixed lease: see [`detach_for`](Self::detach_for) for
+    /// another time. Nobody renews it. This lease has ended: [`is_held`](Self::is_held) is false, and dropping it, the
+    /// end of [`run`](crate::Lock::run) and [`close`](crate::LockManager::close) leave the lock alone.
+    ///
+    /// ```no_run
+    /// # async fn f(locks: leasehold::LockManager, jobs: Vec<String>) -> Result<(), leasehold::Error> {
+    /// // The process that accepts the job
+    /// let lease = locks.mutex("invoice:42").acquire().await?;
+    /// let token = lease.detach_for(std::time::Duration::from_secs(600)).await?;
+    ///
+    /// // The process that does the job, at some time in the next ten minutes
+    /// let adopted = locks.mutex("invoice:42").adopt(&token).await?;
+    /// adopted.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Every process that has the token can take the lease. Treat it as a secret.
+    ///
+    /// # Cancel safety
+    /// Once polled, the lease has ended here, even if you drop the future. Nobody has its token then.
+    ///
+    /// # Errors
+    /// - `conflict` while other callers of this manager hold the same lease, as readers do, while it has
+    ///   [`nested`](Self::nested) holds, and during a conversion. You still hold the lease.
+    /// - `unsupported` for reentrant locks, several names and quorums. You still hold the lease.
+    /// - `lost`, `not-held`.
+    /// - `unreachable` if the server did not answer in time. The client goes on asking, and nothing frees the lock before
+    ///   its time is over, but nobody has its token. `auth`, `server`, `closed`: the same, but the client no longer asks.
+    pub async fn detach(&self) -> Result<LeaseToken, Error> {
+        self.detach_after(None).await
+    }
+
+    /// As [`detach`](Self::detach). The server keeps the lock for `time` from now (10 ms to 30 days), but not past the lease's
+    /// [`max_hold`](crate::Lock::max_hold).
+    ///
+    /// # Cancel safety
+    /// As [`detach`](Self::detach).
+    ///
+    /// # Errors
+    /// As [`detach`](Self::detach), and `invalid-option` for a time that is out of its bounds.
+    pub async fn detach_for(&self, time: Duration) -> Result<LeaseToken, Error> {
+        self.detach_after(Some(time)).await
+    }
+
+    async fn detach_after(&self, time: Option<Duration>) -> Result<LeaseToken, Error> {
+        // If the future is dropped, the lease is detached all the same.
+        if self.detached.swap(true, Ordering::Relaxed) {
+            return Err(Error::NotHeld { name: self.name.as_ref().to_owned() });
+        }
+        let result = self.execute(Operation::Detach { lease: self.id, time }).await;
+        let ended = matches!(result, Err(Error::NotHeld { .. } | Error::Lost { .. } | Error::Closed));
+        if ended || self.client.shared.lease(self.id).is_some() {
+            self.detached.store(false, Ordering::Relaxed);
+        }
+        match result? {
+            Outcome::Exported(token) => Ok(LeaseToken::of(&token)),
+            other => Err(unexpected_outcome(&other, &self.name)),
+        }
+    }
+
+    fn is_detached(&self) -> bool {
+        self.detached.load(Ordering::Relaxed)
+    }
+
     /// Takes one more hold on this lease, without I/O. The lease is released with its last hold.
     ///
     /// # Errors
@@ -210,7 +285,8 @@ impl Lease {
                 let (client, name, fences) = (Arc::clone(&self.client), Arc::clone(&self.name), self.fences.clone());
                 let at_grant = (self.fence(), self.mode());
                 let holding = self.holding.nested(&name, at_grant.0.get());
-                Ok(Self { client, id: self.id, name, at_grant, fences, released: false, holding })
+                let detached = AtomicBool::new(false);
+                Ok(Self { client, id: self.id, name, at_grant, fences, released: false, detached, holding })
             }
             other => Err(unexpected_outcome(&other, &self.name)),
         }
@@ -228,7 +304,7 @@ impl Lease {
     /// The lease's token. Another process can take the lease over with it: see [`Lock::adopt`](crate::Lock::adopt). No I/O.
     ///
     /// Keep this lease until the other process has adopted it. If you drop or release it, or close the manager, the lock
-    /// is free, and the token no longer works. After the adoption, this lease is lost, usually with
+    /// is free, and the token no longer works: [`detach`](Self::detach) it instead. After the adoption, this lease is lost, usually with
     /// [`LossReason::Revoked`]: see [`lost`](Self::lost). A conversion and [`shorten`](Self::shorten) give the lease a new token.
     ///
     /// From now on, this process doesn't hand the lease over to its other callers, and the lease doesn't
@@ -237,8 +313,8 @@ impl Lease {
     /// Every process that has the token can take the lease. Treat it as a secret.
     ///
     /// # Errors
-    /// `unsupported` for other leases than those of mutexes and writers, and in a quorum. `not-held`, `closed`; `conflict`
-    /// during a conversion.
+    /// `unsupported` for reentrant locks, several names and quorums. `not-held`, `closed`; `conflict` during a conversion, and
+    /// while other callers of this manager hold the same lease, as readers do.
     pub fn token(&self) -> Result<LeaseToken, Error> {
         match self.client.execute_now(&Operation::Export { lease: self.id }, &self.name)? {
             Outcome::Exported(token) => Ok(LeaseToken::of(&token)),
@@ -300,6 +376,10 @@ impl Lease {
     /// everything.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         self.released = true;
+        if self.is_detached() {
+            self.holding.released(Ok(ReleaseOutcome::Detached), None);
+            return Ok(ReleaseOutcome::Detached);
+        }
         let loss = self.holding.loss(&self.client, self.id);
         let released = match self.execute(Operation::Release { lease: self.id }).await {
             Ok(Outcome::Released(outcome)) => Ok(outcome),
@@ -337,6 +417,9 @@ fn loss_error(name: &str, reason: LossReason) -> Error {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        if self.is_detached() {
+            return self.holding.released(Ok(ReleaseOutcome::Detached), None);
+        }
         let loss = self.holding.loss(&self.client, self.id);
         self.holding.dropped(loss);
         if !self.released {

@@ -135,6 +135,35 @@ impl Lock {
         self
     }
 
+    /// How long the lock stays taken from its grant on, even if its holder gives it back earlier: 10 ms to 30 days, and at most
+    /// [`max_hold`](Self::max_hold). Default: a release frees it at once.
+    ///
+    /// The end of [`run`](Self::run), a release, a dropped lease and a closed manager then leave the rest of that time
+    /// to the server, as [`Lease::detach_for`] does. So it holds also if the work fails. If your process dies, the
+    /// lock is free when its TTL is over. [`Lease::release`] returns
+    /// [`Detached`](leasehold_core::ReleaseOutcome::Detached) if it comes before that time.
+    ///
+    /// ```no_run
+    /// # async fn report() -> Result<(), leasehold::Error> { Ok(()) }
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // Hosts whose clocks differ by less than a minute don't run the job one after the other.
+    /// let nightly = locks.mutex("nightly-report").at_least(Duration::from_secs(60));
+    /// if let Some(lease) = nightly.try_acquire().await? {
+    ///     report().await?;
+    ///     lease.release().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The acquire fails with `unsupported` for reentrant locks, in a quorum and for several names.
+    pub fn at_least(mut self, time: Duration) -> Self {
+        self.options.at_least = Some(time);
+        self
+    }
+
     /// A name for the leases of this lock, such as the job that needs it: at most 128 bytes without control
     /// characters. Default: nothing.
     ///
@@ -218,7 +247,9 @@ impl Lock {
         self.clone().into_try_acquire()
     }
 
-    /// Takes over a lease that another process holds. `token` is what its [`Lease::token`] returned, or that as a text.
+    /// Takes over a lease that another process holds or has detached. `token` is what its [`Lease::token`] or
+    /// [`Lease::detach`] returned, or that as a text. The lock must be like the one that acquired the lease: of the same name, with the
+    /// same mode or number of permits.
     ///
     /// The former holder's lease is lost. The new lease has a greater fencing token, so a resource that checks fences
     /// refuses the former holder once it has seen the new one. The new lease is renewed, extended, converted and released
@@ -249,9 +280,10 @@ impl Lock {
     /// in the background.
     ///
     /// # Errors
-    /// - `not-held`: the lease has ended, or it was converted, shortened or adopted after the call to `token`.
+    /// - `not-held`: the lease has ended, or it was converted, shortened, detached or adopted after the call that gave the token.
+    /// - `conflict`: the lease has another mode or number of permits.
     /// - `invalid-option` with the field `token`: the text is not a token.
-    /// - `unsupported`: only the leases of mutexes and writers can be adopted, and not in a quorum.
+    /// - `unsupported`: leases of reentrant locks, of several names and of quorums can't be adopted.
     /// - `unreachable`: no server answered in time. The former holder may have lost the lease.
     /// - `not-replicated`, and `lost` while the call waited for replicas. The former holder has lost the lease.
     /// - `wrong-kind`, `auth`, `server`, `protocol`, `closed`.
@@ -271,7 +303,8 @@ impl Lock {
         }
     }
 
-    /// Acquires the lock, runs `work`, and releases the lock, even if the work fails.
+    /// Acquires the lock, runs `work`, and releases the lock, even if the work fails. If the work [detaches](Lease::detach) the
+    /// lease, the lock stays taken.
     ///
     /// If the lease is lost or the manager is closed, the work is dropped at its next `await`, and the call fails with
     /// `lost` or `closed`. So `Ok` means that the lease was held from the start of the work to its end.

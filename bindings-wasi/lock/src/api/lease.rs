@@ -30,6 +30,8 @@ pub(crate) struct Lease {
     last_grant: Cell<(u64, Mode)>,
     /// The operation that released it, if `release` was called.
     released: Cell<Option<OpId>>,
+    /// Whether it was detached, so that it has ended here.
+    detached: Cell<bool>,
     _permit: Permit,
 }
 
@@ -37,11 +39,12 @@ impl Lease {
     pub(super) fn new(client: Rc<Client>, name: Rc<str>, fences: Rc<[(String, u64)]>, grant: &Grant) -> Self {
         let last_grant = Cell::new((grant.fence, grant.mode));
         let permit = limits::lease_permit(name.len());
-        Self { client, id: grant.lease, name, fences, last_grant, released: Cell::new(None), _permit: permit }
+        let (released, detached) = (Cell::new(None), Cell::new(false));
+        Self { client, id: grant.lease, name, fences, last_grant, released, detached, _permit: permit }
     }
 
     fn is_released(&self) -> bool {
-        self.released.get().is_some()
+        self.released.get().is_some() || self.detached.get()
     }
 
     /// The fence and the mode. Once the lease is over, the last ones.
@@ -130,6 +133,24 @@ impl GuestLease for Lease {
         }
     }
 
+    async fn detach(&self, for_ms: Option<u64>) -> Result<String, Error> {
+        let time = for_ms.map(Duration::from_millis);
+        // As for an extend: the engine keeps a lease up to the end that it was given.
+        let _hold = time.map(|time| Hold::new(&self.client.shared, self.id, time));
+        self.grant();
+        let mut detaching = pin!(self.execute(Operation::Detach { lease: self.id, time }));
+        let result = poll_fn(|context| {
+            let result = detaching.as_mut().poll(context);
+            // Unless the engine has refused it, the lease has ended, and a `hold` with it.
+            self.detached.set(self.client.shared.grant(self.id).is_none());
+            result
+        });
+        match result.await? {
+            Outcome::Exported(token) => Ok(token.text()),
+            _ => Err(error::unexpected_outcome()),
+        }
+    }
+
     async fn downgrade(&self) -> Result<(), Error> {
         self.convert(Mode::Shared).await
     }
@@ -146,9 +167,10 @@ impl GuestLease for Lease {
         match self.client.execute_now(&Operation::Hold { lease: self.id }).map_err(|error| self.error(&error))? {
             Outcome::Held(_) => {
                 let (client, name, fences) = (Rc::clone(&self.client), Rc::clone(&self.name), Rc::clone(&self.fences));
-                let (last_grant, released) = (Cell::new(self.grant()), Cell::new(None));
+                let (last_grant, released, detached) = (Cell::new(self.grant()), Cell::new(None), Cell::new(false));
                 let _permit = limits::lease_permit(name.len());
-                Ok(locks::Lease::new(Self { client, id: self.id, name, fences, last_grant, released, _permit }))
+                let lease = Self { client, id: self.id, name, fences, last_grant, released, detached, _permit };
+                Ok(locks::Lease::new(lease))
             }
             _ => Err(error::unexpected_outcome()),
         }

@@ -161,7 +161,7 @@ impl State {
 
     /// Starts an operation. The release of a hold ends the calls that wait for it.
     pub(super) fn start(&mut self, now: Instant, op: OpId, operation: &Operation<'_>) {
-        if let Operation::Release { lease } = operation
+        if let Operation::Release { lease } | Operation::Detach { lease, .. } = operation
             && let Some(lease) = self.driven.leases.get_mut(lease)
         {
             self.wakers.append(&mut lease.watchers);

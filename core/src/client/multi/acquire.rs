@@ -130,7 +130,7 @@ pub(crate) trait AcquireAll: HoldAll {
                 self.give_back(grant.lease, &Error::NotHeld);
             }
         }
-        Some(group)
+        Some(*group)
     }
 
     /// The wait has ended. The error is that of the part that is still missing.
@@ -172,6 +172,9 @@ impl Group {
         }
         if options.linger.is_some() {
             return Err(Error::Unsupported("locks on several names don't linger".into()));
+        }
+        if options.at_least.is_some() {
+            return Err(crate::options::not_detached());
         }
         if names.is_empty() || names.len() > MOST_NAMES {
             return refuse("has none, or too many: give 1 to 256 names");

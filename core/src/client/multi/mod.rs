@@ -18,6 +18,7 @@ mod held;
 mod one_server;
 mod script;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -77,7 +78,7 @@ pub(crate) struct Multi {
 #[derive(Clone, Hash)]
 enum Entry {
     /// Its number is the one that the whole lease will have.
-    Group(Group),
+    Group(Box<Group>),
     /// A user's call to all parts of a lease.
     OnParts(Caller),
     /// A script that was sent or queued.
@@ -110,7 +111,7 @@ impl Multi {
     /// Adds a group whose names are taken one after the other, even if they are in one slot.
     #[cfg(feature = "quorum")]
     pub(crate) fn insert(&mut self, id: LeaseId, group: Group) {
-        self.open.insert(id, Entry::Group(Group { by_script: false, ..group }));
+        self.open.insert(id, Entry::Group(Box::new(Group { by_script: false, ..group })));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

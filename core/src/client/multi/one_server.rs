@@ -1,5 +1,6 @@
 //! The names of one server: one script takes them, if none is in the way.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::{AcquireAll, Entry, Group, Multi, PartCall, PartLocks};
@@ -29,7 +30,7 @@ impl PartLocks for Client {
         // The script would find a lease that lingers here in its way.
         group.by_script &= !group.names.iter().filter_map(|name| self.in_use(name)).any(LockState::is_lingering);
         let by_script = group.by_script;
-        self.multi.open.insert(id, Entry::Group(group));
+        self.multi.open.insert(id, Entry::Group(Box::new(group)));
         if by_script { self.at_once(id) } else { self.next(id) }
     }
 

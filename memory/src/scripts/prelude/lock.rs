@@ -45,13 +45,6 @@ impl LockState {
         self.holder = None;
         Ok(())
     }
-
-    /// Removes the holders of a lease that is converted.
-    pub(crate) fn free_for_conversion(&mut self, base: &mut Base<'_>) -> Done {
-        base.call.del(&[base.keys.name, base.keys.members])?;
-        (self.holder, self.readers) = (None, 0);
-        Ok(())
-    }
 }
 
 impl Mark {
@@ -82,6 +75,16 @@ impl Kind for LockState {
 
     fn is_mode(_: &[u8]) -> bool {
         true
+    }
+
+    fn readers(&self) -> i64 {
+        self.readers
+    }
+
+    fn free_for_conversion(&mut self, base: &mut Base<'_>) -> Done {
+        base.call.del(&[base.keys.name, base.keys.members])?;
+        (self.holder, self.readers) = (None, 0);
+        Ok(())
     }
 
     /// A reader counts until its own expiry and only while N is `shared`. If the readers were evicted, `shared` stays

@@ -35,7 +35,8 @@ pub(crate) trait Kind: Sized {
     /// Removes the holders whose time is over.
     fn purge(&mut self, base: &mut Base<'_>) -> Done;
 
-    /// The mode in which a token holds the lock. If the server has lost it, `asked` counts.
+    /// The mode in which a token holds the lock. If the server has lost it, `asked` counts, and so it does if
+    /// only the limit of permits differs.
     fn held(&self, base: &mut Base<'_>, token: &[u8], asked: &[u8]) -> Done<Option<Vec<u8>>>;
 
     /// What a new acquire tells about the lock.
@@ -67,6 +68,16 @@ pub(crate) trait Kind: Sized {
 
     /// Tells the holder's client that others wait, when it gives the lock back.
     fn mark_holder(&mut self, base: &mut Base<'_>) -> Done;
+
+    /// How many readers a lock has.
+    fn readers(&self) -> i64 {
+        0
+    }
+
+    /// Frees a lock whose only holder gets a token in the other mode.
+    fn free_for_conversion(&mut self, _: &mut Base<'_>) -> Done {
+        Ok(())
+    }
 
     /// The holder and its fence, if one client holds the lock.
     fn holder(&self) -> Option<(&[u8], i64)>;

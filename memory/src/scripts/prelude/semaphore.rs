@@ -117,7 +117,8 @@ impl Kind for SemaphoreState {
             return Ok(None);
         }
         let mode = base.call.hget(base.keys.members, token)?;
-        Ok(Some(mode.unwrap_or_else(|| asked.to_vec())))
+        let is_other = |mode: &Vec<u8>| permits(Some(mode)) != permits(Some(asked));
+        Ok(Some(mode.filter(is_other).unwrap_or_else(|| asked.to_vec())))
     }
 
     /// A new acquire brings the limit along.

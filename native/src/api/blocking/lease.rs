@@ -129,6 +129,22 @@ impl Lease {
         self.background.block_on(self.inner.shorten(ttl))?
     }
 
+    /// Ends this process's interest in the lease without freeing the lock: see [`Lease::detach`](crate::Lease::detach).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn detach(&self) -> Result<LeaseToken, Error> {
+        self.background.block_on(self.inner.detach())?
+    }
+
+    /// The same, for a time from now: see [`Lease::detach_for`](crate::Lease::detach_for).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task.
+    pub fn detach_for(&self, time: Duration) -> Result<LeaseToken, Error> {
+        self.background.block_on(self.inner.detach_for(time))?
+    }
+
     /// Takes one more hold on this lease, without I/O. The lease is released with its last hold.
     ///
     /// # Errors

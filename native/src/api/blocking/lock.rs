@@ -42,6 +42,7 @@ impl Lock {
         "Lock::max_hold" max_hold(limit: Duration);
         "Lock::wait" wait(wait: impl Into<Wait>);
         "Lock::linger" linger(time: Duration);
+        "Lock::at_least" at_least(time: Duration);
         "Lock::label" label(label: impl Into<String>);
         "Lock::wait_for_replicas" wait_for_replicas(min: u32, timeout: Duration);
         "Lock::one_script" one_script();

@@ -131,7 +131,8 @@ impl ClusterRun<'_> {
         let mode = if shares { Mode::Shared } else { Mode::Exclusive };
         let lingers = kind == Kind::Lock && mix.lingers > 0 && rng.chance(mix.lingers);
         let linger = lingers.then(|| Duration::from_millis(rng.spread((1, 2_000))));
-        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, within: None, replicas: None, linger };
+        let default = AcquireOptions::default();
+        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, linger, ..default };
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         let it = &mut self.clients[place].users[user];
         (it.name, it.ttl, it.mode, it.holds, it.asked) = (name, ttl, Some(mode), 0, Some(options));

@@ -111,17 +111,13 @@ async fn what_cant_be_adopted_is_refused() -> Tested {
         assert!(matches!(&refused, Err(Error::InvalidOption { field: "token", .. })), "{text}: {refused:?}");
     }
     let token = "01234567-89ab-cdef-0123-456789abcdef:7";
-    let refused = [
-        locks.read_write(&name).read().adopt(token).await,
-        locks.semaphore(&name, 3).permits(1).adopt(token).await,
-        locks.reentrant(&name, &Owner::new()).adopt(token).await,
-        locks.multi([&name, "other"]).adopt(token).await,
-    ];
+    let refused =
+        [locks.reentrant(&name, &Owner::new()).adopt(token).await, locks.multi([&name, "other"]).adopt(token).await];
     for refused in refused {
         assert!(matches!(&refused, Err(Error::Unsupported { .. })), "{refused:?}");
     }
-    let reader = locks.read_write(&name).read().acquire().await?;
-    assert!(matches!(reader.token(), Err(Error::Unsupported { .. })));
+    let owned = locks.reentrant(&name, &Owner::new()).acquire().await?;
+    assert!(matches!(owned.token(), Err(Error::Unsupported { .. })));
     Ok(())
 }
 
@@ -242,5 +238,42 @@ async fn a_manager_that_is_closed_gives_back_the_lease_whose_token_it_told() -> 
     assert!(matches!(late, Err(Error::NotHeld { .. })), "{late:?}");
     assert!(matches!(lease.token(), Err(Error::Closed)), "{:?}", lease.token());
     assert!(second.mutex(&name).try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_detached_lease_is_adopted_after_its_client_has_closed() -> Tested {
+    let server = shared_server();
+    let (first, second) = (client(server).await?, client(server).await?);
+    let (door, page, pool) = (unique("door"), unique("page"), unique("pool"));
+    let kinds = [(&first, &second)].map(|(from, to)| {
+        let of = |locks: &leasehold::LockManager| {
+            [locks.mutex(&door), locks.read_write(&page).read(), locks.semaphore(&pool, 2).permits(2)]
+        };
+        of(from).into_iter().zip(of(to))
+    });
+    let mut tokens = Vec::new();
+    for (from, to) in kinds.into_iter().flatten() {
+        let lease = from.acquire().await?;
+        tokens.push((to, lease.fence(), lease.detach_for(LONG).await?));
+    }
+    assert_eq!(first.close().await.unreleased, 0);
+    for (lock, fence, token) in tokens {
+        let adopted = lock.adopt(&token).await?;
+        assert!(adopted.fence() > fence && adopted.verify().await?, "{lock:?}");
+        assert_eq!(adopted.release().await?, ReleaseOutcome::Released);
+        assert!(lock.try_acquire().await?.is_some(), "{lock:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_at_least_stays_taken_after_the_work() -> Tested {
+    let (server, name) = (shared_server(), unique("job"));
+    let locks = client(server).await?;
+    locks.mutex(&name).at_least(LONG).run(async |_| Ok::<_, Error>(())).await?;
+    assert!(locks.mutex(&name).try_acquire().await?.is_none());
+    assert_eq!(locks.force_release(&name).await?, 1);
+    assert!(locks.mutex(&name).try_acquire().await?.is_some());
     Ok(())
 }

@@ -89,6 +89,10 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             all.push(scenario(acquire, held, &arguments, status));
         }
         all.push(scenario(renew, held, &[one, "40000"], if over { "gone" } else { "renewed" }));
+        if held != Held::Reentrant {
+            let arguments = [one, &two, mode, "30000", "1", "60000", "0", "native"];
+            all.push(scenario(semaphore::CONVERT, held, &arguments, if over { "gone" } else { "converted" }));
+        }
     }
     all
 }

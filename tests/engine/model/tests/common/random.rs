@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 4] = ["invoice:42", "a", "{a}", "x y"];
 const SIDES: [&str; 5] = ["queue", "waiters", "readers", "permits", "none"];
 
 /// What random calls must reach.
-pub(crate) const PATHS: [&str; 60] = [
+pub(crate) const PATHS: [&str; 64] = [
     "acquire entered",
     "acquire again",
     "acquire waiting",
@@ -73,6 +73,10 @@ pub(crate) const PATHS: [&str; 60] = [
     "semaphore-acquire again",
     "semaphore-acquire waiting",
     "semaphore-acquire conflict",
+    "semaphore-convert converted",
+    "semaphore-convert again",
+    "semaphore-convert conflict",
+    "semaphore-convert gone",
     "semaphore-release released",
     "semaphore-renew renewed",
     "semaphore-force released",
@@ -251,9 +255,10 @@ impl Calls {
                 (acquire, &all, arguments)
             }
             13..=18 => (release, &all, vec![token, bury, used, fleet]),
-            19..=20 if kind == Kind::Lock => {
+            19..=20 if kind != Kind::Reentrant => {
+                let convert = if kind == Kind::Lock { CONVERT } else { semaphore::CONVERT };
                 let arguments = vec![token, self.token(), self.mode(kind), ttl, block, bury, used, fleet];
-                (CONVERT, &all, arguments)
+                (convert, &all, arguments)
             }
             19..=22 => {
                 // A TTL of 1 is the shortest. It changes a key without a TTL, and one in its last millisecond.
