@@ -132,6 +132,8 @@ pub(crate) enum UserCall {
     Inspect,
     /// Ask for the lease's token, for another client.
     Export,
+    /// Detach the lease, perhaps for a time.
+    Detach(Option<Duration>),
     /// Adopt the lease of another client's token.
     Adopt(AcquireOptions, LeaseToken),
     /// Close the client.
@@ -309,6 +311,6 @@ impl Op {
 
     /// Whether it converts a lease of a lock.
     pub(crate) fn converts(&self, name: usize) -> bool {
-        matches!(self.call, UserCall::Convert(_)) && self.name == name
+        matches!(self.call, UserCall::Convert(_) | UserCall::Detach(_)) && self.name == name
     }
 }

@@ -331,6 +331,7 @@ impl ClusterRun<'_> {
                 continue;
             }
             let verdict = match engine.valid_until(held.lease) {
+                None if self.watch.detaches == Some(held.lease) => Ok(()),
                 None => broken("loss-untold", format!("the engine has forgotten {held:?}")),
                 Some(until) if until == held.valid_until => Ok(()),
                 Some(until) => {

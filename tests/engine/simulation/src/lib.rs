@@ -12,6 +12,7 @@ mod checks;
 pub mod cli;
 mod client;
 pub mod coverage;
+mod detaching;
 mod driver;
 mod fault_injection;
 pub mod faults;

@@ -30,6 +30,7 @@ impl Client {
 impl ClusterRun<'_> {
     /// The client sends a command.
     pub(crate) fn watch_sending(&mut self, place: usize, name: usize, at: Instant, script: &ScriptCommand) {
+        self.sends_detached(script);
         if self.sends_adopted(script) {
             return;
         }

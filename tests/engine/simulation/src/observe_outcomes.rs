@@ -53,6 +53,7 @@ impl ClusterRun<'_> {
                 self.adopted(place, now, number, &options, grant);
             }
             (UserCall::Export, Ok(Outcome::Exported(token))) => self.passed_on(place, open.name, open.lease, *token),
+            (UserCall::Detach(_), Ok(Outcome::Exported(token))) => self.detached(place, open.name, *token),
             (UserCall::Convert(_), Ok(Outcome::Converted(grant))) => self.converted(place, open.name, grant),
             (UserCall::Hold, Ok(Outcome::Held(holds))) => self.held_again(place, open.lease, *holds),
             (UserCall::Verify, Ok(Outcome::Verified(false))) => {

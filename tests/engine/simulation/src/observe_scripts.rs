@@ -74,6 +74,7 @@ impl ClusterRun<'_> {
         };
         self.observe_kind(name, script, &answer, executed);
         self.observe_adoption(name, script, &answer);
+        self.observe_detached(server, name, script, server_us);
         self.observe_call(server, name, script, &answer, server_us);
         self.observe_grants(name, script, &answer, executed, server_us);
         self.observe_mark(server, name, script, &answer, executed, server_us);

@@ -211,7 +211,10 @@ impl ClusterRun<'_> {
         let it = &self.clients[place].users[user];
         let other = if it.mode == Some(Mode::Exclusive) { Mode::Shared } else { Mode::Exclusive };
         let adopted = it.lease.is_some_and(|lease| self.is_adopted(self.clients[place].token_of(lease)));
-        let call = if passes_on {
+        let (ttl, detaches) = (it.ttl, passes_on && self.world.rng.chance(400_000));
+        let call = if detaches {
+            UserCall::Detach(self.time_to_detach(ttl))
+        } else if passes_on {
             UserCall::Export
         } else if !adopted && self.world.rng.chance(self.mix.converts) {
             UserCall::Convert(if self.world.rng.chance(50_000) { it.mode.unwrap_or(other) } else { other })
@@ -314,6 +317,7 @@ impl ClusterRun<'_> {
                 }
                 self.feed(place, Input::Convert { op, lease: held, mode });
             }
+            UserCall::Detach(time) => self.feed_detach(place, op, place_held, held, time, now),
             UserCall::Export => self.feed(place, Input::Export { op, lease: held }),
             UserCall::Adopt(options, token) => self.feed_adopt(place, op, &name, &options, token),
             UserCall::Hold => self.feed(place, Input::Hold { op, lease: held }),
@@ -383,7 +387,8 @@ impl ClusterRun<'_> {
                     Ok(Outcome::Converted(grant)) => it.mode = Some(grant.mode),
                     _ => {}
                 }
-                it.doing = Doing::Holding;
+                // It may have detached its lease.
+                it.doing = if it.lease.is_some() { Doing::Holding } else { Doing::Thinking };
                 // A holder keeps what it has passed on until another client has it.
                 let passed_on = matches!(result, Ok(Outcome::Exported(_)));
                 let after = self.world.rng.range(self.mix.hold) + if passed_on { 20 * self.mix.trip.1 } else { 0 };

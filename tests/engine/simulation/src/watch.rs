@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use leasehold_core::LeaseId;
 use leasehold_harness::Micros;
 
+use crate::detaching::Detached;
 use crate::invariants::blocks::Blocks;
 use crate::invariants::commands::Commands;
 use crate::invariants::fences::Fences;
@@ -55,6 +56,11 @@ pub(crate) struct Watch {
     pub(crate) forced: Vec<Token>,
     /// Tokens with which clients adopt leases, and when a server last moved a lease to each.
     pub(crate) adopted: HashMap<Token, Micros>,
+    /// Leases that clients detach, and the tokens that these get.
+    pub(crate) detaching: Vec<Detached>,
+    /// The lease that a client is asked to detach at this moment.
+    pub(crate) detaches: Option<LeaseId>,
+    pub(crate) detached: HashMap<Token, Detached>,
     verdict: Verdict,
 }
 
@@ -100,6 +106,9 @@ impl Watch {
             full_until: 0,
             revoked: Vec::new(),
             forced: Vec::new(),
+            detaching: Vec::new(),
+            detaches: None,
+            detached: HashMap::new(),
             adopted: HashMap::new(),
             verdict: Ok(()),
         }

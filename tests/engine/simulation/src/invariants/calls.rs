@@ -31,9 +31,12 @@ pub(crate) fn deadline(
             Wait::No => response,
             _ => return None,
         },
-        UserCall::Release | UserCall::Extend(_) | UserCall::Verify | UserCall::Inspect | UserCall::Adopt(..) => {
-            response
-        }
+        UserCall::Release
+        | UserCall::Extend(_)
+        | UserCall::Verify
+        | UserCall::Inspect
+        | UserCall::Detach(_)
+        | UserCall::Adopt(..) => response,
         UserCall::Close => 2 * response,
         // The end of its lease is a bound, too. Renewals pause until the conversion is answered.
         UserCall::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
@@ -94,6 +97,7 @@ fn extended(client: &Client, op: &Op) -> Instant {
         | UserCall::Release
         | UserCall::Extend(_)
         | UserCall::Verify
+        | UserCall::Detach(_)
         | UserCall::Inspect
             if was_full =>
         {
@@ -172,7 +176,7 @@ pub(crate) fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_m
         }
         (UserCall::Release, Ok(Outcome::Released(_)))
         | (UserCall::Hold, Ok(Outcome::Held(_)))
-        | (UserCall::Export, Ok(Outcome::Exported(_)))
+        | (UserCall::Export | UserCall::Detach(_), Ok(Outcome::Exported(_)))
         | (UserCall::Verify, Ok(Outcome::Verified(_)))
         | (UserCall::Inspect, Ok(Outcome::Inspected(_)))
         | (UserCall::Close, Ok(Outcome::Closed { .. })) => Ok(()),

@@ -36,7 +36,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 76] = [
+pub const ALL: [(&str, &str); 78] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -71,6 +71,8 @@ pub const ALL: [(&str, &str); 76] = [
     ("next-unasked", "if the held token can't serve the waiting callers, the client asks for the next one at once"),
     ("unheard", "a client that hands over locally and hears nothing regularly asks whether others wait"),
     ("left-behind", "a client that no longer waits leaves the queue"),
+    ("detached-touched", "a client neither renews nor releases a lease that it has detached"),
+    ("detached-kept", "the server keeps a detached lease for its time, unless somebody takes it"),
     ("convert-token", "a conversion uses a new token"),
     ("convert-pauses", "a lease is not renewed while it is being converted"),
     ("key-short", "the lock's key lasts as long as the lease that was answered, and as long as every reader"),

@@ -41,6 +41,14 @@ pub(super) const TABLE: &[Mutant] = &[
         "a token that was passed on is not handed over",
     ),
     engine(
+        "detached-given-back",
+        DETACHED_GIVEN_BACK,
+        Theme::Adopting,
+        "a client that gets no answer leaves the lease that it detaches to the server",
+    ),
+    engine("detached-released", DETACHED_RELEASED, Theme::Adopting, "a detached lease is not given back"),
+    engine("detached-renewed", DETACHED_RENEWED, Theme::Adopting, "a detached lease is not renewed"),
+    engine(
         "undone-release-is-done",
         UNDONE_RELEASE_IS_DONE,
         Theme::Network,
@@ -83,6 +91,21 @@ const HAND_OVER_AFTER_PASSING_ON: &[Change] = &[Change {
     file: "lock/hand_over.rs",
     find: "        hold.tainted = true;\n",
     put: "        hold.tainted |= !MUTANT;\n",
+}];
+const DETACHED_GIVEN_BACK: &[Change] = &[Change {
+    file: "lock/hand_over.rs",
+    find: "take_if(|converting| converting.lease.is_some())",
+    put: "take_if(|converting| MUTANT || converting.lease.is_some())",
+}];
+const DETACHED_RELEASED: &[Change] = &[Change {
+    file: "lock/convert.rs",
+    find: "        converting.complete(cx, result);\n        self.forget_detached(cx);\n",
+    put: "        converting.complete(cx, result);\n        if MUTANT {\n            let params = crate::session::ReleaseParams::of(converting.new, false);\n            cx.give_back(&self.name, params);\n        }\n        self.forget_detached(cx);\n",
+}];
+const DETACHED_RENEWED: &[Change] = &[Change {
+    file: "lock/convert.rs",
+    find: "        converting.complete(cx, result);\n        self.forget_detached(cx);\n",
+    put: "        converting.complete(cx, result);\n        if MUTANT {\n            let what = crate::session::Renew { token: converting.new, mode: converting.to, ttl: Some(Duration::from_secs(30)) };\n            let purpose = Purpose::Renew { lock: self.id, token: converting.new, op: None };\n            cx.send(needed::CALL, purpose, self.request(Ask::Renew(what)));\n        }\n        self.forget_detached(cx);\n",
 }];
 const UNDONE_RELEASE_IS_DONE: &[Change] = &[Change {
     file: "client/batch.rs",
