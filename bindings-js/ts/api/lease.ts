@@ -6,6 +6,7 @@ import { type LossReason, NotHeldError } from '../support/errors.js';
 import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { Once } from '../support/once.js';
+import { type DetachOptions, readDetachOptions } from './options.js';
 import { type Duration, readDuration } from './validate.js';
 
 /** The state of a handle's lease. */
@@ -157,6 +158,38 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
+   * Ends this manager's interest in the lease without freeing the lock. Resolves to the lease's token: another process, or this
+   * one, can {@link Lock.adopt} the lease with it later, also after this manager has closed.
+   *
+   * The server keeps the lock for the time `for` from now (10 ms to 30 days), but not past the `maxHold`. Without it, for one
+   * more `ttl`, or until the end of a fixed lease. Nobody renews it. This lease has ended: `isHeld` is false, and `release`
+   * answers `detached`. The end of an `await using` block or of `run`, and a closed manager leave the lock alone.
+   *
+   * Every process that has the token can take the lease. Treat it as a secret.
+   *
+   * @throws `conflict` while other callers of this manager hold the same lease, as readers do, while it has `nested` holds, and
+   * during a conversion; `unsupported` for reentrant locks, several names and quorums; `invalid-option`: you still hold the
+   * lease then. `lost`, `not-held`. `unreachable` if the server did not answer in time: the manager goes on asking, and nothing
+   * frees the lock before its time is over, but nobody has its token. `auth`, `server`, `closed`: the same, but the manager no
+   * longer asks (all as rejections).
+   *
+   * @example
+   * ```ts
+   * // The process that accepts the job
+   * const lease = await locks.mutex('invoice:42').acquire();
+   * await queue.send({ invoice: 42, token: await lease.detach({ for: '10m' }) });
+   *
+   * // The process that does the job, at some time in the next ten minutes
+   * await using adopted = await locks.mutex('invoice:42').adopt(message.token);
+   * ```
+   */
+  async detach(options?: DetachOptions): Promise<string> {
+    const time = readDetachOptions(options);
+    this.#assertNotReleased();
+    return await this.#client.detach(this.#state, time);
+  }
+
+  /**
    * Stops the renewals. The lease ends one TTL after its last renewal, and is then lost with `expired`. `extend` moves that
    * end. A lease that is not renewed stays as it is. The call returns at once.
    *
@@ -170,7 +203,7 @@ export class Lease implements AsyncDisposable {
    * The lease's token. Another process can take the lease over with it: see {@link Lock.adopt}. It does no I/O.
    *
    * Keep this lease until the other process has adopted it. If you release it or close the manager, the lock is free, and the
-   * token no longer works. After the adoption, this lease is lost, usually with `revoked`: see {@link lost}. A conversion and
+   * token no longer works: {@link detach} it instead. After the adoption, this lease is lost, usually with `revoked`: see {@link lost}. A conversion and
    * {@link shorten} give the lease a new token.
    *
    * From now on, this manager doesn't hand the lease over to its other callers, and the lease doesn't linger. No warning is
@@ -178,8 +211,8 @@ export class Lease implements AsyncDisposable {
    *
    * Every process that has the token can take the lease. Treat it as a secret.
    *
-   * @throws `unsupported` for other leases than those of mutexes and writers, and in a quorum. `not-held`, `closed`; `conflict`
-   * during a conversion.
+   * @throws `unsupported` for reentrant locks, several names and quorums. `not-held`, `closed`; `conflict` during a conversion,
+   * and while other callers of this manager hold the same lease, as readers do.
    */
   token(): string {
     this.#assertNotReleased();

@@ -89,7 +89,9 @@ export class Lock {
   }
 
   /**
-   * Takes over a lease that another process holds. `token` is what {@link Lease.token} returned there.
+   * Takes over a lease that another process holds or has detached. `token` is what {@link Lease.token} or {@link Lease.detach}
+   * returned there. The lock must be like the one that acquired the lease: of the same name, with the same mode or number of
+   * permits.
    *
    * The former holder's lease is lost. The new lease has a greater fence, so a resource that checks fences refuses the former
    * holder once it has seen the new one. The new lease is renewed, extended, converted and released like any other.
@@ -97,9 +99,9 @@ export class Lock {
    * It doesn't wait: it ends within one `responseTimeout`. The options apply, except `wait` and `linger`. If the signal aborts
    * before this process has taken the lease, its holder keeps it. Otherwise the lease is released.
    *
-   * @throws `not-held` if the lease has ended, or if it was converted, shortened or adopted after the call to `token`.
-   * `invalid-option` with the field `token` for a text that is not a token. `unsupported` for other locks than mutexes and
-   * writers, and in a quorum. `unreachable` if no server answered in time: the former holder may have lost the lease.
+   * @throws `not-held` if the lease has ended, or if it was converted, shortened, detached or adopted after the call that gave the
+   * token. `conflict` if it has another mode or number of permits. `invalid-option` with the field `token` for a text that is not
+   * a token. `unsupported` for reentrant locks, several names and quorums. `unreachable` if no server answered in time: the former holder may have lost the lease.
    * `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`, and `signal.reason` (all as rejections).
    *
    * @example
@@ -120,7 +122,7 @@ export class Lock {
   }
 
   /**
-   * Acquires the lock, runs `work` and releases the lock. It resolves to the result of `work`, and only if the lease was held
+   * Acquires the lock, runs `work` and releases the lock, unless the work has detached the lease. It resolves to the result of `work`, and only if the lease was held
    * the whole time.
    *
    * If the lease is lost, `lease.signal` aborts and `run` rejects with `lost`. Work that ignores the signal can't be stopped:

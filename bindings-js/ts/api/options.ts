@@ -7,7 +7,7 @@ import { defaultLabel } from '../support/host.js';
 import { BOUNDS, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
 import type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions } from './options.generated.js';
 import {
-  readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
+  type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
 } from './validate.js';
 
 export type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions };
@@ -25,6 +25,12 @@ export interface ForceReleaseOptions {
    * Default `false`.
    */
   readonly foreign?: boolean | undefined;
+}
+
+/** The options of {@link Lease.detach}. */
+export interface DetachOptions {
+  /** How long the server keeps the lock from now: 10 ms to 30 days. Default: one more `ttl`, or until the end of a fixed lease. */
+  readonly for?: Duration | undefined;
 }
 
 /** Some of the options in an interface. So an option of the table that an interface lacks does not compile. */
@@ -86,8 +92,8 @@ export function readAcquireOptions(options: unknown, defaults: AcquireSettings):
 }
 
 /** The settings of a call that doesn't wait for the lock: its `wait` limits how long the server may take. Not a spread, which is slow. */
-export function withoutWait({ ttl, renew, maxHold, wait, replicas, linger, label }: AcquireSettings): AcquireSettings {
-  return { ttl, renew, maxHold, wait: undefined, replicas, linger, label, within: wait === Infinity ? undefined : wait };
+export function withoutWait({ ttl, renew, maxHold, wait, replicas, linger, atLeast, label }: AcquireSettings): AcquireSettings {
+  return { ttl, renew, maxHold, wait: undefined, replicas, linger, atLeast, label, within: wait === Infinity ? undefined : wait };
 }
 
 /** Checks the options of a semaphore. */
@@ -124,6 +130,16 @@ export function readForceReleaseOptions(options: unknown): boolean {
   return readBoolean('foreign', foreign);
 }
 
+/** Checks the options of a detach. Returns its time. */
+export function readDetachOptions(options: unknown): number | undefined {
+  const { for: time } = readFields(options, ['for'] satisfies Fields<DetachOptions>);
+  if (time === undefined) return undefined;
+  const millis = readDuration('for', time);
+  const [least, most, bounds] = BOUNDS.ttl;
+  if (millis >= least && millis <= most) return millis;
+  throw new InvalidOptionError('for', `is ${millis} ms: choose ${bounds}`);
+}
+
 function listOf(given: unknown): readonly unknown[] {
   return readGuarded('names', () => {
     const list = isArray(given) ? (given as readonly unknown[]) : [];
@@ -143,6 +159,9 @@ function mergeSettings(given: Given<(typeof LOCK)[number]>, defaults: AcquireSet
   }
   if (settings.maxHold !== undefined && !settings.renew) {
     throw new InvalidOptionError('maxHold', 'limits renewals, but `renew` is false: use only `ttl`');
+  }
+  if (settings.atLeast !== undefined && settings.maxHold !== undefined && settings.atLeast > settings.maxHold) {
+    throw new InvalidOptionError('atLeast', 'is longer than `maxHold`: choose less');
   }
   return settings;
 }

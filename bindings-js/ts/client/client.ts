@@ -178,6 +178,7 @@ export class Client {
 
   /** Releases one hold. */
   release(lease: LeaseState): Promise<ReleaseOutcome> {
+    if (lease.detached) return Promise.resolve('detached');
     lease.holds -= 1;
     if (lease.holds === 0) this.#leases.delete(lease.id);
     if (lease.ended?.code === 'closed') return this.#releasedByClose(lease.name);
@@ -217,6 +218,29 @@ export class Client {
 
   async shorten(lease: LeaseState, ttl: number): Promise<void> {
     await this.#run('extended', lease.name, (engine, op) => engine.shorten(op, lease.id, ttl));
+  }
+
+  /** Resolves to the token. */
+  async detach(lease: LeaseState, time: number | undefined): Promise<string> {
+    const detaching = this.#run('exported', lease.name, (engine, op) => engine.detach(op, lease.id, time));
+    // Unless the engine has refused it, the lease has ended.
+    if (lease.ended === undefined && !this.#ended && this.#driver.remaining(lease.id) === -Infinity && this.#leases.delete(lease.id)) {
+      lease.detached = true;
+    }
+    try {
+      const { token } = await detaching;
+      if (lease.detached) this.#tellReleased(lease, 'detached');
+      return token;
+    } catch (error) {
+      if (lease.detached && isLeaseholdError(error, 'lost')) {
+        // The caller learns of it by the error.
+        [lease.detached, lease.watched] = [false, true];
+        this.#endLost(lease, error.reason);
+        this.#driver.expire();
+      }
+      if (lease.detached) this.#tellReleased(lease, codeOf(error as Error));
+      throw error;
+    }
   }
 
   async convert(lease: LeaseState, mode: Mode): Promise<void> {

@@ -25,6 +25,8 @@ export class LeaseState {
   holds = 1;
   /** Whether the program learns of a loss: the holder has read `signal` or `lost`, or the manager has a listener. */
   watched = false;
+  /** Whether it was detached: it has ended here, and the lock stays taken. */
+  detached = false;
   /** Why the lease ended before its holder released it. */
   ended: AnyLeaseholdError | undefined;
   // Made on first use: most leases are neither watched nor lost.

@@ -133,6 +133,12 @@ export class Engine {
     this.#leaseInput(InputKind.shorten, op, lease);
   }
 
+  /** Without a time, the server keeps the lock for one more TTL, or until the end of a fixed lease. */
+  detach(op: number, lease: number, time: number | undefined): void {
+    this.#record.setOptional(InputField.ttl, time);
+    this.#leaseInput(InputKind.detach, op, lease);
+  }
+
   convert(op: number, lease: number, mode: Mode): void {
     this.#record.setFlag(InputField.shared, mode === 'shared');
     this.#leaseInput(InputKind.convert, op, lease);
@@ -142,7 +148,7 @@ export class Engine {
     this.#leaseInput(InputKind.hold, op, lease);
   }
 
-  /** Asks for the token of an exclusive lease. */
+  /** Asks for a lease's token. */
   export(op: number, lease: number): void {
     this.#leaseInput(InputKind.export, op, lease);
   }

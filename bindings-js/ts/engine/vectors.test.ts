@@ -98,8 +98,9 @@ function handle(engine: Engine, event: Event, token?: string): void {
       const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, within } = fields as {
         name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; within?: number;
       };
-      const { owner, permits, replicas, linger } = fields as { owner?: number; permits?: [number, number]; replicas?: [number, number]; linger?: number };
-      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within, replicas: replicasOf(replicas), linger };
+      const { owner, permits, replicas } = fields as { owner?: number; permits?: [number, number]; replicas?: [number, number] };
+      const { linger, at_least } = fields as { linger?: number; at_least?: number };
+      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within, replicas: replicasOf(replicas), linger, atLeast: at_least };
       return engine.acquire(op, { name, mode, kind: kindOf(owner, permits) }, settings, token);
     }
     case 'adopt': {
@@ -122,6 +123,8 @@ function handle(engine: Engine, event: Event, token?: string): void {
       return engine.extend(op, lease, ttl);
     case 'shorten':
       return engine.shorten(op, lease, ttl);
+    case 'detach':
+      return engine.detach(op, lease, fields['time'] as number | undefined);
     case 'convert':
       return engine.convert(op, lease, mode);
     case 'hold':
@@ -249,6 +252,7 @@ async function learnScripts(): Promise<Map<string, string>> {
     'semaphore-acquire': () => engine.acquire(9, lock({ type: 'semaphore', permits: 1, limit: 2 }), settings),
     'semaphore-renew': () => engine.extend(10, 3, 60_000),
     'semaphore-release': () => engine.release(11, 3),
+    'semaphore-convert': () => engine.acquire(16, lock({ type: 'semaphore', permits: 1, limit: 2 }), settings, '01234567-89ab-cdef-0123-456789abcdef:7'),
     multi: () => engine.acquire(12, lock({ type: 'multi', names: ['{a}1', '{a}2'], oneScript: false }), settings),
     force: () => engine.forceRelease(15, 'a', false),
     'reentrant-force': () => forceAnother(13, 1),
