@@ -69,18 +69,6 @@ impl LockState {
         self.send_convert(cx);
     }
 
-    /// The hold of a lease that no other caller has, and that can get another token now.
-    pub(super) fn sole<'a>(&mut self, cx: &'a Context, id: LeaseId) -> Result<(&mut Hold, &'a Lease), Error> {
-        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get(&id)) else { return Err(Error::NotHeld) };
-        if hold.converting.is_some() || hold.upgrading.is_some() {
-            return Err(UNDER_WAY);
-        }
-        if hold.holders.len() > 1 {
-            return Err(OTHER_CALLERS);
-        }
-        Ok((hold, lease))
-    }
-
     /// Makes a lease end after `ttl`. This is a conversion to the mode that the lease has.
     pub(crate) fn shorten(&mut self, cx: &mut Context, op: Caller, id: LeaseId, ttl: Duration) {
         let (lock, family) = (self.id, self.name.family);
@@ -100,6 +88,18 @@ impl LockState {
         hold.converting = Some(Converting::new(cx, Some(op), Some(id), hold.mode));
         hold.watch(cx, lock);
         self.send_convert(cx);
+    }
+
+    /// The hold of a lease that no other caller has, and that can get another token now.
+    pub(super) fn sole<'a>(&mut self, cx: &'a Context, id: LeaseId) -> Result<(&mut Hold, &'a Lease), Error> {
+        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get(&id)) else { return Err(Error::NotHeld) };
+        if hold.converting.is_some() || hold.upgrading.is_some() {
+            return Err(UNDER_WAY);
+        }
+        if hold.holders.len() > 1 {
+            return Err(OTHER_CALLERS);
+        }
+        Ok((hold, lease))
     }
 
     /// Ends a lease here. The server keeps the lock for this time, or for as long as without this call.

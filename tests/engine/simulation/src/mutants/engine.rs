@@ -134,8 +134,8 @@ pub(super) const TABLE: &[Mutant] = &[
         => "if hold.converting.is_none() || MUTANT {\n                    let answered";
     "lock/claim.rs": "if hold.converting.is_some() {" => "if hold.converting.is_some() && !MUTANT {" },
     engine! { "convert-keeps-token" Converts "a conversion uses a new token"
-    "lock/convert.rs": "        hold.converting = Some(Converting::new(cx, op, id, to));"
-        => "        let mut converting = Converting::new(cx, op, id, to);\n        if MUTANT {\n            converting.new = hold.token;\n        }\n        hold.converting = Some(converting);" },
+    "lock/convert.rs": "        hold.converting = Some(Converting::new(cx, Some(op), Some(id), to));"
+        => "        let mut converting = Converting::new(cx, Some(op), Some(id), to);\n        if MUTANT {\n            converting.new = hold.token;\n        }\n        hold.converting = Some(converting);" },
     // The promises of the scripts.
     engine! { "side-keys-shared" Network "`a` and `{a}` share no side key"
     "wire/name.rs": "let side = if hash_tag(key.as_bytes()).is_some() {"
