@@ -300,8 +300,9 @@ impl QuorumLock {
         self.turns_since = None;
         let error = denied(self.votes.clone(), Duration::ZERO, members);
         let (busy, behind) = (matches!(error, Error::Busy { .. }), self.is_behind());
-        self.give_back(cx, members, None, if busy { self.keeps_place() } else { Place::Left });
+        // So what is given back leaves before the next attempt does.
         self.set_contended(members, true);
+        self.give_back(cx, members, None, if busy { self.keeps_place() } else { Place::Left });
         self.end_callers(cx, members, if error.is_retryable() { Callers::Tries } else { Callers::All });
         if !self.may_join(members) {
             self.leave_queue(cx, members);
