@@ -183,6 +183,8 @@
 //! - `serde`: what users see, for config files, jobs and logs. [`Driven`] and the like stay out of it.
 
 #![no_std]
+// docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 

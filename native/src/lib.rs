@@ -50,6 +50,9 @@
 //!
 //! Code without async uses the module `blocking`, with the feature of that name.
 
+// docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod api;
 mod client;
 mod errors;

@@ -33,8 +33,7 @@ enum Command {
     Torture(torture::Options),
     Bench(bench::Options),
     Interop(interop::Options),
-    /// Run the programs of examples/native and examples/node, and compare their output with what they announce
-    Examples,
+    Examples(examples::Options),
     /// Check that the engine builds for wasm32-unknown-unknown and imports nothing
     Wasm,
     Package(package::Options),
@@ -62,7 +61,7 @@ fn main() -> ExitCode {
         Command::Torture(options) => torture::torture(&options),
         Command::Bench(options) => bench::measure(&options),
         Command::Interop(options) => interop::run_all(&options),
-        Command::Examples => examples::run_all(examples::build()),
+        Command::Examples(options) => examples::run_chosen(&options),
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component(options) => component::make(&options),

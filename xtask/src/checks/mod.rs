@@ -1,5 +1,6 @@
 //! What holds for all files of the repository, as tests.
 
+mod dependencies;
 mod public_api;
 mod readme;
 mod structure;

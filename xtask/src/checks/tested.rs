@@ -61,9 +61,9 @@ fn each_crate_of_the_repository_is_known() {
     }
 }
 
-/// The component's step runs one test target, because linking a program with wasmtime takes long.
+/// The component's step runs one test target, because linking a program with wasmtime takes long. That of the web service is like it.
 #[test]
-fn the_workspace_of_the_component_has_tests_only_in_the_targets_that_a_step_runs() {
+fn the_other_workspaces_have_tests_only_in_the_targets_that_a_step_runs() {
     let all = packages().unwrap();
     for package in all.iter().filter(|package| !package.is_at_root) {
         let found = tests_in(&package.directory.join("src"), &all);

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use leasehold_servers::Server;
+use clap::Args;
+use leasehold_servers::{Server, find};
 
 use crate::tools::cargo::{cargo, root, run, target};
 use crate::tools::error::{Error, Result};
@@ -16,6 +17,29 @@ use crate::tools::{node, package};
 
 /// The most time that one program may take. It is alone with its server, but the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Run the programs of examples/native and examples/node, and compare their output with what they announce
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only the tests of examples/service, which need PostgreSQL
+    #[arg(long)]
+    service: bool,
+}
+
+pub(crate) fn run_chosen(options: &Options) -> Result {
+    if options.service { service() } else { run_all(build()) }
+}
+
+/// Checks and tests the web service. It is a workspace of its own, because it has more dependencies than all the rest.
+pub(crate) fn service() -> Result {
+    let there = |command: &str| {
+        let mut command = cargo(&[command, "--all-targets"]);
+        command.current_dir(root().join("examples/service")).env("CARGO_TARGET_DIR", target().join("service"));
+        command
+    };
+    run(there("clippy").args(["--", "-D", "warnings"]))?;
+    run(there("test").env("LEASEHOLD_SERVER", find()?))
+}
 
 /// Builds the examples in Rust, and runs them and those for Node. `tests/e2e/component` runs those for WASI.
 pub(crate) fn run_all(build: Command) -> Result {

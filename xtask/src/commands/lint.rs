@@ -1,7 +1,7 @@
 use std::process::Command;
 
 use crate::tools::background::Background;
-use crate::tools::cargo::{cargo, is_linting, ourselves, run, target, unlinted};
+use crate::tools::cargo::{cargo, is_linting, ourselves, root, run, target, unlinted};
 use crate::tools::component;
 use crate::tools::error::Result;
 use crate::tools::steps::Steps;
@@ -12,6 +12,9 @@ pub(crate) fn run_all() -> Result {
     let mut steps = Steps::default();
     steps.step("format", || run(&mut cargo(&["fmt", "--all", "--check"])));
     steps.step("format of the component's host", || run(&mut component::host(&["fmt", "--all", "--check"])));
+    steps.step("format of the web service", || {
+        run(cargo(&["fmt", "--check"]).current_dir(root().join("examples/service")))
+    });
     if !is_linting() {
         clippy(&mut steps);
     }

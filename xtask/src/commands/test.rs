@@ -68,7 +68,7 @@ pub(crate) enum Scope {
 pub(crate) const ON_A_SERVER: [&str; 4] = ["leasehold", "leasehold-model", "leasehold-live", "leasehold-cli"];
 
 /// What only `--full` runs.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: [&str; 9] = [
     "the tests that measure time, load or fairness (or: cargo xtask test --timed)",
     "failovers and moving cluster slots, with every supported version of Redis and Valkey",
     "200 seeds of the simulation in Lua 5.4 (or: cargo xtask simulate --lua54)",
@@ -76,6 +76,7 @@ const LEFT_OUT: [&str; 8] = [
     "the npm package in Bun, Deno, workerd and other versions of Node",
     "the component in Node 26",
     "the playground in a browser",
+    "the web service in examples/service, with PostgreSQL (or: cargo xtask examples --service)",
     "ten minutes of faults on real servers, with processes in Rust and Node (or: cargo xtask torture)",
 ];
 
@@ -166,6 +167,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
     if scope == Scope::Full {
         steps.step("component in Node 26", component_in_node);
         steps.step("playground in a browser", playground::try_in_browser);
+        steps.step("web service with PostgreSQL", examples::service);
         steps.step("ten minutes of faults on real servers", || torture::run_built(&torture::Options::of_a_release()));
         steps.step("fuzzing, ten minutes for each target", || fuzz::run_all(&fuzz::Options::all(10.0)));
         if let Err(error) = timed::add_to(steps) {

@@ -24,7 +24,7 @@ pub(crate) struct Package {
     pub(crate) name: String,
     #[cfg(test)]
     pub(crate) directory: std::path::PathBuf,
-    /// Whether it is in the workspace of the root. The other workspace is for the component's tests.
+    /// Whether it is in the workspace of the root. The tests of the others run in steps of their own.
     pub(crate) is_at_root: bool,
     /// Whether it goes to crates.io.
     pub(crate) is_published: bool,
@@ -63,8 +63,9 @@ impl Package {
 /// The test target with the tests that measure.
 pub(crate) const TIMED: &str = "timed";
 
-/// The workspaces of the repository: that of the root, and that of the component's tests.
-const WORKSPACES: [&str; 2] = ["Cargo.toml", "tests/e2e/component/Cargo.toml"];
+/// The workspaces of the repository: that of the root, that of the component's tests, and that of the web service.
+pub(crate) const WORKSPACES: [&str; 3] =
+    ["Cargo.toml", "tests/e2e/component/Cargo.toml", "examples/service/Cargo.toml"];
 
 /// All crates of all workspaces.
 pub(crate) fn packages() -> Result<Vec<Package>> {

@@ -4,6 +4,7 @@
 //! `MOVED` or `ASK` has not run it, so the command goes to the server that the refusal names. No other command is ever
 //! sent twice here. After a failure of any server, this link asks again which server serves which slot.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -28,7 +29,7 @@ const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) struct ClusterLink {
     cluster: Arc<Cluster>,
     response_timeout: Duration,
-    links: HashMap<Address, ServerLink>,
+    links: HashMap<Address, ServerLink, RandomState>,
     /// The commands in flight, in case a redirect sends them elsewhere.
     in_flight: HashMap<CommandId, InFlight, ByNumber>,
     /// Completions of commands that were never sent.
