@@ -23,6 +23,7 @@ extern crate alloc;
 
 mod api;
 mod bindings;
+mod calls;
 mod client;
 mod error;
 mod limits;

@@ -20,6 +20,8 @@ static LEASES: Limit = Limit::new(16_384);
 static MANAGERS: Limit = Limit::new(128);
 /// Commands that have no answer yet.
 static COMMANDS: Limit = Limit::new(4_096);
+/// Calls of the provider that were given up and still go on.
+static LEFT_CALLS: Limit = Limit::new(256);
 
 /// A call, a lease or a command counts once more for each of this many bytes of its names or words.
 const BYTES_PER_UNIT: usize = 16 << 10;
@@ -69,6 +71,11 @@ pub(crate) fn manager_permit(servers: usize) -> Result<Permit, Error> {
 /// None if the limit is reached.
 pub(crate) fn command_permit(bytes: usize) -> Option<Permit> {
     COMMANDS.has_room(units(bytes)).then(|| COMMANDS.take(units(bytes)))
+}
+
+/// None if the limit is reached.
+pub(crate) fn left_call_permit() -> Option<Permit> {
+    LEFT_CALLS.has_room(1).then(|| LEFT_CALLS.take(1))
 }
 
 const fn units(bytes: usize) -> usize {

@@ -1,8 +1,5 @@
-//! The engine's clock, timers and timeouts.
+//! The engine's clock, and timers.
 
-use core::future::poll_fn;
-use core::pin::pin;
-use core::task::Poll;
 use core::time::Duration;
 
 use leasehold_core::{Clock, Instant};
@@ -43,27 +40,6 @@ pub(crate) async fn sleep(time: Duration) {
 
 /// A timer that fires this late shows that this instance was paused.
 pub(crate) const LATE: Duration = Duration::from_millis(50);
-
-/// The result of `action`. If it takes longer than `limit`, returns `None` and drops it. If this instance was paused
-/// until after the limit, the result may have arrived, but not been read. So the action then gets the same time once
-/// more.
-pub(crate) async fn timeout<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
-    let (mut action, stopwatch) = (pin!(action), Stopwatch::start());
-    if let Some(done) = within(limit, action.as_mut()).await {
-        return Some(done);
-    }
-    if stopwatch.remaining(limit + LATE).is_zero() { within(limit, action).await } else { None }
-}
-
-async fn within<T>(limit: Duration, action: impl Future<Output = T>) -> Option<T> {
-    let mut action = pin!(action);
-    let mut limit = pin!(sleep(limit));
-    poll_fn(|context| match action.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending => limit.as_mut().poll(context).map(|()| None),
-    })
-    .await
-}
 
 /// Whole milliseconds, capped at `u64::MAX`.
 pub(crate) fn millis(time: Duration) -> u64 {

@@ -86,6 +86,19 @@ test('cut connections cost no lease', async () => {
   await lease.release();
 });
 
+// A promise can't be cancelled, so the component doesn't learn that its caller has given up.
+test('a call that nobody awaits any more goes on, and its lease ends with its TTL', async () => {
+  const [one, other] = [await open(), await open()];
+  const lease = await one.acquire(mutex('left'), { ttlMs: 600_000n });
+  let granted;
+  other.acquire(mutex('left'), { ttlMs: 500n, waitMs: 600_000n }).then((lease) => { granted = lease; });
+  await until(async () => await redis.zcount('leasehold:{left}:queue', 0, '+inf') === 1);
+  await lease.release();
+  await until(() => granted !== undefined);
+  await until(async () => await redis.exists('left') === 0);
+  assert.equal(granted.isHeld(), false);
+});
+
 test('an error has its stable code', async () => {
   const manager = await open();
   const lease = await manager.acquire(mutex('busy'), undefined);
@@ -95,6 +108,23 @@ test('an error has its stable code', async () => {
   assert.equal(error.retryable, true);
   await assert.rejects(manager.acquire(mutex(''), undefined), (thrown) => thrown.payload.kind.tag === 'invalid-option');
   await lease.release();
+});
+
+// A call that has no answer in time is given up. Its answer comes later, and must harm nothing.
+test('a server that stalls for longer than the response timeout costs no more than the calls of that time', async () => {
+  for (let round = 0; round < 3; round++) {
+    const options = { claimWindowMs: 60_000n, responseTimeoutMs: 500n };
+    const manager = await LockManager.open({ tag: 'single', val: process.env.REDIS_URL }, options);
+    await redis.client('PAUSE', 2_000, 'ALL');
+    const tries = Array.from({ length: 30 }, (_, number) => manager.acquire(mutex(`stalled-${number}`), { waitMs: 700n }));
+    const errors = (await Promise.allSettled(tries)).filter(({ status }) => status === 'rejected').map(({ reason }) => reason);
+    assert.deepEqual(new Set(errors.map((thrown) => thrown.payload?.kind.tag ?? thrown)), new Set(['unreachable']));
+    await redis.ping();
+    await until(async () => {
+      const lease = await manager.acquire(mutex('stalled'), undefined).catch((thrown) => thrown.payload);
+      return await lease.release?.().catch((thrown) => thrown.payload.kind.tag) === 'released';
+    });
+  }
 });
 
 test('no update is lost among managers that take turns', async () => {

@@ -57,6 +57,8 @@ pub(crate) fn all() -> Result<PathBuf> {
     plug(&app, &tcp, "nightly-job.wasm")?;
     let caller = component("leasehold-component-caller", "caller.alone.wasm", FOR_TESTS)?;
     plug(&caller, &tcp, "caller.wasm")?;
+    let liar = component("leasehold-component-liar", "liar.alone.wasm", FOR_TESTS)?;
+    plug(&lock, &liar, "lied-to.wasm")?;
     Ok(lock)
 }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use core::cell::RefCell;
 use core::future::poll_fn;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -20,6 +20,7 @@ use wit_bindgen::StreamResult;
 
 use super::shared::Shared;
 use crate::bindings::leasehold::lock::connection::Endpoint;
+use crate::calls::leave;
 use crate::limits::{self, Permit};
 use crate::net::{Server, codec};
 use crate::time::{LATE, sleep};
@@ -135,11 +136,16 @@ impl Driver {
         let (abort, registration) = AbortHandle::new_pair();
         overdue.borrow_mut().add(now, id, abort);
         self.tasks.push(Box::pin(async move {
-            let answer = Abortable::new(endpoint.call(words), registration).await;
-            drop(permit);
+            let mut call = pin!(endpoint.call(words));
+            let answer = Abortable::new(call.as_mut(), registration).await;
+            let is_overdue = answer.is_err();
             let result = answer.map_or(Err(Failure::TimedOut), codec::result);
             overdue.borrow_mut().remove(id);
             shared.handle(Input::Reply { id, result });
+            if is_overdue {
+                leave(call).await;
+            }
+            drop(permit);
         }));
     }
 
@@ -178,11 +184,11 @@ async fn run_subscription(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: R
     }
 }
 
-/// Aborts commands that have no reply within the response timeout.
+/// Gives up commands that have no reply within the response timeout.
 ///
-/// The engine gives up such a command by itself, and needs no reply for it. But the call of the endpoint would go on. With
-/// a provider that never answers, each such call would keep its memory and its part of the limit of commands, until no
-/// command could be sent any more.
+/// The engine gives up such a command by itself, and needs no reply for it. But the call of the endpoint goes on. With a
+/// provider that never answers, each such call would keep its memory and its part of the limit of commands, until no
+/// command could be sent any more. So only some of them are [left](leave), and the others are cancelled.
 struct Overdue {
     limit: Duration,
     /// When the time of each command began, and how often it began again. In the order in which they were sent. Some of

@@ -14,8 +14,8 @@ use leasehold_core::{Failure, Reply, Roster, Scalar};
 use super::codec;
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::Endpoint;
+use crate::calls::timeout;
 use crate::error;
-use crate::time::timeout;
 
 /// Checks a server of a quorum: it must be new enough and different from the others. A server that is down at the start
 /// is checked when the driver connects to it.
@@ -33,7 +33,7 @@ pub(super) struct Quorum {
 
 impl Member {
     /// Asks the server for its version and identity, and checks them.
-    pub(super) async fn check(&self, endpoint: &Endpoint, limit: Duration) -> Result<(), Failure> {
+    pub(super) async fn check(&self, endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), Failure> {
         let info = server_info(endpoint, limit).await?;
         let invalid = match check_version(&info) {
             Err(error) => error,
@@ -58,8 +58,9 @@ impl Member {
 }
 
 /// The server's answer to `INFO`. Empty if this user may not run it.
-pub(super) async fn server_info(endpoint: &Endpoint, limit: Duration) -> Result<String, Failure> {
-    let info = endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]);
+pub(super) async fn server_info(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<String, Failure> {
+    let endpoint = Rc::clone(endpoint);
+    let info = async move { endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]).await };
     match timeout(limit, info).await.map(codec::result) {
         Some(Ok(Reply::One(Scalar::Text(info)))) => Ok(String::from_utf8_lossy(&info).into_owned()),
         Some(Ok(_)) => Ok(String::new()),

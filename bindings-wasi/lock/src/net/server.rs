@@ -13,8 +13,9 @@ use super::codec;
 use super::member::{Member, check_version, server_info};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
+use crate::calls::timeout;
 use crate::error;
-use crate::time::{Stopwatch, millis, timeout};
+use crate::time::{Stopwatch, millis};
 
 pub(crate) struct Server {
     servers: Servers,
@@ -62,7 +63,8 @@ impl Server {
 
     async fn open(&self) -> Result<Rc<Endpoint>, Failure> {
         let stopwatch = Stopwatch::start();
-        let opened = timeout(self.limit, Endpoint::open(self.servers.clone(), millis(self.limit))).await;
+        let (servers, limit) = (self.servers.clone(), millis(self.limit));
+        let opened = timeout(self.limit, async move { Endpoint::open(servers, limit).await }).await;
         let endpoint = match opened {
             Some(Ok(endpoint)) => Rc::new(endpoint),
             Some(Err(failure)) => return Err(nothing_sent(codec::failure(failure))),

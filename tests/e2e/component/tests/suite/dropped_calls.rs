@@ -1,5 +1,8 @@
 //! A host can drop a call without telling the component. What the call started then goes on for a limited time.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_wasmtime_host::HoldEnd;
@@ -89,6 +92,23 @@ async fn other_calls_do_not_keep_a_lease_that_nobody_holds() {
         let kept = ok(manager.acquire(mutex("kept"), ttl(900)).await);
         ok(kept.hold(2_000).await);
         assert!(!is_there(&server, "left") && is_there(&server, "kept"));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_at_once_does_no_harm() {
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let manager = open_quick(locks, &server).await;
+        for number in 0..100 {
+            let name = format!("job-{number}");
+            let mut call = pin!(manager.acquire(mutex(&name), ttl(500)));
+            let pending = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending()));
+            assert!(pending.await);
+        }
+        let lease = ok(soon("the lock is free again", manager.acquire(mutex("job-0"), None)).await);
+        ok(lease.release().await);
     });
     work.await.unwrap();
 }

@@ -13,6 +13,7 @@ mod hostile;
 mod hostile_server;
 mod kinds;
 mod limits;
+mod lying;
 mod memory;
 mod quorum;
 mod readers;

@@ -13,6 +13,7 @@ use leasehold_wasmtime_host::{
 };
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use wasmtime::component::Component;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 
 use crate::common::Place;
@@ -27,9 +28,18 @@ pub(crate) async fn on_virtual_time<R>(
     provider: impl Provider + 'static,
     work: impl AsyncFnOnce(Locks<'_>) -> R,
 ) -> wasmtime::Result<R> {
+    composed_on_virtual_time(lock_component(), provider, work).await
+}
+
+/// The same, in an instance of a component that was composed of `lock.wasm` and others.
+pub(crate) async fn composed_on_virtual_time<R>(
+    component: &Component,
+    provider: impl Provider + 'static,
+    work: impl AsyncFnOnce(Locks<'_>) -> R,
+) -> wasmtime::Result<R> {
     let began = Instant::now();
     let wasi = WasiCtx::builder().monotonic_clock(Clock(began)).wall_clock(Clock(began)).build();
-    with_context(lock_component(), provider, wasi, work).await
+    with_context(component, provider, wasi, work).await
 }
 
 struct Clock(Instant);

@@ -202,8 +202,35 @@ async fn waits_end_in_time_though_no_command_is_answered() {
     work.await.unwrap();
 }
 
+/// How many calls go on after they were given up. The others are cancelled.
+const LEFT: usize = 256;
+
 #[tokio::test(start_paused = true)]
-async fn a_host_that_is_always_late_gives_up_a_call_that_is_never_answered() {
+async fn calls_that_are_given_up_go_on_until_there_are_too_many() {
+    let provider = AnswersNothing::default();
+    let (asked, given_up) = (Arc::clone(&provider.asked), Arc::clone(&provider.given_up));
+    let work = on_virtual_time(provider, async |locks| {
+        let manager = ok(locks.open("redis://silent", quick()).await);
+        let mut most = 0;
+        while given_up.load(Ordering::Relaxed) < 100 {
+            refused(soon("the try ends", manager.try_acquire(mutex("job"), None)).await);
+            let asked = asked.load(Ordering::Relaxed);
+            let under_way = asked - given_up.load(Ordering::Relaxed);
+            most = most.max(under_way);
+            assert!(asked < 5_000, "{asked} calls, and not enough were cancelled");
+        }
+        assert!((LEFT..LEFT + 100).contains(&most), "{most} calls were under way");
+        manager.drop().unwrap();
+        until("the manager's end cancels the rest", || {
+            given_up.load(Ordering::Relaxed) == asked.load(Ordering::Relaxed)
+        })
+        .await;
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_always_late_ends_a_call_that_is_never_answered() {
     let provider = AnswersNothing::default();
     let given_up = Arc::clone(&provider.given_up);
     let work = on_virtual_time(provider, async |locks| {
@@ -215,9 +242,10 @@ async fn a_host_that_is_always_late_gives_up_a_call_that_is_never_answered() {
             }
         };
         let calling = async {
-            let error = refused(soon("the try ends", manager.try_acquire(mutex("job"), None)).await);
-            assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
-            until("its call is given up", || given_up.load(Ordering::Relaxed) > 0).await;
+            while given_up.load(Ordering::Relaxed) == 0 {
+                let error = refused(soon("the try ends", manager.try_acquire(mutex("job"), None)).await);
+                assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+            }
         };
         tokio::select! {
             () = calling => {}
