@@ -97,6 +97,8 @@ codes! {
         Inspect,
         /// op, foreign?; the name.
         ForceRelease,
+        /// op, within.
+        Drain,
         /// op.
         Close,
         /// id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
@@ -136,7 +138,7 @@ codes! {
         MaxHold,
         /// How long the call waits. Infinity to wait forever, absent not to wait.
         Wait,
-        /// How long a call that does not wait may take.
+        /// How long a call that does not wait may take, or a drain.
         Within,
         /// How long to keep the lease after its release.
         Linger,
@@ -228,7 +230,9 @@ codes! {
         Inspected,
         /// op, holders.
         Revoked,
-        /// op, unreleased.
+        /// op.
+        Drained,
+        /// op, lost, unreleased.
         Closed,
     }
 }

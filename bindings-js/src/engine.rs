@@ -143,6 +143,7 @@ impl Engine {
                 let foreign = record.flag(InputField::Foreign);
                 Input::ForceRelease { op: record.op()?, name: text, foreign }
             }
+            InputKind::Drain => Input::Drain { op: record.op()?, within: record.within()? },
             InputKind::Close => Input::Close { op: record.op()? },
             InputKind::Reply => Input::Reply { id: record.command_id()?, result: Ok(record.reply(text)?) },
             InputKind::Failed => Input::Reply { id: record.command_id()?, result: Err(record.failure(text)?) },

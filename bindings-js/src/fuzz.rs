@@ -167,8 +167,14 @@ impl<'a> Reading<'a> {
             OutputKind::Lost | OutputKind::Released | OutputKind::Extended | OutputKind::Held => {
                 self.numbers::<2>();
             }
-            OutputKind::Verified | OutputKind::Revoked | OutputKind::Closed => {
+            OutputKind::Verified | OutputKind::Revoked => {
                 self.numbers::<2>();
+            }
+            OutputKind::Drained => {
+                self.number();
+            }
+            OutputKind::Closed => {
+                self.numbers::<3>();
             }
             OutputKind::Failed => self.failed(),
             OutputKind::Acquired | OutputKind::Converted => {

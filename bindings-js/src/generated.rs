@@ -7,8 +7,8 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY,
-    ReleaseOutcome, Setting,
+    CLOSE_SETTINGS, ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT,
+    NOT_READY, ReleaseOutcome, Setting,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputKind};
@@ -85,8 +85,12 @@ fn typescript_has_the_engines_options() {
 #[test]
 fn the_manual_has_the_options() {
     let mut page = manual("options.md");
-    for (heading, settings) in [("## Options of a lock", LOCK_SETTINGS), ("## Options of a manager", MANAGER_SETTINGS)]
-    {
+    let tables = [
+        ("## Options of a lock", LOCK_SETTINGS),
+        ("## Options of a manager", MANAGER_SETTINGS),
+        ("## Options of a close", CLOSE_SETTINGS),
+    ];
+    for (heading, settings) in tables {
         let start = page.find(heading).unwrap();
         let start = start + page[start..].find("| --- |").or_else(|| page[start..].find("|---|")).unwrap();
         let start = start + page[start..].find('\n').unwrap() + 1;
@@ -315,7 +319,7 @@ fn errors() -> String {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS)
+    LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS).chain(CLOSE_SETTINGS)
 }
 
 /// A row of the manual's table. None for what the manual explains elsewhere.
@@ -329,6 +333,7 @@ fn row_of_manual(setting: &Setting) -> Option<String> {
         "permits" => ("`permits(n)`".to_owned(), *default, "1 to the limit".to_owned()),
         "one_script" => ("`one_script()`".to_owned(), *default, String::new()),
         "wasm" => (String::new(), *default, String::new()),
+        "drain" => ("`close_draining(d)`".to_owned(), *default, text.to_owned()),
         "wait" => ("`wait`".to_owned(), *default, format!("{text}, or forever")),
         "wait_for_replicas" => (format!("`{name}`"), *default, format!("timeout {text}")),
         "label" if is_lock_label => ("`label`".to_owned(), *default, "128 bytes".to_owned()),
@@ -416,6 +421,7 @@ fn options() -> String {
     let _ = writeln!(module, "export const LOCK = [{lock}] as const;");
     let _ = writeln!(module, "export const MANAGER = [{}] as const;", names("manager", ""));
     let _ = writeln!(module, "export const QUORUM = [...MANAGER, {}] as const;", names("quorum", ""));
+    let _ = writeln!(module, "export const CLOSE = [{}] as const;", names("close", ""));
     for (constant, place) in [("SEMAPHORE", "semaphore"), ("MULTI", "multi")] {
         let own = names(place, "lock");
         let others = settings().filter(|setting| setting.places.contains(&"lock") && setting.places.contains(&place));

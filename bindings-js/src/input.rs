@@ -78,6 +78,10 @@ impl InputRecord {
         self.duration(InputField::Ttl)
     }
 
+    pub(crate) fn within(&self) -> Option<Duration> {
+        duration(self.number(InputField::Within))
+    }
+
     pub(crate) fn mode(&self) -> Mode {
         if self.flag(InputField::Shared) { Mode::Shared } else { Mode::Exclusive }
     }

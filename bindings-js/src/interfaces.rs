@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-use leasehold_core::{LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
+use leasehold_core::{CLOSE_SETTINGS, LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
 
 use crate::generated::{HEADER, WIDTH, camel_case_name, camel_case_options, check};
 
 /// The interfaces: name, what it extends, its place in the table, and its comment.
-const INTERFACES: [(&str, &str, &str, &str); 5] = [
+const INTERFACES: [(&str, &str, &str, &str); 6] = [
     (
         "LockOptions",
         "",
@@ -25,6 +25,7 @@ const INTERFACES: [(&str, &str, &str, &str); 5] = [
     ("QuorumOptions", "LockManagerOptions", "quorum", "The options of {@link LockManager.quorum}."),
     ("SemaphoreOptions", "LockOptions", "semaphore", "The options of {@link LockManager.semaphore}."),
     ("MultiOptions", "LockOptions", "multi", "The options of {@link LockManager.multi}."),
+    ("CloseOptions", "", "close", "The options of {@link LockManager.close}."),
 ];
 
 /// What only JavaScript has: the option of a lock or a manager, its type, its default, and paragraphs behind the manual's text.
@@ -94,6 +95,12 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
         "The call then rejects with `cross-slot`. Names in one slot are always tried with one script.",
     ),
     ("prefix", "string", "", ""),
+    (
+        "drain",
+        "Duration",
+        "the leases are taken from their holders at once",
+        "A second call of `close()` without it ends this at once.",
+    ),
     ("local_handoffs", "number", "", "Smaller is fairer between clients, larger is faster."),
     ("mixed_fleet", "boolean", "", "This is slower."),
     (
@@ -140,7 +147,8 @@ fn interfaces() -> String {
 }
 
 fn settings() -> impl Iterator<Item = (&'static str, &'static Setting)> {
-    LOCK_SETTINGS.iter().map(|setting| ("lock", setting)).chain(MANAGER_SETTINGS.iter().map(|setting| ("", setting)))
+    let others = MANAGER_SETTINGS.iter().chain(CLOSE_SETTINGS).map(|setting| ("", setting));
+    LOCK_SETTINGS.iter().map(|setting| ("lock", setting)).chain(others)
 }
 
 fn property(module: &mut String, of: &str, setting: &Setting) {

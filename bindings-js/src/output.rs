@@ -122,7 +122,10 @@ impl OutputWriter {
             Outcome::Verified(held) => self.outcome_number(OutputKind::Verified, op, flag(*held)),
             Outcome::Inspected(inspection) => self.inspection(op, inspection),
             Outcome::Revoked(holders) => self.outcome_number(OutputKind::Revoked, op, (*holders).into()),
-            Outcome::Closed { unreleased } => self.outcome_number(OutputKind::Closed, op, (*unreleased).into()),
+            Outcome::Drained => self.push(&[OutputKind::Drained.number(), op]),
+            Outcome::Closed { lost, unreleased } => {
+                self.push(&[OutputKind::Closed.number(), op, (*lost).into(), (*unreleased).into()]);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ export type { Lease } from './api/lease.js';
 export type { Lock, ReadWriteLock } from './api/lock.js';
 export { LockManager } from './api/lock-manager.js';
 export type {
-  AcquireOptions, DetachOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions,
+  AcquireOptions, CloseOptions, DetachOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions,
 } from './api/options.js';
 export { Owner } from './api/owner.js';
 export type { Duration, ReplicaOptions } from './api/validate.js';

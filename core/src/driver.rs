@@ -74,6 +74,9 @@ pub enum Operation<'a> {
         name: &'a str,
         foreign: bool,
     },
+    Drain {
+        within: Duration,
+    },
     Close,
 }
 
@@ -112,6 +115,7 @@ impl Operation<'_> {
             Self::Verify { lease } => Input::Verify { op, lease },
             Self::Inspect { name, .. } => Input::Inspect { op, name },
             Self::ForceRelease { name, foreign } => Input::ForceRelease { op, name, foreign },
+            Self::Drain { within } => Input::Drain { op, within },
             Self::Close => Input::Close { op },
         }
     }
@@ -199,6 +203,8 @@ pub struct Driven<C, L> {
     /// How many leases the server has not confirmed as released, once the engine is closed. A driver that stops before
     /// that may set it, and `Release` then doesn't say that its lease has ended.
     pub unreleased: u32,
+    /// How many leases were held when the engine was closed.
+    lost: u32,
     last_id: u64,
 }
 
@@ -213,6 +219,7 @@ impl<C, L> Driven<C, L> {
             outbox: Outbox::default(),
             stopped: false,
             unreleased: 0,
+            lost: 0,
             last_id: 0,
         }
     }
@@ -270,7 +277,8 @@ impl<C, L> Driven<C, L> {
     pub fn result_when_stopped(&self, operation: &Operation<'_>) -> Option<CallResult> {
         Some(match operation {
             _ if !self.stopped => return None,
-            Operation::Close => Ok(Outcome::Closed { unreleased: self.unreleased }),
+            Operation::Drain { .. } => Ok(Outcome::Drained),
+            Operation::Close => Ok(Outcome::Closed { lost: self.lost, unreleased: self.unreleased }),
             // Otherwise, this lease may be one of those that stay.
             Operation::Release { .. } if self.unreleased == 0 => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),
             _ => Err(Error::Closed),
@@ -334,8 +342,8 @@ impl<C, L> Driven<C, L> {
     }
 
     fn completed(&mut self, op: OpId, result: CallResult) -> Event {
-        if let Ok(Outcome::Closed { unreleased }) = result {
-            (self.outbox.closed, self.unreleased) = (true, unreleased);
+        if let Ok(Outcome::Closed { lost, unreleased }) = result {
+            (self.outbox.closed, self.lost, self.unreleased) = (true, lost, unreleased);
         }
         Event::Completed { op, result }
     }

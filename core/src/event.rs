@@ -165,6 +165,18 @@ pub enum Input<'a> {
         /// Whether to delete the key even if it has no TTL.
         foreign: bool,
     },
+    /// Grant no further lease, and let the held ones end before a close. Waiting and new acquires fail with
+    /// [`Error::Closed`], and leases that linger are released. Held leases are renewed as before, and calls on them work.
+    /// The owner of a reentrant lock can take more holds on its lease.
+    ///
+    /// Ends with [`Outcome::Drained`] when no lease is held any more, when `within` is over, or at an
+    /// [`Input::Close`], which is what should follow.
+    Drain {
+        /// The call.
+        op: OpId,
+        /// How long the holders have: 0 ms to 30 days.
+        within: Duration,
+    },
     /// Close the client: waits end with [`Error::Closed`], and leases are released. Ends with [`Outcome::Closed`].
     Close {
         /// The call.
@@ -309,8 +321,12 @@ pub enum Outcome {
     Inspected(Inspection),
     /// How many holders lost the lock.
     Revoked(u32),
+    /// No lease is held any more, or the time for that is over.
+    Drained,
     /// The client is closed.
     Closed {
+        /// How many leases were still held when the client was closed. Their holders lost them.
+        lost: u32,
         /// How many leases the server has not confirmed as released. They end with their TTL.
         unreleased: u32,
     },

@@ -349,10 +349,10 @@ impl Labels {
                 self.key_of(*op);
                 false
             }
-            Output::Completed { op, result: Ok(Outcome::Closed { unreleased }) } => {
+            Output::Completed { op, result: Ok(closed @ Outcome::Closed { .. }) } => {
                 let waits = self.asked.iter().any(|(_, asked)| *asked == Asked::Deleted);
                 if waits {
-                    self.closed.push((*op, Outcome::Closed { unreleased: *unreleased }));
+                    self.closed.push((*op, closed.clone()));
                 }
                 waits
             }

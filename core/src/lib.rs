@@ -126,7 +126,8 @@
 //!   release the lease.
 //! - Before a lock is used, ask the server whether it is one that leasehold supports: [`check_server`] reads its
 //!   `INFO`, and [`check_eviction`] its `maxmemory-policy`.
-//! - At the end give [`Input::Close`], and go on with the loop until [`Outcome::Closed`].
+//! - At the end give [`Input::Close`], and go on with the loop until [`Outcome::Closed`]. To let the holders finish first,
+//!   give [`Input::Drain`] and wait for [`Outcome::Drained`].
 //!
 //! [`Driven`] does the part of this that needs no I/O: it keeps the calls, the leases and what is to be sent.
 //! [`Labels`] tells people who holds a lock.
@@ -222,7 +223,8 @@ pub use event::{Grant, Holder, Input, Inspection, LeaseInfo, Outcome, Output, Re
 pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};
 pub use options::{
-    AcquireOptions, Bounds, Config, Kind, LOCK_SETTINGS, MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
+    AcquireOptions, Bounds, CLOSE_SETTINGS, Config, Kind, LOCK_SETTINGS, MANAGER_SETTINGS, Mode, Owner, Replicas,
+    Setting, Wait,
 };
 pub use server::{check_eviction, check_server};
 pub use session::MOST_PAUSES;

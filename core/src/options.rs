@@ -1,6 +1,6 @@
 //! The options of a client and of an acquire, with their defaults and bounds.
 //!
-//! [`LOCK_SETTINGS`] and [`MANAGER_SETTINGS`] are the table of all options. The checks here, the types and checks of
+//! [`LOCK_SETTINGS`], [`MANAGER_SETTINGS`] and [`CLOSE_SETTINGS`] are the table of all options. The checks here, the types and checks of
 //! TypeScript, and the manual come from it.
 
 use alloc::string::String;
@@ -241,7 +241,7 @@ pub struct Setting {
     pub default_number: u64,
     /// The least and the greatest value, and both as text. Not for all options.
     pub bounds: Bounds,
-    /// Where it can be set: for a `lock`, a `manager`, a `quorum`, a `semaphore`, a `multi` of several names.
+    /// Where it can be set: for a `lock`, a `manager`, a `quorum`, a `semaphore`, a `multi` of several names, a `close`.
     pub places: &'static [&'static str],
     /// What it does, for the manual.
     pub about: &'static str,
@@ -418,6 +418,13 @@ settings! {
             "A name for this client. `inspect` and the `busy` errors of others show it. No control characters. With \
              an empty label, others see only the client's id.";
     }
+
+    /// The options of a close.
+    CLOSE_SETTINGS {
+        DRAIN "drain" (none) (0 ms to 30 days) [close]
+            "How long the holders have to give their leases back before the manager closes. New and waiting acquires \
+             fail with `closed` at once. See [shutting down](shutting-down.md).";
+    }
 }
 
 /// The longest TTL.
@@ -432,6 +439,11 @@ pub(crate) fn not_detached() -> Error {
     Error::Unsupported(
         "only a lease of one lock can be detached or held at least, and none of a reentrant lock or a quorum".into(),
     )
+}
+
+/// Checks the time of a drain.
+pub(crate) fn check_drain(within: Duration) -> Result<(), Error> {
+    DRAIN.check(within)
 }
 
 impl Kind {

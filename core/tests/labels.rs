@@ -117,7 +117,7 @@ fn a_close_ends_when_the_label_is_deleted_or_cannot_be() {
         labels.holds_back(|| at(Duration::ZERO), &mut subscribe(&own_channel()));
         commands(&mut labels);
         labels.close();
-        let closed = Outcome::Closed { unreleased: 2 };
+        let closed = Outcome::Closed { lost: 3, unreleased: 2 };
         let mut output = Output::Completed { op: OpId(9), result: Ok(closed.clone()) };
         assert!(labels.holds_back(|| at(Duration::ZERO), &mut output));
         let [(id, del)] = commands(&mut labels).try_into().unwrap();
@@ -133,7 +133,7 @@ fn two_closes_end_when_the_label_is_deleted() {
     let (mut labels, (engine, _)) = (labels("web-3"), waiting());
     labels.holds_back(|| at(Duration::ZERO), &mut subscribe(&own_channel()));
     commands(&mut labels);
-    let closed = Outcome::Closed { unreleased: 0 };
+    let closed = Outcome::Closed { lost: 0, unreleased: 0 };
     for op in [OpId(8), OpId(9)] {
         labels.close();
         let mut output = Output::Completed { op, result: Ok(closed.clone()) };

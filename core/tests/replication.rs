@@ -254,6 +254,22 @@ fn a_closed_client_hands_out_no_lease() {
 }
 
 #[test]
+fn a_client_that_drains_hands_out_no_lease_and_to_no_next_caller() {
+    let mut client = Waiter::acquiring();
+    client.renewed();
+    let waits = AcquireOptions { replicas: None, ..options(1) };
+    client.input(Input::Acquire { op: OpId(7), name: "job", options: &waits });
+    client.input(Input::Drain { op: OpId(9), within: Duration::from_secs(60) });
+    assert_eq!(*client.error(), Error::Closed);
+    assert_eq!(client.result_of(OpId(7)), Some(&Err(Error::Closed)));
+    assert_eq!(client.result_of(OpId(9)), Some(&Ok(Outcome::Drained)), "nobody holds anything");
+    client.assert_given_back();
+    let late = OpId(10);
+    client.input(Input::Acquire { op: late, name: "job", options: &options(1) });
+    assert_eq!(client.result_of(late), Some(&Err(Error::Closed)));
+}
+
+#[test]
 fn a_closed_client_hands_no_lease_to_the_next_caller() {
     let mut client = Waiter::acquiring();
     let waits = AcquireOptions { replicas: None, ..options(1) };
@@ -261,7 +277,7 @@ fn a_closed_client_hands_no_lease_to_the_next_caller() {
     client.input(Input::Close { op: OpId(9) });
     assert_eq!(*client.error(), Error::Closed);
     assert_eq!(client.result_of(OpId(7)), Some(&Err(Error::Closed)));
-    assert_eq!(client.result_of(OpId(9)), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+    assert_eq!(client.result_of(OpId(9)), Some(&Ok(Outcome::Closed { lost: 1, unreleased: 0 })));
     client.assert_given_back();
 }
 

@@ -10,7 +10,7 @@ import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from
 import type { Lease } from './lease.js';
 import { type Lock, makeLock, makeMultiLock, ReadWriteLock } from './lock.js';
 import {
-  type ForceReleaseOptions, type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readForceReleaseOptions, readLockOptions,
+  type CloseOptions, type ForceReleaseOptions, type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readCloseOptions, readForceReleaseOptions, readLockOptions,
   readManagerOptions, readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
 } from './options.js';
 import { type Owner, ownerId } from './owner.js';
@@ -281,14 +281,24 @@ export class LockManager implements AsyncDisposable {
    * it could not give back: these end with their TTL. A lease of several names counts once for each name. A second call resolves with
    * the first.
    *
+   * With `drain`, running work has so long to finish. New and waiting acquires reject with `closed` at once. Held leases are renewed
+   * as before, and calls on them work. When the last lease is given back or the time is over, the manager closes as above.
+   * `lost` is the number of leases that were still held then. A second call without `drain` closes at once. With several, the shortest
+   * `drain` counts.
+   *
+   * @throws `invalid-option` for a `drain` that is out of its bounds. The manager stays open.
+   *
    * @example
    * ```ts
-   * const { unreleased } = await locks.close();
-   * if (unreleased > 0) console.warn(`${unreleased} locks stay taken until their TTL ends`);
+   * process.once('SIGTERM', async () => {
+   *   const { lost, unreleased } = await locks.close({ drain: '25s' });
+   *   if (lost > 0) console.warn(`${lost} leases were still held`);
+   *   if (unreleased > 0) console.warn(`${unreleased} locks stay taken until their TTL ends`);
+   * });
    * ```
    */
-  close(): Promise<Closed> {
-    return this.#context.stealing.close();
+  async close(options?: CloseOptions): Promise<Closed> {
+    return this.#context.stealing.close(readCloseOptions(options));
   }
 
   /** Closes the manager at the end of an `await using` block. */

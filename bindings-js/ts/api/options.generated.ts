@@ -129,3 +129,13 @@ export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas' | 'lin
    */
   readonly oneScript?: boolean | undefined;
 }
+
+/** The options of {@link LockManager.close}. */
+export interface CloseOptions {
+  /**
+   * How long the holders have to give their leases back before the manager closes. New and waiting acquires fail with
+   * `closed` at once. A second call of `close()` without it ends this at once. 0 ms to 30 days. Default: the leases are
+   * taken from their holders at once.
+   */
+  readonly drain?: Duration | undefined;
+}

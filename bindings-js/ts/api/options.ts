@@ -4,13 +4,13 @@ import type { AcquireSettings, Config, ReplicaSettings } from '../engine/index.j
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
-import { BOUNDS, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
-import type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions } from './options.generated.js';
+import { BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
+import type { CloseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions } from './options.generated.js';
 import {
   type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
 } from './validate.js';
 
-export type { LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions };
+export type { CloseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions };
 
 /** The options of one acquire. */
 export interface AcquireOptions extends LockOptions {
@@ -122,6 +122,12 @@ export function readNames(given: unknown, prefix: string): readonly string[] {
 export function readMultiOptions(options: unknown): { oneScript: boolean } {
   const { oneScript = false, ...rest } = readFields(options, MULTI satisfies Fields<MultiOptions>);
   return { ...rest, oneScript: readBoolean('oneScript', oneScript) };
+}
+
+/** Checks the options of a close. Returns how long the holders have, in milliseconds, or undefined if they are not waited for. */
+export function readCloseOptions(options: unknown): number | undefined {
+  const { drain } = readFields(options, CLOSE satisfies Fields<CloseOptions>);
+  return drain === undefined ? undefined : readBounded('drain', drain);
 }
 
 /** Checks the options of a force release. Returns whether it deletes a key without a TTL. */

@@ -22,6 +22,7 @@ export class Stealing {
   /** The clients that steal a lock or hold a stolen one. */
   readonly #thieves = new Set<Client>();
   readonly #closing = new Once<Closed>();
+  #draining = false;
 
   /** `open` makes a client whose tries go ahead of all waiters. A quorum has none. */
   constructor(owner: Client, open?: () => Client) {
@@ -35,7 +36,7 @@ export class Stealing {
 
   /** Takes the lock, runs the work, and releases the lock. */
   async run<T>(lock: LockSpec, settings: AcquireSettings, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
-    if (this.#owner.isClosed) throw new ClosedError({ lockName: lock.name });
+    if (this.#draining || this.#owner.isClosed) throw new ClosedError({ lockName: lock.name });
     if (this.#open === undefined) throw new UnsupportedError('`steal` in a quorum: use `forceRelease`', { lockName: lock.name });
     const thief = this.#open();
     this.#thieves.add(thief);
@@ -58,8 +59,12 @@ export class Stealing {
     return { held: join('held'), pending: join('pending'), lingering: join('lingering') };
   }
 
-  /** Closes all of the manager's clients. */
-  close(): Promise<Closed> {
+  /** Closes all of the manager's clients. With `drain`, their holders first have so many milliseconds to give their leases back. */
+  async close(drain?: number): Promise<Closed> {
+    if (drain !== undefined) {
+      this.#draining = true;
+      await Promise.all(this.#clients.map((client) => client.drain(drain)));
+    }
     return this.#closing.run(() => this.#close());
   }
 
@@ -70,7 +75,8 @@ export class Stealing {
 
   async #close(): Promise<Closed> {
     const all = await Promise.all(this.#clients.map((client) => client.close()));
-    return { unreleased: all.reduce((sum, { unreleased }) => sum + unreleased, 0) };
+    const sum = (count: keyof Closed): number => all.reduce((sum, closed) => sum + closed[count], 0);
+    return { lost: sum('lost'), unreleased: sum('unreleased') };
   }
 
   async #take(thief: Client, spec: LockSpec, settings: AcquireSettings): Promise<Lease> {

@@ -62,8 +62,8 @@ test('a_listener_that_closes_the_manager_once_more_gets_the_result_of_the_first_
   const locks = new LockManager(server);
   const again: Promise<Closed>[] = [];
   for (const name of ['a', 'b']) (await locks.mutex(name).acquire()).signal.addEventListener('abort', () => again.push(locks.close()));
-  assert.deepEqual(await locks.close(), { unreleased: 0 });
-  assert.deepEqual(await Promise.all(again), [{ unreleased: 0 }, { unreleased: 0 }]);
+  assert.deepEqual(await locks.close(), { lost: 2, unreleased: 0 });
+  assert.deepEqual(await Promise.all(again), [{ lost: 2, unreleased: 0 }, { lost: 2, unreleased: 0 }]);
   for (const name of ['a', 'b']) assert.equal(server.expire(name), false, 'it is still held');
 });
 

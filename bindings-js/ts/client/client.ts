@@ -40,6 +40,8 @@ export interface LockInfo {
 
 /** The result of {@link LockManager.close}. */
 export interface Closed {
+  /** How many leases were still held. Their holders lost them with the reason `closed`. */
+  readonly lost: number;
   /**
    * How many locks the manager could not give back, because the server did not confirm it. They end with their TTL. A lease of several
    * names counts once for each name. 0 if all were given back.
@@ -323,6 +325,15 @@ export class Client {
     return { held, lingering, pending: this.#operations.waits().map((wait) => ({ ...wait, clientId })) };
   }
 
+  /**
+   * Ends waits, and resolves when the holders have given their leases back, when they have had so many milliseconds, or at a `close()`.
+   * A `close()` must follow.
+   */
+  async drain(within: number): Promise<void> {
+    // A manager that is closed meanwhile has nothing to drain.
+    await this.#run('drained', undefined, (engine, op) => engine.drain(op, within)).catch(ignore);
+  }
+
   /** Ends waits, releases the leases, and closes the connections that were opened here. A second call resolves with the first. */
   close(): Promise<Closed> {
     return this.#closing.run(() => this.#close());
@@ -330,7 +341,7 @@ export class Client {
 
   async #close(): Promise<Closed> {
     this.#isClosing = true;
-    let closed: Closed = { unreleased: 0 };
+    let closed: Closed = { lost: 0, unreleased: 0 };
     if (!this.#ended) {
       [closed] = await Promise.all([this.#releaseAll(), this.#driver.labels?.close()]);
       this.#end();
@@ -357,9 +368,9 @@ export class Client {
     const began = this.#driver.now;
     this.#closeError = (lockName) => this.#unreachable(lockName, began);
     // This fails only if the engine is broken. Then the server has confirmed no release.
-    const { unreleased } = await this.#run('closed', undefined, (engine, op) => engine.close(op)).catch(() => ({ unreleased: count }));
+    const closed = await this.#run('closed', undefined, (engine, op) => engine.close(op)).catch(() => ({ lost: count, unreleased: count }));
     if (this.#driver.isQuorum && isMajority(this.#driver.votesSince(began))) this.#closeError = undefined;
-    return { unreleased };
+    return { lost: closed.lost, unreleased: closed.unreleased };
   }
 
   /** Notifies the holders before their leases are released. Returns false if some are left. */

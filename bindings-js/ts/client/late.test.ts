@@ -20,7 +20,7 @@ test('a_close_gives_all_leases_back_though_a_listener_works_for_longer_than_the_
   const locks = new LockManager(server);
   const leases = await hold(locks, 3);
   leases[0]?.signal.addEventListener('abort', () => time.takes(2_300));
-  assert.deepEqual(await locks.close(), { unreleased: 0 });
+  assert.deepEqual(await locks.close(), { lost: 3, unreleased: 0 });
   for (const { name } of leases) assert.equal(server.expire(name), false, 'it is still held');
 });
 
@@ -36,7 +36,7 @@ test('the_event_loop_turns_while_a_close_runs_the_listeners_of_many_leases', asy
     if (!isOver) turn(watch);
   };
   turn(watch);
-  assert.deepEqual(await locks.close(), { unreleased: 0 });
+  assert.deepEqual(await locks.close(), { lost: 300, unreleased: 0 });
   await turns();
   isOver = true;
   assert.ok(time.now >= 1_500 && longest < 50, `no turn for ${longest} of ${time.now} ms`);
@@ -59,7 +59,7 @@ test('while_a_close_runs_listeners_waits_and_new_calls_are_refused_and_a_release
   for (const error of [await waiting, await waitsHere, await caught(locks.mutex('new').tryAcquire())]) {
     assert.ok(isLeaseholdError(error, 'closed'), String(error));
   }
-  assert.deepEqual(await closing, { unreleased: 0 });
+  assert.deepEqual(await closing, { lost: 19, unreleased: 0 });
   assert.ok(await other.mutex('taken').tryAcquire());
 });
 
@@ -147,7 +147,7 @@ test('a_lease_that_has_expired_before_the_close_is_told_so', async (t) => {
   const told: string[] = [];
   locks.on('lost', ({ name, reason }) => told.push(`${name}: ${reason}`));
   time.takes(30_000);
-  assert.deepEqual(await locks.close(), { unreleased: 0 });
+  assert.deepEqual(await locks.close(), { lost: 1, unreleased: 0 });
   assert.deepEqual([await short.lost, await long.lost], ['expired', 'closed']);
   assert.deepEqual(told, ['a: expired']);
 });

@@ -19,6 +19,7 @@
  * - `verify`: op, lease.
  * - `inspect`: op; the name.
  * - `forceRelease`: op, foreign?; the name.
+ * - `drain`: op, within.
  * - `close`: op.
  * - `reply`: id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
  * - `failed`: id, failure; the failure's text.
@@ -45,15 +46,16 @@ export const InputKind = {
   verify: 12,
   inspect: 13,
   forceRelease: 14,
-  close: 15,
-  reply: 16,
-  failed: 17,
-  dedicatedReply: 18,
-  dedicatedFailed: 19,
-  message: 20,
-  subscribed: 21,
-  unsubscribed: 22,
-  wake: 23,
+  drain: 15,
+  close: 16,
+  reply: 17,
+  failed: 18,
+  dedicatedReply: 19,
+  dedicatedFailed: 20,
+  message: 21,
+  subscribed: 22,
+  unsubscribed: 23,
+  wake: 24,
 } as const;
 
 /**
@@ -67,7 +69,7 @@ export const InputKind = {
  * - `shared`: A flag: the lease is shared with other readers.
  * - `maxHold`: How long a renewed lease lasts at most.
  * - `wait`: How long the call waits. Infinity to wait forever, absent not to wait.
- * - `within`: How long a call that does not wait may take.
+ * - `within`: How long a call that does not wait may take, or a drain.
  * - `linger`: How long to keep the lease after its release.
  * - `atLeast`: How long the lock stays taken from its grant on.
  * - `replicas`: How many replicas must have the lease.
@@ -154,7 +156,8 @@ export const ScalarKind = {
  * - `inspected`: op, lastFence?, waiting, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
  *   and token" of each waiter.
  * - `revoked`: op, holders.
- * - `closed`: op, unreleased.
+ * - `drained`: op.
+ * - `closed`: op, lost, unreleased.
  */
 export const OutputKind = {
   send: 0,
@@ -174,5 +177,6 @@ export const OutputKind = {
   verified: 14,
   inspected: 15,
   revoked: 16,
-  closed: 17,
+  drained: 17,
+  closed: 18,
 } as const;

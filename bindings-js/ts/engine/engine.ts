@@ -173,6 +173,13 @@ export class Engine {
     this.#inputWithText(InputKind.forceRelease, name);
   }
 
+  /** Ends the waits, and gives the holders so many milliseconds to end their leases. */
+  drain(op: number, within: number): void {
+    this.#record.set(InputField.op, op);
+    this.#record.set(InputField.within, within);
+    this.#input(InputKind.drain);
+  }
+
   close(op: number): void {
     this.#record.set(InputField.op, op);
     this.#input(InputKind.close);

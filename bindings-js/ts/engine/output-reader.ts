@@ -96,8 +96,10 @@ export class OutputReader {
         return { kind: 'inspected', inspection: this.#inspection() };
       case OutputKind.revoked:
         return { kind: 'revoked', holders: this.#number() };
+      case OutputKind.drained:
+        return { kind: 'drained' };
       case OutputKind.closed:
-        return { kind: 'closed', unreleased: this.#number() };
+        return { kind: 'closed', lost: this.#number(), unreleased: this.#number() };
       default:
         return { kind: 'failed', error: this.#error() };
     }

@@ -131,7 +131,8 @@ export type Outcome =
   | { readonly kind: 'verified'; readonly held: boolean }
   | { readonly kind: 'inspected'; readonly inspection: Inspection }
   | { readonly kind: 'revoked'; readonly holders: number }
-  | { readonly kind: 'closed'; readonly unreleased: number }
+  | { readonly kind: 'drained' }
+  | { readonly kind: 'closed'; readonly lost: number; readonly unreleased: number }
   | { readonly kind: 'failed'; readonly error: EngineError };
 
 /** What the engine asks the driver to do. The driver must not call the engine from within these. */

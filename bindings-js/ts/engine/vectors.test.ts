@@ -139,6 +139,8 @@ function handle(engine: Engine, event: Event, token?: string): void {
       return engine.inspect(op, fields['name'] as string);
     case 'force-release':
       return engine.forceRelease(op, fields['name'] as string, fields['foreign'] === true);
+    case 'drain':
+      return engine.drain(op, fields['within'] as number);
     case 'close':
       return engine.close(op);
     case 'reply': {
@@ -319,8 +321,10 @@ function resultOf(outcome: Outcome): unknown {
       return { inspected: inspectionOf(outcome.inspection) };
     case 'revoked':
       return { revoked: outcome.holders };
+    case 'drained':
+      return { drained: {} };
     case 'closed':
-      return { closed: outcome.unreleased };
+      return { closed: { lost: outcome.lost, unreleased: outcome.unreleased } };
     case 'failed':
       return { error: errorOf(outcome.error) };
   }

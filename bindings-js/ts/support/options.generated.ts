@@ -48,12 +48,14 @@ export const BOUNDS = {
   responseTimeout: [10, 60_000, '10 ms to 60 s'],
   nodeTimeout: [10, 60_000, '10 ms to 60 s'],
   claimWindow: [100, 60_000, '100 ms to 60 s'],
+  drain: [0, 2_592_000_000, '0 ms to 30 days'],
 } as const;
 
 // The options that each place takes, in the order in which messages list them.
 export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'atLeast', 'label'] as const;
 export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
 export const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
+export const CLOSE = ['drain'] as const;
 export const SEMAPHORE = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'label'] as const;
 export const MULTI = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait', 'label'] as const;
 

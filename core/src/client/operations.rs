@@ -9,7 +9,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
 use crate::lock::{LockState, only_adoptable};
-use crate::options::{AcquireOptions, Family, Mode, Wait, check_ttl, not_detached};
+use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl, not_detached};
 use crate::session::{Lease, Leased, OpKind, Timer};
 use crate::time::Instant;
 use crate::wire::Name;
@@ -23,7 +23,7 @@ impl Client {
 
     /// Fails for a call that can't begin.
     fn begin_acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) -> Result<(), Error> {
-        if self.cx.closed {
+        if self.cx.draining && !self.is_owner(name, options.kind) {
             return Err(Error::Closed);
         }
         options.check()?;
@@ -55,6 +55,12 @@ impl Client {
         Ok(())
     }
 
+    /// Whether the owner of a reentrant lock holds it. More holds need no other lease.
+    fn is_owner(&self, name: &str, kind: Kind) -> bool {
+        let lock = self.locks.find(kind.family(), &Name::key(&self.cx.config.prefix, name));
+        lock.and_then(|lock| self.locks.get(lock)?.owned(&self.cx, kind)).is_some()
+    }
+
     /// Takes over a lease, in a state machine of its own, because callers of this client may want another lease of the name.
     pub(super) fn adopt(&mut self, op: Caller, name: &str, token: LeaseToken, options: &AcquireOptions) {
         let options = AcquireOptions { wait: Wait::No, linger: None, ..*options };
@@ -70,7 +76,7 @@ impl Client {
     }
 
     fn adoptable(&self, name: &str, token: LeaseToken, options: &AcquireOptions) -> Result<Arc<Name>, Error> {
-        if self.cx.closed {
+        if self.cx.draining {
             return Err(Error::Closed);
         }
         options.check()?;
@@ -194,26 +200,40 @@ impl Client {
         }
     }
 
+    /// Ends the waits, and lets the holders give their leases back.
+    pub(super) fn drain(&mut self, op: Caller, within: Duration) {
+        if self.cx.begin_drain(op, within) {
+            self.end_calls();
+            self.cx.end_drain();
+        }
+    }
+
     /// Closes the client: ends the waits and releases the leases.
     pub(super) fn close(&mut self, op: Caller) {
         self.cx.open(op, OpKind::Close, Some(self.cx.patience()));
-        self.cx.closed = true;
+        self.cx.begin_close();
+        self.end_calls();
+        self.close_all();
+        self.cx.with_own(|own, cx, channel| own.unsubscribe(cx, Channel::Own, channel));
+        self.cx.end_drain();
+        self.cx.end_close();
+    }
+
+    /// Ends the waits. If the client is closed, also releases the leases.
+    fn end_calls(&mut self) {
         self.close_semaphores();
         for id in self.locks.ids() {
             self.with(id, |lock, cx| {
                 while let Some((op, _)) = lock.queue.head() {
                     lock.end_caller(cx, op, Error::Closed);
                 }
-                let holders = lock.hold.as_mut().map(|hold| core::mem::take(&mut hold.holders));
+                let holders = lock.hold.as_mut().filter(|_| cx.closed).map(|hold| core::mem::take(&mut hold.holders));
                 for lease in holders.unwrap_or_default() {
                     cx.end_lease(lease, &Error::Closed);
                 }
                 lock.settle(cx, None);
             });
         }
-        self.close_all();
-        self.cx.with_own(|own, cx, channel| own.unsubscribe(cx, Channel::Own, channel));
-        self.cx.end_close();
     }
 
     /// A lease reaches its own end: that of a fixed lease, or `max_hold`. Its token is not handed over.
@@ -258,6 +278,7 @@ impl Client {
                 self.cancel(op, error.unwrap_or(Error::busy(waited, None)));
             }
             OpKind::AcquireAll { group } => self.all_ends(group),
+            OpKind::Drain => self.cx.complete(op, Ok(Outcome::Drained)),
             OpKind::Close => {
                 let since = open.since;
                 self.cx.close_ends(op, since);
@@ -296,7 +317,7 @@ impl Client {
             }
             OpKind::Inspect { name } | OpKind::Force { name, .. } => (Some(&name.key), open.sent),
             OpKind::AcquireAll { .. } | OpKind::Release { .. } => (None, open.sent),
-            OpKind::Close | OpKind::Gather(_) => return false,
+            OpKind::Drain | OpKind::Close | OpKind::Gather(_) => return false,
         };
         let flow = name.map(|key| self.cx.flows.place_of(key));
         if !self.cx.flows.was_full_since(flow, since) {
@@ -328,6 +349,7 @@ impl Client {
             | OpKind::Semaphore { .. }
             | OpKind::Convert { .. }
             | OpKind::Release { .. }
+            | OpKind::Drain
             | OpKind::Close
             | OpKind::Gather(_) => {}
         }

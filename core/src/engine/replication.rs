@@ -104,10 +104,10 @@ impl Replication {
             }
             _ => {}
         }
-        let closes = matches!(input, Input::Close { .. });
+        let ends = matches!(input, Input::Drain { .. } | Input::Close { .. });
         locks.handle(now, input);
-        if closes {
-            // Before the locks are closed, a lease that fails would go to its next caller.
+        if ends {
+            // While the locks still granted, a lease that fails would go to its next caller.
             for op in self.by(&ReplicatedAcquire::is_asking) {
                 self.fail(locks, op, Error::Closed);
             }

@@ -45,7 +45,7 @@ impl Hold {
     /// Whether the lease may be kept although nobody holds it. Other clients have not asked for the lock, and will be
     /// heard when they do.
     fn may_linger(&self, cx: &Context) -> bool {
-        let heard = !cx.subscription.is_polling() && !cx.closed && !cx.config.mixed_fleet;
+        let heard = !cx.subscription.is_polling() && !cx.draining && !cx.config.mixed_fleet;
         heard
             && !self.tainted
             && !self.is_kept(cx.now)

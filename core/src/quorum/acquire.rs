@@ -26,7 +26,7 @@ const THE_OTHERS: Range<u16> = 1..u16::MAX;
 
 impl Quorum {
     pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
-        if self.cx.closed {
+        if self.cx.draining {
             return self.cx.answer(op, Err(Error::Closed));
         }
         if options.kind != Kind::Lock {
@@ -76,6 +76,7 @@ impl Quorum {
                 self.end_acquire(op, error);
             }
             OpKind::AcquireAll { group } => self.all_ends(group),
+            OpKind::Drain => self.cx.complete(op, Ok(Outcome::Drained)),
             _ => {}
         }
     }

@@ -37,7 +37,10 @@ impl Quorum {
         }
         let gather = mem::take(gather);
         let result = match kind {
-            CallKind::Close => Ok(Outcome::Closed { unreleased: by_majority(&leases(&gather), majority) }),
+            CallKind::Close => {
+                let unreleased = by_majority(&leases(&gather), majority);
+                Ok(Outcome::Closed { lost: self.cx.lost_by_close, unreleased })
+            }
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, gather))
             }
@@ -89,7 +92,7 @@ fn ended_before(gather: &Gather) -> ReleaseOutcome {
 /// How many leases each server has revoked, or may still have after a close.
 fn leases(gather: &Gather) -> Vec<u32> {
     let leases = gather.answers().map(|part| match part {
-        Ok(Outcome::Revoked(leases) | Outcome::Closed { unreleased: leases }) => *leases,
+        Ok(Outcome::Revoked(leases) | Outcome::Closed { unreleased: leases, .. }) => *leases,
         _ => 0,
     });
     leases.collect()

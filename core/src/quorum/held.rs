@@ -79,14 +79,33 @@ impl Quorum {
         });
     }
 
+    /// Ends the waits, and lets the holders give their leases back. The servers' machines learn of it at the close.
+    pub(super) fn drain(&mut self, op: Caller, within: Duration) {
+        if self.cx.begin_drain(op, within) {
+            self.end_calls();
+            self.cx.end_drain();
+        }
+    }
+
     /// Closes the client: ends the waits and releases the leases.
     pub(super) fn close(&mut self, op: Caller) {
-        self.cx.closed = true;
+        self.cx.begin_close();
+        self.end_calls();
+        self.close_all();
+        self.cx.end_drain();
+        self.ask_all(op, CallKind::Close, |op| Input::Close { op });
+    }
+
+    /// Ends the waits. If the client is closed, also releases the leases.
+    fn end_calls(&mut self) {
         let ids: Vec<LockId> = self.locks.iter().map(|lock| lock.id).collect();
         for id in ids {
             self.with(id, |lock, cx, members| {
                 while let Some((op, _)) = lock.queue.head() {
                     lock.end_caller(cx, op, Error::Closed);
+                }
+                if !cx.closed {
+                    return lock.settle(cx, members);
                 }
                 if let Stage::Held(lease, _) = lock.stage {
                     cx.end_lease(lease, &Error::Closed);
@@ -94,8 +113,6 @@ impl Quorum {
                 lock.give_back(cx, members, None, Place::Left);
             });
         }
-        self.close_all();
-        self.ask_all(op, CallKind::Close, |op| Input::Close { op });
     }
 }
 

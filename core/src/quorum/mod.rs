@@ -152,6 +152,7 @@ impl Quorum {
             Input::ForceRelease { op, name, foreign } => {
                 self.ask_all(Caller::User(op), CallKind::Force, |op| Input::ForceRelease { op, name, foreign });
             }
+            Input::Drain { op, within } => self.drain(Caller::User(op), within),
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Reply { id, result } => {
                 let (at, id) = self.members.inner(id);

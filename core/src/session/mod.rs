@@ -33,7 +33,7 @@ use self::unanswered::Unanswered;
 use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Output};
 use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
-use crate::options::{AcquireOptions, Config, Family, Wait};
+use crate::options::{AcquireOptions, Config, Family, Wait, check_drain};
 use crate::time::Instant;
 use crate::wire::FenceCounter;
 
@@ -88,7 +88,11 @@ pub(crate) struct Context {
     resumed_before: Instant,
     pub(crate) subscription: Subscription,
     pub(crate) random: Random,
+    /// Whether no further lease is granted: the client drains or is closed.
+    pub(crate) draining: bool,
     pub(crate) closed: bool,
+    /// How many leases were held when the client was closed.
+    pub(crate) lost_by_close: u32,
     /// The time limit for calls that don't wait.
     pub(crate) patience: Duration,
     /// How many fences an acquire for a single caller reserves.
@@ -133,7 +137,9 @@ impl Context {
             resumed_before: Instant::default(),
             subscription: Subscription::new(),
             random: Random::new(seed),
+            draining: false,
             closed: false,
+            lost_by_close: 0,
             last_token: 0,
             last_lease: 0,
         }
@@ -326,6 +332,34 @@ impl Context {
         }
     }
 
+    /// No further lease is granted from now on. False if the call ends at once, because the time is out of its bounds.
+    pub(crate) fn begin_drain(&mut self, op: Caller, within: Duration) -> bool {
+        if let Err(error) = check_drain(within) {
+            self.answer(op, Err(error));
+            return false;
+        }
+        self.draining = true;
+        self.open(op, OpKind::Drain, Some(within));
+        true
+    }
+
+    /// The client is closed from now on. What it holds is about to be released.
+    pub(crate) fn begin_close(&mut self) {
+        (self.draining, self.closed) = (true, true);
+        let held = self.leases.values().filter(|lease| matches!(lease.caller, Caller::User(_))).count();
+        self.lost_by_close = self.lost_by_close.saturating_add(u32::try_from(held).unwrap_or(u32::MAX));
+    }
+
+    /// Ends the drains once no lease is held.
+    pub(crate) fn end_drain(&mut self) {
+        if !self.draining || !self.leases.is_empty() {
+            return;
+        }
+        while let Some(op) = self.ops.first(|open| matches!(open.kind, OpKind::Drain)) {
+            self.complete(op, Ok(Outcome::Drained));
+        }
+    }
+
     /// Ends the close calls once every token is given back or can't be. Tokens that were never held get only a short
     /// time, because the server forgets them by itself. But until it has, the next waiter may wait for them.
     pub(crate) fn end_close(&mut self) {
@@ -354,7 +388,7 @@ impl Context {
     }
 
     fn complete_close(&mut self, op: Caller) {
-        self.complete(op, Ok(Outcome::Closed { unreleased: self.unreleased() }));
+        self.complete(op, Ok(Outcome::Closed { lost: self.lost_by_close, unreleased: self.unreleased() }));
     }
 
     /// A lease is being detached. A close waits for that.
@@ -380,6 +414,7 @@ impl Context {
         for op in core::mem::take(&mut lease.pending) {
             self.complete(op, Err(error.clone()));
         }
+        self.end_drain();
         Some(lease)
     }
 

@@ -67,6 +67,7 @@ pub(crate) enum OpKind {
         name: Arc<Name>,
         foreign: bool,
     },
+    Drain,
     Close,
     /// The call consists of one call to each part.
     Gather(Gather),

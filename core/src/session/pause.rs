@@ -9,7 +9,7 @@
 use core::time::Duration;
 
 use super::Context;
-use super::op::OpKind;
+use super::op::{Op, OpKind};
 use crate::ids::Caller;
 use crate::time::Instant;
 
@@ -36,12 +36,13 @@ impl Context {
     }
 
     /// Extends the time limit of a call if this process was paused during the call. Returns whether it did. If the
-    /// caller set the limit, the extension is only long enough to read the answers.
+    /// caller set the limit, the extension is only long enough to read the answers. A drain waits for no answer.
     pub(crate) fn was_paused(&mut self, op: Caller) -> bool {
         let (resumed, patience) = (self.resumed, self.patience());
         // The server has confirmed releases since the previous pause.
         let alive = self.last_released >= self.resumed_before;
-        let Some(open) = self.ops.get_mut(&op).filter(|open| open.since < resumed) else { return false };
+        let may = |open: &&mut Op| open.since < resumed && !matches!(open.kind, OpKind::Drain);
+        let Some(open) = self.ops.get_mut(&op).filter(may) else { return false };
         let left = (resumed + if open.bounded { READING } else { patience }).since(self.now);
         let again = open.pauses < MOST_PAUSES || (alive && matches!(open.kind, OpKind::Close));
         if left.is_zero() || !again {

@@ -42,7 +42,7 @@ fn a_close_and_a_cancelled_caller_leave_it_too() {
     let mut world = World::new(1);
     world.acquire(0, at_least());
     let closed = world.call(0, |op| Input::Close { op });
-    assert_eq!(closed, Some(Ok(Outcome::Closed { unreleased: 0 })));
+    assert_eq!(closed, Some(Ok(Outcome::Closed { lost: 1, unreleased: 0 })));
     lasts_for(&world, 60_000);
 }
 

@@ -30,7 +30,7 @@ fn the_lock_stays_taken_for_its_time_and_nothing_renews_or_releases_it() {
         assert_eq!(released, Some(Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))));
         assert_eq!(world.clients[0].engine.unreleased(leasehold_core::Instant::default()), 0);
         let closed = world.call(0, |op| Input::Close { op });
-        assert_eq!(closed, Some(Ok(Outcome::Closed { unreleased: 0 })));
+        assert_eq!(closed, Some(Ok(Outcome::Closed { lost: 0, unreleased: 0 })));
         lasts_for(&world, least);
         assert!(world.clients[0].lost.is_empty());
     }
@@ -320,7 +320,7 @@ fn a_close_waits_for_the_answer_and_gives_nothing_back() {
     assert_eq!(scripts(&world.clients[0]), ["convert"]);
     world.serve();
     token(world.clients[0].result_of(detached).cloned());
-    assert_eq!(world.clients[0].result_of(closed), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+    assert_eq!(world.clients[0].result_of(closed), Some(&Ok(Outcome::Closed { lost: 0, unreleased: 0 })));
     lasts_for(&world, 600_000);
 
     // The server is silent: the close ends all the same, and has nothing to report.
@@ -329,7 +329,7 @@ fn a_close_waits_for_the_answer_and_gives_nothing_back() {
     world.clients[0].call(|op| Input::Detach { op, lease, time: Some(seconds(600)) });
     let closed = world.clients[0].call(|op| Input::Close { op });
     world.pass_in_silence(seconds(2));
-    assert_eq!(world.clients[0].result_of(closed), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+    assert_eq!(world.clients[0].result_of(closed), Some(&Ok(Outcome::Closed { lost: 0, unreleased: 0 })));
 }
 
 #[test]

@@ -498,7 +498,7 @@ fn a_close_gives_ten_thousand_leases_back_in_batches() {
     client.pass(Duration::ZERO);
     let calls = client.serve(Duration::from_micros(50));
     assert!(calls <= 170, "{calls} calls");
-    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { lost: 10_000, unreleased: 0 })));
 }
 
 #[test]

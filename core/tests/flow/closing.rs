@@ -50,7 +50,7 @@ fn answers(client: &mut Client, answer: &Answer) {
 
 fn told(client: &Client, op: OpId) -> Option<u32> {
     match client.result_of(op)? {
-        Ok(Outcome::Closed { unreleased }) => Some(*unreleased),
+        Ok(Outcome::Closed { unreleased, .. }) => Some(*unreleased),
         other => panic!("{other:?}"),
     }
 }

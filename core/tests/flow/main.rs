@@ -4,6 +4,7 @@
 mod batch;
 mod client;
 mod closing;
+mod draining;
 mod pauses;
 
 use std::time::Duration;
@@ -34,7 +35,7 @@ fn a_mass_release_is_sent_in_pieces_each_once_and_close_waits_for_all_of_it() {
 
         assert_eq!(sent, 10_000, "each release is sent once");
         assert!(most <= 64 && client.most <= 1_024, "{most} in a call, {} calls at once", client.most);
-        assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })), "{batches}");
+        assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { lost: 10_000, unreleased: 0 })), "{batches}");
     }
 }
 
@@ -87,7 +88,7 @@ fn a_close_ends_when_a_server_falls_silent_and_tells_what_it_could_not_give_back
     client.pass(Duration::from_millis(1_999));
     assert_eq!(client.result_of(op), None);
     client.pass(Duration::from_millis(1));
-    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: left as u32 })));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { lost: 3_000, unreleased: left as u32 })));
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn a_close_ends_after_a_sleep_in_which_releases_were_given_up() {
     client.now += 400_000;
     client.feed(Input::Wake);
 
-    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 1 })));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { lost: 1, unreleased: 1 })));
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn a_close_with_nothing_held_ends_at_once_even_if_the_server_is_silent() {
     assert!(matches!(client.result_of(waits), Some(Err(Error::Unreachable { .. }))));
 
     let op = client.call(|op| Input::Close { op });
-    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { lost: 0, unreleased: 0 })));
 }
 
 /// The server refuses every command until the slot has moved, for this long or until the call ends.

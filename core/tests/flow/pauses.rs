@@ -166,7 +166,7 @@ fn a_close_does_not_take_its_callers_own_work_for_the_servers_silence() {
         }
     }
     client.serve(Duration::from_micros(10));
-    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { unreleased: 0 })));
+    assert_eq!(client.result_of(op), Some(&Ok(Outcome::Closed { lost: 1_000, unreleased: 0 })));
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Input::Verify { .. } => "verify",
             Input::Inspect { .. } => "inspect",
             Input::ForceRelease { .. } => "force-release",
+            Input::Drain { .. } => "drain",
             Input::Close { .. } => "close",
             Input::Reply { .. } => "reply",
             Input::Message { .. } => "message",
@@ -103,6 +104,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Outcome::Verified(_) => "verified",
             Outcome::Inspected(_) => "inspected",
             Outcome::Revoked(_) => "revoked",
+            Outcome::Drained => "drained",
             Outcome::Closed { .. } => "closed",
         }),
         words!("released", ReleaseOutcome {

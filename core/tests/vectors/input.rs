@@ -74,6 +74,10 @@ pub(crate) enum Event {
         #[serde(default)]
         foreign: bool,
     },
+    Drain {
+        op: u64,
+        within: u64,
+    },
     Close {
         op: u64,
     },
@@ -253,6 +257,7 @@ impl Event {
             Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
             Self::ForceRelease { op, name, foreign } => Input::ForceRelease { op: OpId(*op), name, foreign: *foreign },
+            Self::Drain { op, within } => Input::Drain { op: OpId(*op), within: Duration::from_millis(*within) },
             Self::Close { op } => Input::Close { op: OpId(*op) },
             Self::Reply { call, result } => Input::Reply { id: CommandId(*call), result: result.result() },
             Self::DedicatedReply { op, result } => Input::DedicatedReply { op: OpId(*op), result: result.result() },

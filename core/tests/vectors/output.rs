@@ -90,7 +90,8 @@ fn outcome(outcome: &Outcome) -> Value {
         Outcome::Verified(holds) => json!({ "verified": holds }),
         Outcome::Inspected(inspection) => json!({ "inspected": self::inspection(inspection) }),
         Outcome::Revoked(holders) => json!({ "revoked": holders }),
-        Outcome::Closed { unreleased } => json!({ "closed": unreleased }),
+        Outcome::Drained => json!({ "drained": {} }),
+        Outcome::Closed { lost, unreleased } => json!({ "closed": { "lost": lost, "unreleased": unreleased } }),
     }
 }
 

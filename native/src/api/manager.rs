@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Inspection, Kind, Mode, Operation, Outcome};
 
@@ -217,12 +218,51 @@ impl LockManager {
     pub fn close(&self) -> impl Future<Output = Closed> + Send + 'static + use<> {
         let client = Arc::clone(&self.client);
         async move {
-            let unreleased = match client.execute(Operation::Close, None).await {
-                Ok(Outcome::Closed { unreleased }) => unreleased,
+            match client.execute(Operation::Close, None).await {
+                Ok(Outcome::Closed { lost, unreleased }) => Closed { lost, unreleased },
                 // The driver's runtime has ended meanwhile.
-                _ => client.shared.unreleased(),
-            };
-            Closed { unreleased }
+                _ => Closed { lost: 0, unreleased: client.shared.unreleased() },
+            }
+        }
+    }
+
+    /// As [`close`](Self::close), but running work has so long to finish: 0 ms to 30 days. For a process that got SIGTERM.
+    ///
+    /// New and waiting acquires fail with [`Error::Closed`] at once, and leases that linger go back. Held leases are
+    /// renewed as before, and calls on them work, such as [`extend`](crate::Lease::extend) and
+    /// [`nested`](crate::Lease::nested). The owner of a reentrant lock can take it again.
+    ///
+    /// When the last lease is released or the time is over, the client closes. [`Closed::lost`] is the number of leases
+    /// that were still held then. A [`close`](Self::close) meanwhile ends it at once. Of several calls, the one with the
+    /// shortest time counts.
+    ///
+    /// # Cancel safety
+    /// Once polled, it goes on even if you drop the future, and the client closes at the end. Call
+    /// [`close`](Self::close) to close it earlier.
+    ///
+    /// # Errors
+    /// `invalid-option` for a longer time. The client stays open then.
+    ///
+    /// ```no_run
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let closed = locks.close_draining(Duration::from_secs(25)).await?;
+    /// println!("{} leases were still held", closed.lost);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn close_draining(
+        &self,
+        within: Duration,
+    ) -> impl Future<Output = Result<Closed, Error>> + Send + 'static + use<> {
+        let (client, closing) = (Arc::clone(&self.client), self.close());
+        async move {
+            match client.execute(Operation::Drain { within }, None).await {
+                Err(error @ Error::InvalidOption { .. }) => Err(error),
+                // Otherwise the client closes already.
+                _ => Ok(closing.await),
+            }
         }
     }
 }
@@ -231,6 +271,9 @@ impl LockManager {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closed {
+    /// How many leases were still held. Their holders lost them with
+    /// [`LossReason::Closed`](crate::LossReason::Closed).
+    pub lost: u32,
     /// How many locks the server has not confirmed as released. They end with their TTL. A lease of several names counts
     /// once for each name.
     pub unreleased: u32,

@@ -229,6 +229,9 @@ impl Shared {
             }
             metrics::lease_lost(reason);
         }
+        if deferred.drained {
+            self.close();
+        }
         result
     }
 

@@ -58,6 +58,8 @@ pub(super) type LossSender = watch::Sender<Option<LossReason>>;
 #[derive(Default)]
 pub(super) struct Deferred {
     pub(super) notify_driver: bool,
+    /// The holders have had their time, so the client closes.
+    pub(super) drained: bool,
     pub(super) wakers: Few<Waker>,
     pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
     /// Locks whose key has no TTL, and for how long callers have found it.
@@ -101,7 +103,10 @@ impl State {
     pub(super) fn drain_outputs(&mut self, now: Instant, deferred: &mut Deferred) {
         while let Some(event) = self.driven.poll(|| self.clock.now()) {
             match event {
-                Event::Completed { op, result } => self.complete(now, op, result, deferred),
+                Event::Completed { op, result } => {
+                    deferred.drained |= !self.closing && matches!(result, Ok(Outcome::Drained));
+                    self.complete(now, op, result, deferred);
+                }
                 // `lose_all` or `stop` has reported every lease.
                 Event::Lost { .. } if self.closing || self.driven.stopped => {}
                 Event::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),

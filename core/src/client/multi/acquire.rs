@@ -163,7 +163,7 @@ impl Group {
         one_script: bool,
     ) -> Result<Self, Error> {
         let refuse = |problem: &str| Err(Error::InvalidOption { field: "names", problem: problem.to_string() });
-        if cx.closed {
+        if cx.draining {
             return Err(Error::Closed);
         }
         options.check()?;

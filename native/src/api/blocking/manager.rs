@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::Inspection;
 
@@ -88,6 +89,15 @@ impl LockManager {
     /// `unsupported` inside a tokio task. The client is not closed then.
     pub fn close(&self) -> Result<Closed, Error> {
         self.background.block_on(self.background.manager.close())
+    }
+
+    /// The same, but running work of other threads has so long to finish: see
+    /// [`LockManager::close_draining`](crate::LockManager::close_draining).
+    ///
+    /// # Errors
+    /// As the async method, and `unsupported` inside a tokio task. The client is not closed then.
+    pub fn close_draining(&self, within: Duration) -> Result<Closed, Error> {
+        self.background.block_on(self.background.manager.close_draining(within))?
     }
 
     fn lock(&self, inner: crate::Lock) -> Lock {

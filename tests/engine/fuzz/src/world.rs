@@ -25,6 +25,8 @@ const EPOCH_US: u64 = 1_800_000_000_000_000;
 const MOST_TTL_MS: u64 = 60_000;
 /// A run that takes more steps to its end hangs.
 const MOST_WAKES: usize = 100_000;
+/// The longest time of a drain.
+const MOST_DRAIN_MS: u64 = 30 * 24 * 3_600_000;
 const HOUR_US: u64 = 3_600_000_000;
 /// More outputs of one input are no end of them.
 const MOST_OUTPUTS: usize = 100_000;
@@ -83,6 +85,7 @@ pub struct World {
     backing: Backing,
     last_op: u64,
     last_command: u64,
+    drains: bool,
     closed: bool,
 }
 
@@ -123,6 +126,7 @@ impl World {
             backing: Backing::default(),
             last_op: 0,
             last_command: 0,
+            drains: false,
             closed: false,
         }
     }
@@ -146,6 +150,7 @@ impl World {
             "inspect" => self.about_a_name(words, |op, name| Input::Inspect { op, name }),
             "force" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name, foreign: false }),
             "force-foreign" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name, foreign: true }),
+            "drain" => self.drain(number(&mut words).unwrap_or(1_000)),
             "close" => self.close(),
             "pass" => self.pass(number(&mut words).unwrap_or(1).min(100_000)),
             // The driver is late, or is told of something else first.
@@ -334,6 +339,15 @@ impl World {
             labels.inspects(op, name);
         }
         self.input(input);
+    }
+
+    /// Nobody gets anything more, and the holders have this many milliseconds.
+    fn drain(&mut self, ms: u64) {
+        // Losses that are due at this very moment come first.
+        self.input(Input::Wake);
+        let op = self.new_op(About::Client);
+        self.drains |= ms <= MOST_DRAIN_MS;
+        self.input(Input::Drain { op, within: Duration::from_millis(ms) });
     }
 
     fn close(&mut self) {
@@ -591,6 +605,7 @@ impl World {
             held.holds += 1;
             return;
         }
+        assert!(!self.drains, "drains, and grants {names:?}");
         assert!(self.used.insert(lease.0), "{lease:?} of {names:?} was used before");
         self.granted.push(lease.0);
         self.leases.insert(lease.0, Held { names: names.clone(), mode, holds: 1 });

@@ -71,6 +71,10 @@ pub(crate) struct Client {
     pub(crate) paused_at: Instant,
     /// When one of its releases was answered last, by its clock.
     pub(crate) released_at: Instant,
+    /// Whether it grants nothing more, because a user drains it.
+    pub(crate) drains: bool,
+    /// The end of the time of a drain that has just ended.
+    pub(crate) drained: Option<Instant>,
 }
 
 /// Something that can be delivered to a client.
@@ -136,6 +140,8 @@ pub(crate) enum UserCall {
     Detach(Option<Duration>),
     /// Adopt the lease of another client's token.
     Adopt(AcquireOptions, LeaseToken),
+    /// Let the holders finish, for this long, before the client closes.
+    Drain(Duration),
     /// Close the client.
     Close,
     /// An impossible name or option, which is refused at once.
@@ -219,6 +225,8 @@ impl Client {
             moved_at: Instant::default(),
             paused_at: Instant::default(),
             released_at: Instant::default(),
+            drains: false,
+            drained: None,
             lacked_script: Instant::default(),
         }
     }

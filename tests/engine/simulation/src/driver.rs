@@ -4,7 +4,7 @@ use leasehold_core::{CommandId, Failure, Input, Instant, NodeId, Output, Reply};
 
 use crate::channels::{OWN, Topic};
 use crate::client::{Client, Delivery, SentCommand};
-use crate::invariants::{broken, calls, losses};
+use crate::invariants::{broken, calls, draining, losses};
 use crate::kinds::LockKind;
 use crate::watch::Watch;
 use crate::wire::{Answer, Life, Message, ScriptCommand, Status};
@@ -352,7 +352,9 @@ impl ClusterRun<'_> {
             }
         }
         let verdict = losses::overdue(self.watch.leases.of(life), now).and_then(|()| calls::overdue(client, now));
-        self.watch.check(verdict);
+        let holds = self.watch.leases.of(life).next().is_some();
+        self.watch.check(verdict.and_then(|()| draining::check(client, engine, holds, now)));
+        self.clients[place].drained = None;
         self.check_commands(place, now);
         self.set_wake(place);
     }

@@ -77,6 +77,8 @@ pub(crate) struct Mix {
     pub(crate) fixed: u32,
     /// The chance that a user closes its client.
     pub(crate) closes: u32,
+    /// Whether many of them first let the holders finish.
+    pub(crate) drains: bool,
     /// The chance that a holder moves the end of its lease. 0 but for the theme that is about it.
     pub(crate) keeps: u32,
     /// The chance that a holder passes its lease on, and that a caller adopts one. 0 in all themes but `Adopting`.
@@ -116,6 +118,7 @@ impl Mix {
                 (mix.users, mix.think, mix.hold.1) = ((6, 12), (0, 2_000), mix.hold.1.min(20_000));
             }
         }
+        mix.drains = mix.gap.is_multiple_of(3);
         mix.draw_kinds(rng);
         if !mix.mixed_fleet && rng.chance(250_000) {
             mix.lingers = rng.range((200_000, 1_000_000)) as u32;
@@ -179,6 +182,7 @@ impl Mix {
             forever: 300_000,
             fixed: 100_000,
             closes: 2_000,
+            drains: false,
             keeps: 0,
             adopts: 0,
             lingers: 0,

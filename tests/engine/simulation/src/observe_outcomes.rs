@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_core::{Error, Grant, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome, Wait};
 use leasehold_harness::Micros;
 
-use crate::client::UserCall;
+use crate::client::{Op, UserCall};
 use crate::faults::Fault;
 use crate::invariants::fences::User;
 use crate::invariants::leases::Held;
@@ -47,6 +47,7 @@ impl ClusterRun<'_> {
         if let (UserCall::Acquire(_), Err(_)) = (open.call, result) {
             self.watch.holds[place][open.name].gave_up(now);
         }
+        self.check_granted(place, now, &open, result);
         match (open.call, result) {
             (UserCall::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
             (UserCall::Adopt(options, _), Ok(Outcome::Acquired(grant))) => {
@@ -74,6 +75,20 @@ impl ClusterRun<'_> {
             self.watch.check(broken("loss-late", detail));
         }
         self.user_answered(place, number, result);
+    }
+
+    /// A client that drains grants no further lease. It has its whole time for that.
+    fn check_granted(&mut self, place: usize, now: Instant, open: &Op, result: &Result<Outcome, Error>) {
+        let client = &mut self.clients[place];
+        match result {
+            Ok(Outcome::Acquired(grant))
+                if client.drains && self.watch.leases.find(client.life, grant.lease).is_none() =>
+            {
+                self.watch.check(broken("drains", format!("{open:?} was granted at {now:?}")));
+            }
+            Ok(Outcome::Drained) => client.drained = open.ends.map(|ends| ends - calls::SLACK),
+            _ => {}
+        }
     }
 
     fn acquired(&mut self, place: usize, now: Instant, number: u32, grant: &Grant) {

@@ -45,6 +45,10 @@ pub(crate) enum Doing {
     Acting(u32),
     /// Waits for the end of its release.
     Releasing(u32),
+    /// Waits until the other users have given their leases back.
+    Draining,
+    /// They have, or their time is over. Now it closes the client.
+    Drained,
     /// Closes the client.
     Closing,
     Gone,
@@ -90,9 +94,12 @@ impl ClusterRun<'_> {
         match doing {
             Doing::Thinking if self.phase != Phase::Busy => self.clients[place].users[user].doing = Doing::Gone,
             Doing::Thinking if self.world.rng.chance(self.mix.closes) => {
-                self.clients[place].users[user].doing = Doing::Closing;
+                if self.mix.drains && self.world.rng.chance(600_000) {
+                    return self.drain(place, user);
+                }
                 self.ask(place, user, UserCall::Close);
             }
+            Doing::Drained => _ = self.ask(place, user, UserCall::Close),
             Doing::Thinking => self.acquire(place, user),
             Doing::Acquiring(op) => self.cancel(place, op),
             // It has lost patience. Some users change their mind.
@@ -103,7 +110,20 @@ impl ClusterRun<'_> {
             Doing::Holding if self.reenters(place, user) => self.reenter(place, user),
             Doing::Holding if self.world.rng.chance(self.mix.active) => self.act(place, user),
             Doing::Holding | Doing::Acting(_) => self.give_back(place, user),
-            Doing::Releasing(_) | Doing::Closing | Doing::Gone => {}
+            Doing::Releasing(_) | Doing::Draining | Doing::Closing | Doing::Gone => {}
+        }
+    }
+
+    /// Lets the holders finish, before it closes the client.
+    fn drain(&mut self, place: usize, user: usize) {
+        let longest = 2 * self.mix.hold.1;
+        let within = Duration::from_millis(self.world.rng.below(longest / 1_000 + 2));
+        // What is due at this very moment happens first.
+        self.feed(place, Input::Wake);
+        let client = &mut self.clients[place];
+        if client.users.get(user).is_some_and(|it| it.doing == Doing::Thinking) {
+            client.drains = true;
+            self.ask(place, user, UserCall::Drain(within));
         }
     }
 
@@ -263,6 +283,7 @@ impl ClusterRun<'_> {
         it.doing = match call {
             UserCall::Acquire(_) | UserCall::Adopt(..) | UserCall::Nonsense => Doing::Acquiring(number),
             UserCall::Release => Doing::Releasing(number),
+            UserCall::Drain(_) => Doing::Draining,
             UserCall::Close => Doing::Closing,
             _ => Doing::Acting(number),
         };
@@ -323,6 +344,7 @@ impl ClusterRun<'_> {
             UserCall::Hold => self.feed(place, Input::Hold { op, lease: held }),
             UserCall::Verify => self.feed(place, Input::Verify { op, lease: held }),
             UserCall::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
+            UserCall::Drain(within) => self.feed(place, Input::Drain { op, within }),
             UserCall::Close => {
                 let life = client.life;
                 // Losses that are due at this very moment are reported first.
@@ -400,6 +422,10 @@ impl ClusterRun<'_> {
                 it.doing = if more { Doing::Holding } else { Doing::Thinking };
                 it.lease = it.lease.filter(|_| more);
                 self.schedule_step(place, user, after);
+            }
+            (Doing::Draining, Ok(Outcome::Drained)) => {
+                it.doing = Doing::Drained;
+                self.schedule_step(place, user, 0);
             }
             (Doing::Closing, Ok(Outcome::Closed { .. })) => self.client_closed(place),
             _ => {}

@@ -27,6 +27,22 @@ fn a_close_ends_every_call_and_lease_and_leaves_nothing() {
     }
 }
 
+#[test]
+fn a_drain_ends_every_wait_and_grants_nothing_more_and_a_close_may_follow() {
+    for seed in 0..SEEDS {
+        let mut run = Run::new(seed);
+        (0..500).for_each(|_| run.step());
+        let within = run.one_of("0 100 5000 60000 18446744073709551615");
+        run.take(&format!("drain {within}"));
+        (0..500).for_each(|_| run.step());
+        if seed.is_multiple_of(3) {
+            run.take("close");
+        }
+        (0..500).for_each(|_| run.step());
+        run.world.end(if seed % 2 == 0 { Answering::Server } else { Answering::Nobody });
+    }
+}
+
 struct Run {
     world: World,
     rng: Rng,

@@ -1,5 +1,6 @@
 //! Locks over several servers: the engine's quorum and the real scripts, on virtual time.
 
+mod draining;
 mod errors;
 mod fences;
 mod holding;

@@ -399,7 +399,7 @@ fn waiters_are_served_by_a_first_server_that_has_restarted_empty() {
 fn a_client_that_closes_while_it_waits_leaves_the_queue() {
     let (mut quorum, held, waiters) = waiting(3);
     let close = quorum.call(1, |op| Input::Close { op });
-    assert_eq!(quorum.result(1, close), Ok(Outcome::Closed { unreleased: 0 }));
+    assert_eq!(quorum.result(1, close), Ok(Outcome::Closed { lost: 0, unreleased: 0 }));
     assert_eq!(quorum.result(1, waiters[0]), Err(Error::Closed));
     assert!(quorum.is_idle(1));
     let released = quorum.now();

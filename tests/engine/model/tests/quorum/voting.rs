@@ -174,7 +174,7 @@ fn a_client_that_closes_gives_everything_back() {
     quorum.acquired(0, 30_000);
     let waiting = quorum.acquire(0, 30_000, Wait::Forever);
     let op = quorum.call(0, |op| Input::Close { op });
-    assert_eq!(quorum.result(0, op), Ok(Outcome::Closed { unreleased: 0 }));
+    assert_eq!(quorum.result(0, op), Ok(Outcome::Closed { lost: 1, unreleased: 0 }));
     assert_eq!(quorum.result(0, waiting), Err(Error::Closed));
     assert_eq!(quorum.held(), 0);
     assert!(quorum.is_idle(0));

@@ -37,6 +37,7 @@ pub(crate) fn deadline(
         | UserCall::Inspect
         | UserCall::Detach(_)
         | UserCall::Adopt(..) => response,
+        UserCall::Drain(within) => *within,
         UserCall::Close => 2 * response,
         // The end of its lease is a bound, too. Renewals pause until the conversion is answered.
         UserCall::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),
@@ -65,6 +66,8 @@ pub(crate) fn overdue(client: &Client, now: Instant) -> Verdict {
 fn paused(client: &Client, op: &Op) -> Instant {
     match op.call {
         _ if op.since >= client.paused_at => op.since,
+        // It waits for no answer.
+        UserCall::Drain(_) => op.since,
         UserCall::Acquire(options) if options.wait != Wait::No || options.within.is_some() => {
             client.paused_at + READING + SLACK
         }
@@ -179,6 +182,7 @@ pub(crate) fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_m
         | (UserCall::Export | UserCall::Detach(_), Ok(Outcome::Exported(_)))
         | (UserCall::Verify, Ok(Outcome::Verified(_)))
         | (UserCall::Inspect, Ok(Outcome::Inspected(_)))
+        | (UserCall::Drain(_), Ok(Outcome::Drained))
         | (UserCall::Close, Ok(Outcome::Closed { .. })) => Ok(()),
         (UserCall::Nonsense, Err(Error::InvalidOption { .. } | Error::Closed)) => Ok(()),
         (UserCall::Convert(_), Err(Error::Unsupported(_))) if one_mode => Ok(()),

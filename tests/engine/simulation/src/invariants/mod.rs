@@ -5,6 +5,7 @@
 pub(crate) mod blocks;
 pub(crate) mod calls;
 pub(crate) mod commands;
+pub(crate) mod draining;
 pub(crate) mod fences;
 pub(crate) mod hand_overs;
 pub(crate) mod keys;
@@ -36,7 +37,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 78] = [
+pub const ALL: [(&str, &str); 79] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -65,6 +66,10 @@ pub const ALL: [(&str, &str); 78] = [
     (
         "budget",
         "once a client knows that others wait, it hands over at most local_handoffs times, and for at most a second",
+    ),
+    (
+        "drains",
+        "a client that drains grants nothing, keeps nothing unused, and ends when nothing is held or its time is over",
     ),
     ("lingers", "a lease that nobody holds is given back when its time is over, or when another client asks for it"),
     ("handed-on", "after its holder was notified of a loss or passed it on, a token is not handed over"),

@@ -4,6 +4,7 @@
 mod table;
 
 mod copy;
+mod draining;
 mod engine;
 mod explored;
 mod kinds;
@@ -76,7 +77,7 @@ pub struct Mutant {
 
 /// Every mutant.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [engine::TABLE, scripts::TABLE, kinds::TABLE, table::TABLE, told::TABLE].into_iter().flatten()
+    [engine::TABLE, scripts::TABLE, kinds::TABLE, table::TABLE, told::TABLE, draining::TABLE].into_iter().flatten()
 }
 
 /// Runs the mutants of these names, or all of them, and prints which invariant noticed each.

@@ -28,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) wake: (Option<Instant>, u32),
     pub(crate) users: Vec<User>,
     pub(crate) ops: Vec<Op>,
+    /// Whether it grants nothing more, because a user drains it.
+    pub(crate) drains: bool,
     /// What it has asked each server.
     pub(crate) attempts: Attempts,
     /// A second of true time, and what the commands that were sent in it cost.
@@ -48,6 +50,8 @@ pub(crate) enum Doing {
     /// Its call is under way.
     Calling(OpId),
     Holding(LeaseId),
+    /// Nothing is held any more, or the time of the drain is over. Now it closes the client.
+    Drained,
 }
 
 #[derive(Clone)]
@@ -73,6 +77,8 @@ pub(crate) enum UserCall {
     Verify(LeaseId),
     Hold(LeaseId),
     Inspect,
+    /// Let the holders finish, for this long, before the client closes.
+    Drain(Duration),
     Close,
 }
 
@@ -115,6 +121,7 @@ impl Client {
             wake: (None, 0),
             users: (0..rng.range(mix.users)).map(|_| User::default()).collect(),
             ops: vec![],
+            drains: false,
             attempts: Attempts::default(),
             pace: (0, 0),
         }
@@ -138,6 +145,7 @@ impl Client {
                 }
                 _ => None,
             },
+            UserCall::Drain(within) => Some(at + within),
             UserCall::Close => Some(at + timeout * 4),
             // A server that grants the lease in the time of the others is asked, too.
             UserCall::Extend(..) | UserCall::Shorten(..) | UserCall::Verify(_) => Some(at + timeout * 5),

@@ -43,6 +43,7 @@ impl QuorumRun<'_> {
                 }
             }
             Doing::Calling(_) => {}
+            Doing::Drained => self.call(client, user, &[0], UserCall::Close),
             Doing::Holding(lease) if self.world.rng.chance(self.mix.keeps()) => self.keep(client, user, lease),
             Doing::Holding(lease) if self.mix.is_single() && self.world.rng.chance(60_000) => {
                 self.ends_soon(client, user, lease)
@@ -154,6 +155,7 @@ impl QuorumRun<'_> {
                 UserCall::Verify(lease) => Input::Verify { op, lease },
                 UserCall::Hold(lease) => Input::Hold { op, lease },
                 UserCall::Inspect => Input::Inspect { op, name: text },
+                UserCall::Drain(within) => Input::Drain { op, within },
                 UserCall::Close => Input::Close { op },
             },
         );
@@ -162,6 +164,22 @@ impl QuorumRun<'_> {
         let it = &self.clients[client];
         if let (UserCall::Shorten(lease, ttl), false) = (call, it.ops[op.0 as usize - 1].ended) {
             self.watch.fixed(it.life, lease, Some(at + ttl));
+        }
+    }
+
+    /// A user that does nothing lets the others finish, and then closes the client.
+    pub(crate) fn drain(&mut self, client: usize) {
+        let idle = self.clients[client].users.iter().position(|user| user.doing == Doing::Nothing);
+        let Some(user) = idle.filter(|_| self.clients[client].is_awake()) else { return };
+        // What is due at this very moment happens first.
+        self.tell_engine(client, Input::Wake);
+        self.clients[client].drains = true;
+        // Not drawn, so that the seeds stay as they were.
+        let within = Duration::from_micros(self.world.now % 5_000_000);
+        self.call(client, user, &[0], UserCall::Drain(within));
+        let acquires = |op: &&Op| matches!(op.call, UserCall::Acquire(_) | UserCall::AcquireAll(_)) && !op.ended;
+        if let Some(op) = self.clients[client].ops.iter().find(acquires) {
+            self.watch.check(broken("drains", format!("c{client} drains, and {:?} still waits", op.call)));
         }
     }
 
@@ -206,6 +224,7 @@ impl QuorumRun<'_> {
                 doing = Doing::Holding(lease)
             }
             (UserCall::Release(_), _) | (UserCall::Inspect | UserCall::Close, _) => {}
+            (UserCall::Drain(_), Ok(Outcome::Drained)) => doing = Doing::Drained,
             (
                 UserCall::Extend(lease, _)
                 | UserCall::Shorten(lease, _)
@@ -249,6 +268,9 @@ impl QuorumRun<'_> {
     ) {
         let (now, it) = (self.world.now, &self.clients[client]);
         let (life, at, until) = (it.life, it.clock.instant(now), it.clock.when(valid_until.as_micros()));
+        if it.drains {
+            self.watch.check(broken("drains", format!("op {} of c{client} was granted", op.0)));
+        }
         let Op { names, began, .. } = it.ops[op.0 as usize - 1].clone();
         self.counts.grants += 1;
         if valid_until <= at {

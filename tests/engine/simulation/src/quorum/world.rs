@@ -413,6 +413,11 @@ impl<'a> QuorumRun<'a> {
                 if (seen && self.world.now > 3_000_000) || self.world.now > LONGEST_RUN {
                     self.phase = Phase::Ending { since: self.world.now };
                     self.cuts.clear();
+                    for client in 0..self.clients.len() {
+                        if (self.world.now + client as u64).is_multiple_of(3) {
+                            self.drain(client);
+                        }
+                    }
                 }
             }
             Phase::Ending { since } => {
