@@ -3,6 +3,7 @@
 import type { Cluster, Redis } from 'ioredis';
 
 import { InvalidOptionError, LockManager, type QuorumOptions } from '../index.js';
+import { IdMap } from '../support/id-map.js';
 
 /** What the originals take: a client of ioredis. */
 export type Client = Redis | Cluster;
@@ -12,7 +13,7 @@ export interface SharedManager {
   /** Opens it, or returns the one that is open. */
   readonly open: () => LockManager | Promise<LockManager>;
   /** What the loss of an exclusive lease is reported to, by its fence. The lease's own `lost` would cost a call into the engine. */
-  readonly losses: Map<number, () => void>;
+  readonly losses: IdMap<() => void>;
 }
 
 /**
@@ -58,7 +59,7 @@ export function withoutMargins(ttl: number): number {
 function makeManager(clients: readonly Client[], mixedFleet: boolean): SharedManager {
   // A drop-in never closes its manager, because that would release locks. A label would stay on the server.
   const options = { mixedFleet, prefix: keyPrefixOf(clients), label: '' };
-  const losses: SharedManager['losses'] = new Map();
+  const losses: SharedManager['losses'] = new IdMap();
   // The originals emit no warning when a lock has expired, nor does a manager that has a listener.
   const watched = (manager: LockManager): LockManager => manager.on('lost', ({ fence }) => {
     const lose = losses.get(fence);

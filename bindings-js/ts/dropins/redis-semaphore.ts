@@ -317,17 +317,24 @@ const OPTIONS = ['lockTimeout', 'acquireTimeout', 'acquireAttemptsLimit', 'retry
 
 /** Programs make a lock for each use, so this reads each option once. */
 function readOptions(given: LockOptions = {}): Settings {
-  const settings = { ...defaultTimeoutOptions, refreshInterval: NaN, identifierSuffix: undefined, onLockLost: undefined, mixedFleet: true };
-  for (const field of Object.keys(given ?? {})) {
-    const value: unknown = given[field as keyof LockOptions];
-    if (value === undefined) continue;
-    checkOption(field, value);
-    (settings as Record<string, unknown>)[field] = value;
+  const options = given ?? {};
+  for (const field of Object.keys(options)) {
+    const value: unknown = options[field as keyof LockOptions];
+    if (value !== undefined) checkOption(field, value);
   }
-  const { lockTimeout } = settings;
+  const { lockTimeout, acquireTimeout, acquireAttemptsLimit, retryInterval } = defaultTimeoutOptions;
+  const settings: Settings = {
+    lockTimeout: options.lockTimeout ?? lockTimeout,
+    acquireTimeout: options.acquireTimeout ?? acquireTimeout,
+    acquireAttemptsLimit: options.acquireAttemptsLimit ?? acquireAttemptsLimit,
+    retryInterval: options.retryInterval ?? retryInterval,
+    refreshInterval: options.refreshInterval ?? Math.round((options.lockTimeout ?? lockTimeout) * 0.8),
+    identifierSuffix: options.identifierSuffix,
+    onLockLost: options.onLockLost,
+    mixedFleet: options.mixedFleet ?? true,
+  };
   const [least, most, bounds] = BOUNDS.ttl;
-  if (!(lockTimeout >= least && lockTimeout <= most)) throw new InvalidOptionError('lockTimeout', `is ${lockTimeout} ms: choose ${bounds}`);
-  if (Number.isNaN(settings.refreshInterval)) settings.refreshInterval = Math.round(lockTimeout * 0.8);
+  if (!(settings.lockTimeout >= least && settings.lockTimeout <= most)) throw new InvalidOptionError('lockTimeout', `is ${settings.lockTimeout} ms: choose ${bounds}`);
   return settings;
 }
 
