@@ -2,11 +2,9 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
 use leasehold::Error;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 
 use crate::refusals::{LOGIN, RENAMED, UNKNOWN_COMMAND, named_command, refused_by};
@@ -247,12 +245,23 @@ impl Output {
 
     /// Fails if nobody can read standard output any more: the reader of the pipe has ended, or the terminal is gone. A
     /// command that prints nothing for a long time would not notice it.
+    #[cfg(unix)]
     pub(crate) fn check_reader(self) -> Outcome<()> {
+        use std::os::fd::AsFd as _;
+
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
         let stdout = io::stdout();
         let mut polled = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
         let _ = poll(&mut polled, PollTimeout::ZERO);
         let gone = polled[0].revents().is_some_and(|events| events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP));
         if gone { Err(Failure::output(&io::ErrorKind::BrokenPipe.into())) } else { Ok(()) }
+    }
+
+    /// Windows can't tell.
+    #[cfg(not(unix))]
+    pub(crate) fn check_reader(self) -> Outcome<()> {
+        Ok(())
     }
 
     /// Prints one line on standard error. A terminal that is gone must not end a command under a lock, so this never fails.

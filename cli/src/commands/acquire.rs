@@ -3,17 +3,16 @@
 //! The lease has no holder then that renews it, so its TTL is all that others have to wait for if no step gives it back.
 //! Until the token is printed, every way out of here releases the lease: without its token, nobody could.
 
+use std::ffi::OsString;
 use std::mem;
 
 use leasehold::{Lease, LockManager};
-use nix::sys::signal::Signal;
-use nix::unistd::gethostname;
 use serde_json::json;
 
 use crate::args::{Acquire, Servers};
 use crate::render::{milliseconds, time};
 use crate::report::{Failure, Outcome, Output, exit};
-use crate::signals::{Signals, status};
+use crate::signals::{Signal, Signals, status};
 use crate::taking::{TOKEN, Taking};
 
 pub(super) async fn run(servers: &Servers, arguments: &Acquire, output: Output) -> Outcome {
@@ -105,7 +104,16 @@ fn leave(lease: Lease) {
 
 /// No process of this id holds the lock any more when others read it, so it names the command.
 fn default_label() -> String {
-    let host = gethostname().unwrap_or_default();
-    let host: String = host.to_string_lossy().chars().filter(char::is_ascii_graphic).take(100).collect();
+    let host: String = host().to_string_lossy().chars().filter(char::is_ascii_graphic).take(100).collect();
     if host.is_empty() { "leasehold acquire".to_owned() } else { format!("{host}, leasehold acquire") }
+}
+
+#[cfg(unix)]
+fn host() -> OsString {
+    nix::unistd::gethostname().unwrap_or_default()
+}
+
+#[cfg(windows)]
+fn host() -> OsString {
+    std::env::var_os("COMPUTERNAME").unwrap_or_default()
 }

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use leasehold::redis_1::redis;
 use leasehold::{Holder, Inspection, LockManager};
-use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -23,7 +22,7 @@ use crate::kinds::{Kind, kinds};
 use crate::render::{has_kind, label_of, mode, object, shown, state, time};
 use crate::report::{Failure, Outcome, Output, exit};
 use crate::servers::Node;
-use crate::signals::{Signals, status};
+use crate::signals::{Signal, Signals, status};
 use candidates::{candidates, no_scan};
 use progress::Progress;
 

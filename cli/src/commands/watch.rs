@@ -4,12 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::{Fence, Inspection, LockManager};
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::args::{Servers, Watch};
 use crate::render::{lease_of, mode, object, state, time};
 use crate::report::{Failure, Outcome, Output};
+use crate::signals::{Signal, Signals};
 
 /// What a line shows. Times change all the time, so they are no change. A label may come later than its holder.
 #[derive(PartialEq)]
@@ -23,14 +23,11 @@ pub(super) async fn run(servers: &Servers, arguments: &Watch, output: Output) ->
         return Err(Failure::usage("--interval is below 10 ms", "give a longer time"));
     }
     let locks = servers.locks().await?;
-    let failed = |error| Failure::system("can't wait for signals", error);
-    let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut signals = Signals::listen(&[Signal::SIGINT, Signal::SIGTERM])?;
     tokio::select! {
         outcome = show_changes(&locks, arguments, output) => outcome,
         // It ends only by a signal, so this is its success.
-        _ = interrupted.recv() => Ok(0),
-        _ = terminated.recv() => Ok(0),
+        _ = signals.next() => Ok(0),
     }
 }
 

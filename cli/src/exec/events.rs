@@ -26,10 +26,12 @@ impl Events<'_> {
         let json = || json!({ "event": "lost", "name": self.name, "reason": reason });
         let name = self.name;
         self.output.note(json, || {
-            format!(
-                "lock `{name}`: the lease was lost: {reason}; the command gets SIGTERM, and SIGKILL after {}",
-                time(grace)
-            )
+            let how = if cfg!(windows) {
+                "the command is ended".to_owned()
+            } else {
+                format!("the command gets SIGTERM, and SIGKILL after {}", time(grace))
+            };
+            format!("lock `{name}`: the lease was lost: {reason}; {how}")
         });
     }
 

@@ -10,33 +10,49 @@
 //! A lease that is not renewed is nearly over once no more than `lead` of it is left. The command is then ended while
 //! the lease still holds, so it doesn't overlap with the next holder.
 //!
-//! A second process, the guard, ends the command if this one is killed or paused while the lease runs out.
+//! A second process, the guard, ends the command if this one is killed or paused while the lease runs out. `windows.rs`
+//! does without it, and without signals.
 
+#[cfg(unix)]
 mod child;
 mod events;
+#[cfg(unix)]
 mod guard;
+#[cfg(unix)]
 mod helper;
+#[cfg(unix)]
 mod lookup;
+#[cfg(unix)]
 mod own;
+#[cfg(unix)]
 mod start;
+#[cfg(unix)]
 mod terminal;
+#[cfg(windows)]
+mod windows;
 
 use std::pin::pin;
 use std::time::Duration;
 
 use leasehold::{Lease, Lock, LockManager, LossReason, ReleaseOutcome};
-use nix::sys::signal::Signal;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::args::{Exec, Servers};
 use crate::report::{Failure, Outcome, Output};
-use crate::signals::{Signals, status};
+use crate::signals::{Signal, Signals, status};
 use crate::taking::Taking;
 
+#[cfg(unix)]
 use child::{Child, Ended, FORWARDED};
 use events::Events;
+#[cfg(unix)]
 use guard::{Deadline, Guard};
+#[cfg(unix)]
 pub(crate) use helper::run as helper;
+#[cfg(windows)]
+pub(crate) use windows::helper;
+#[cfg(windows)]
+use windows::{Child, Deadline, Ended, FORWARDED, Guard, lookup};
 
 /// How often to look whether a process of the group is left after the command itself ended.
 const GROUP_POLL: Duration = Duration::from_millis(20);

@@ -1,12 +1,12 @@
-//! The signals that this process gets.
+//! The signals of Unix.
 
 use std::fs;
 
-use nix::sys::signal::Signal;
+pub(crate) use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::report::{Failure, Outcome, exit};
+use crate::report::{Failure, Outcome};
 
 /// The signals that this process gets.
 pub(crate) struct Signals(mpsc::UnboundedReceiver<Signal>);
@@ -35,11 +35,6 @@ impl Signals {
             None => std::future::pending().await,
         }
     }
-}
-
-/// The exit code of a command that a signal ended, as shells have it.
-pub(crate) fn status(signal: Signal) -> u8 {
-    exit::SIGNALLED.saturating_add(u8::try_from(signal as i32).unwrap_or_default())
 }
 
 /// The signals that this process inherited as ignored, a bit each. Only Linux tells it without `unsafe`.
