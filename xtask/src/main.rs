@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    bench, ci, component, demo, docs, examples, fuzz, interop, lint, package, playground, simulation, test, torture,
-    wasm,
+    bench, ci, component, demo, docs, examples, fuzz, interop, lint, package, playground, release, simulation, test,
+    torture, wasm,
 };
 
 /// All commands of this repository, set-up included.
@@ -38,6 +38,7 @@ enum Command {
     Wasm,
     Package(package::Options),
     Component(component::Options),
+    Release(release::Options),
     Playground(playground::Options),
     /// Build the manual in docs/ as a searchable site
     Docs,
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Wasm => wasm::check(),
         Command::Package(options) => package::make(&options),
         Command::Component(options) => component::make(&options),
+        Command::Release(options) => release::make(&options),
         Command::Playground(options) => playground::run(&options),
         Command::Docs => docs::build(),
         Command::Lint => lint::run_all(),

@@ -11,6 +11,7 @@ pub(crate) mod interop;
 pub(crate) mod lint;
 pub(crate) mod package;
 pub(crate) mod playground;
+pub(crate) mod release;
 pub(crate) mod simulation;
 pub(crate) mod test;
 pub(crate) mod timed;

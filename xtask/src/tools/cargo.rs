@@ -1,4 +1,5 @@
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +55,16 @@ pub(crate) fn unlinted(mut command: Command) -> Command {
 pub(crate) fn run(command: &mut Command) -> Result {
     let status = log::status(command).map_err(|error| Error::new(format!("{}: {error}", shown(command))))?;
     if status.success() { Ok(()) } else { Err(Error::new(format!("`{}` failed ({status})", shown(command)))) }
+}
+
+/// Installs a target of the compiler if it is missing.
+pub(crate) fn add_target(target: &str) -> Result {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output()?;
+    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
+    if fs::exists(format!("{sysroot}/lib/rustlib/{target}"))? {
+        return Ok(());
+    }
+    run(Command::new("rustup").args(["target", "add", target]))
 }
 
 /// Another command of this program: of the file that runs, also after a build has put another in its place.

@@ -1,6 +1,7 @@
 //! What several commands need: to run programs, to build something once, and to report.
 
 pub(crate) mod background;
+pub(crate) mod binaries;
 pub(crate) mod cargo;
 pub(crate) mod chart;
 pub(crate) mod component;
