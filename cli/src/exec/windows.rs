@@ -13,6 +13,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
 use crate::args::Exec;
 use crate::report::{Failure, Outcome, Output, exit};
 use crate::signals::Signal;
+use crate::taking::TOKEN;
 
 /// What ends the wait for a lock. The command is at the same console, so it gets the console's events itself.
 pub(super) const FORWARDED: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
@@ -40,6 +41,10 @@ impl Child {
         let mut command = CommandWrap::with_new(program, |command| {
             command.args(rest);
             command.env("LEASEHOLD_FENCE", lease.fence().to_string()).env("LEASEHOLD_NAME", lease.name());
+            // A token works once, and `--adopt` has used this one.
+            if arguments.take.adopt.is_some() {
+                command.env_remove(TOKEN);
+            }
         });
         let child = command.wrap(KillOnDrop).wrap(JobObject).spawn();
         let child = child.map_err(|error| lookup::not_executable(program, &error.to_string()))?;

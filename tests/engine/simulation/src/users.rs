@@ -106,6 +106,11 @@ impl ClusterRun<'_> {
             Doing::Acting(op) if self.is_converting(place, op) && self.world.rng.chance(500_000) => {
                 self.convert_back(place, user)
             }
+            // Some work goes on for as long as it may.
+            Doing::Holding if client.drains && self.world.rng.chance(700_000) => {
+                let after = self.world.rng.range(self.mix.ttl_ms) * 1_000;
+                self.schedule_step(place, user, after);
+            }
             Doing::Holding if self.keeps(place, user) => self.keep(place, user),
             Doing::Holding if self.reenters(place, user) => self.reenter(place, user),
             Doing::Holding if self.world.rng.chance(self.mix.active) => self.act(place, user),
@@ -116,8 +121,9 @@ impl ClusterRun<'_> {
 
     /// Lets the holders finish, before it closes the client.
     fn drain(&mut self, place: usize, user: usize) {
-        let longest = 2 * self.mix.hold.1;
-        let within = Duration::from_millis(self.world.rng.below(longest / 1_000 + 2));
+        let usual = 2 * self.mix.hold.1 / 1_000;
+        let longest = if self.world.rng.chance(500_000) { usual } else { usual + 3 * self.mix.ttl_ms.1 };
+        let within = Duration::from_millis(self.world.rng.below(longest + 2));
         // What is due at this very moment happens first.
         self.feed(place, Input::Wake);
         let client = &mut self.clients[place];

@@ -24,7 +24,8 @@ impl QuorumRun<'_> {
             return self.next_step(client, user, 10_000);
         }
         match it.users[user].doing {
-            Doing::Nothing if self.phase != Phase::Busy => {}
+            // While a client drains, its users go on asking.
+            Doing::Nothing if self.phase != Phase::Busy && !it.drains => {}
             Doing::Nothing => {
                 let name = self.world.rng.below(self.mix.names as u64) as usize;
                 if self.mix.is_of_several() && self.world.rng.chance(800_000) {
@@ -44,6 +45,11 @@ impl QuorumRun<'_> {
             }
             Doing::Calling(_) => {}
             Doing::Drained => self.call(client, user, &[0], UserCall::Close),
+            // Some work goes on for as long as it may.
+            Doing::Holding(_) if it.drains && self.world.rng.chance(700_000) => {
+                let after = self.world.rng.spread((1_000, 2_000_000));
+                self.next_step(client, user, after);
+            }
             Doing::Holding(lease) if self.world.rng.chance(self.mix.keeps()) => self.keep(client, user, lease),
             Doing::Holding(lease) if self.mix.is_single() && self.world.rng.chance(60_000) => {
                 self.ends_soon(client, user, lease)
@@ -224,7 +230,10 @@ impl QuorumRun<'_> {
                 doing = Doing::Holding(lease)
             }
             (UserCall::Release(_), _) | (UserCall::Inspect | UserCall::Close, _) => {}
-            (UserCall::Drain(_), Ok(Outcome::Drained)) => doing = Doing::Drained,
+            (UserCall::Drain(_), Ok(Outcome::Drained)) => {
+                doing = Doing::Drained;
+                self.clients[client].drains = false;
+            }
             (
                 UserCall::Extend(lease, _)
                 | UserCall::Shorten(lease, _)
