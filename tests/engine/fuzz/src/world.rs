@@ -144,9 +144,8 @@ impl World {
                 let op = number(&mut words).unwrap_or(self.last_op);
                 self.input(Input::Cancel { op: OpId(op) });
             }
-            "release" | "extend" | "shorten" | "convert" | "hold" | "verify" | "keep" | "export" | "stop-renewing" => {
-                self.about_a_lease(step.verb, words)
-            }
+            "release" | "extend" | "shorten" | "detach" | "convert" | "hold" | "verify" | "keep" | "export"
+            | "stop-renewing" => self.about_a_lease(step.verb, words),
             "inspect" => self.about_a_name(words, |op, name| Input::Inspect { op, name }),
             "force" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name, foreign: false }),
             "force-foreign" => self.about_a_name(words, |op, name| Input::ForceRelease { op, name, foreign: true }),
@@ -310,11 +309,15 @@ impl World {
         self.input(match verb {
             "extend" => Input::Extend { op, lease, ttl: time },
             "shorten" => Input::Shorten { op, lease, ttl: time },
+            "detach" => Input::Detach { op, lease, time: (ms > 0).then_some(time) },
             "convert" => Input::Convert { op, lease, mode },
             "hold" => Input::Hold { op, lease },
             "export" => Input::Export { op, lease },
             _ => Input::Verify { op, lease },
         });
+        if verb == "detach" && self.engine.lease(lease).is_none() {
+            self.leases.remove(&id);
+        }
     }
 
     /// After the last hold's release the lease has ended for its holder, with any answer of the server.
@@ -614,7 +617,8 @@ impl World {
     /// After a lease has ended, nothing succeeds for it any more.
     fn done_to(&mut self, id: u64, outcome: &Outcome) {
         let Some(held) = self.leases.get_mut(&id) else {
-            let fits = matches!(outcome, Outcome::Released(_) | Outcome::Verified(false));
+            // A detached lease ends before its call does.
+            let fits = matches!(outcome, Outcome::Released(_) | Outcome::Verified(false) | Outcome::Exported(_));
             return assert!(fits, "{outcome:?} for lease {id}, which has ended");
         };
         let names = held.names.clone();

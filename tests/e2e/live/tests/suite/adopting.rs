@@ -218,7 +218,7 @@ async fn a_token_is_for_one_name_one_kind_and_one_lease() -> Tested {
     let reader = first.read_write("read").read().acquire().await?;
     let shown = second.inspect("read").await?.holders[0].token.clone();
     let refused = second.mutex("read").adopt(&shown).await;
-    assert!(matches!(refused, Err(Error::NotHeld { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
     assert!(lease.verify().await? && reader.verify().await?);
 
     server.cli(&["FLUSHALL"])?;

@@ -123,7 +123,7 @@ impl Run {
     /// Users may name a lease that is over, and one that there never was.
     fn about_a_lease(&mut self) -> String {
         let verb = self.one_of(
-            "release release release release release release release release extend shorten convert convert hold verify export keep stop-renewing inspect",
+            "release release release release release release release release extend shorten detach convert convert hold verify export keep stop-renewing inspect",
         );
         match verb {
             "inspect" => format!("inspect {}", self.one_of("a b }")),
