@@ -2,64 +2,48 @@
 
 use crate::faults::Fault;
 
-/// What a client is doing with a lock, as seen from outside. With several locks, it may be in several states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nothing at all.
-    Idle,
-    /// Its acquire is unanswered.
-    Acquiring,
-    /// It is in the server's queue, or was when it last received an answer.
-    Waiting,
-    /// The server granted it the lock, and it does not know yet.
-    Granted,
-    /// It holds a lease.
-    Held,
-    /// Its renewal is unanswered.
-    Renewing,
-    /// It holds, and its next local caller waits.
-    HandingOver,
-    /// Its refill is unanswered.
-    Refilling,
-    /// Its release is unanswered.
-    Releasing,
-    /// Its convert is unanswered.
-    Converting,
-    /// It closes.
-    Closing,
-    /// It holds a reentrant lock.
-    Reentrant,
-    /// It waits for a reentrant lock.
-    Listening,
-    /// It holds permits.
-    Permits,
-    /// It waits for permits.
-    Queueing,
-    /// A batch of its commands is unanswered.
-    Batching,
+listed! {
+    /// What a client is doing with a lock, as seen from outside. With several locks, it may be in several states.
+    pub enum State {
+        /// The columns of the table.
+        COLUMNS {
+            /// Nothing at all.
+            Idle,
+            /// Its acquire is unanswered.
+            Acquiring,
+            /// It is in the server's queue, or was when it last received an answer.
+            Waiting,
+            /// The server granted it the lock, and it does not know yet.
+            Granted,
+            /// It holds a lease.
+            Held,
+            /// Its renewal is unanswered.
+            Renewing,
+            /// It holds, and its next local caller waits.
+            HandingOver,
+            /// Its refill is unanswered.
+            Refilling,
+            /// Its release is unanswered.
+            Releasing,
+            /// Its convert is unanswered.
+            Converting,
+            /// It closes.
+            Closing,
+            /// It holds a reentrant lock.
+            Reentrant,
+            /// It waits for a reentrant lock.
+            Listening,
+            /// It holds permits.
+            Permits,
+            /// It waits for permits.
+            Queueing,
+            /// A batch of its commands is unanswered.
+            Batching,
+        }
+    }
 }
 
 impl State {
-    /// Every state, in the order of the table.
-    pub const ALL: [Self; 16] = [
-        Self::Idle,
-        Self::Acquiring,
-        Self::Waiting,
-        Self::Granted,
-        Self::Held,
-        Self::Renewing,
-        Self::HandingOver,
-        Self::Refilling,
-        Self::Releasing,
-        Self::Converting,
-        Self::Closing,
-        Self::Reentrant,
-        Self::Listening,
-        Self::Permits,
-        Self::Queueing,
-        Self::Batching,
-    ];
-
     /// How many states there are.
     pub const COUNT: usize = Self::ALL.len();
 
@@ -84,7 +68,7 @@ impl Default for Coverage {
 impl Coverage {
     /// Notes that a fault struck a client in a set of states.
     pub fn note(&mut self, fault: Fault, states: u16) {
-        for state in State::ALL {
+        for state in State::ALL.iter().copied() {
             if states & state.bit() != 0 {
                 self.cells[fault.index()][state as usize] += 1;
             }
@@ -109,7 +93,7 @@ impl Coverage {
 
     /// The required cells with how often each was reached, the rarest first.
     pub fn rarest(&self) -> Vec<(u64, State, Fault)> {
-        let all = Fault::ALL.into_iter().flat_map(|fault| State::ALL.into_iter().map(move |state| (state, fault)));
+        let all = Fault::ALL.iter().flat_map(|fault| State::ALL.iter().map(move |state| (*state, *fault)));
         let required = all.filter(|(state, fault)| required(*state, *fault));
         let mut cells: Vec<_> =
             required.map(|(state, fault)| (self.cells[fault.index()][state as usize], state, fault)).collect();
@@ -136,12 +120,12 @@ impl Coverage {
     /// The table for the user: a row for each fault, a column for each state. `-` marks a cell that can't be reached.
     pub fn table(&self) -> String {
         let mut table = format!("{:<19}", "");
-        for state in State::ALL {
+        for state in State::ALL.iter().copied() {
             table += &format!("{:>12}", format!("{state:?}"));
         }
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.iter().copied() {
             table += &format!("\n{:<19}", format!("{fault:?}"));
-            for state in State::ALL {
+            for state in State::ALL.iter().copied() {
                 let count = self.cells[fault.index()][state as usize];
                 let text = if count == 0 && !required(state, fault) { "-".to_string() } else { count.to_string() };
                 table += &format!("{text:>12}");

@@ -5,6 +5,9 @@
 //! [`QuorumRun`] has locks over several servers, or leases of several names on one. The [`invariants`] know
 //! the true time and check every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
+#[macro_use]
+mod listed;
+
 mod adopting;
 pub mod campaign;
 mod channels;

@@ -96,12 +96,12 @@ pub(crate) struct Mix {
 impl Mix {
     /// The mix of a seed, with the given theme or with one that is drawn as well.
     pub(crate) fn draw(rng: &mut Rng, theme: Option<Theme>) -> Self {
-        let drawn = if rng.chance(300_000) { *rng.pick(&Theme::KINDS) } else { *rng.pick(&Theme::LOCKS) };
+        let drawn = if rng.chance(300_000) { *rng.pick(Theme::KINDS) } else { *rng.pick(Theme::LOCKS) };
         let theme = theme.unwrap_or(drawn);
         let mut mix = Self::plain(rng, theme);
         let about = match theme {
             // The other kinds run under the same faults as the plain lock.
-            Theme::Reentrant | Theme::Semaphore | Theme::Keeping | Theme::Adopting => *rng.pick(&Theme::LOCKS),
+            Theme::Reentrant | Theme::Semaphore | Theme::Keeping | Theme::Adopting => *rng.pick(Theme::LOCKS),
             about => about,
         };
         mix.turn_to(rng, about);
@@ -210,8 +210,8 @@ impl Mix {
             | Theme::Keeping
             | Theme::Adopting => {}
             Theme::Calm => {
-                self.some(rng, &Fault::PASSING, (100, 3_000));
-                self.strikes_of(rng, &Fault::STRIKING);
+                self.some(rng, Fault::PASSING, (100, 3_000));
+                self.strikes_of(rng, Fault::STRIKING);
                 self.gap *= 5;
             }
             Theme::Network => {
@@ -230,18 +230,18 @@ impl Mix {
             }
             Theme::Servers => {
                 self.some(rng, &commands, (500, 10_000));
-                self.strikes_of(rng, &Fault::STRIKING);
+                self.strikes_of(rng, Fault::STRIKING);
             }
             Theme::Losing => {
                 self.some(rng, &commands, (500, 20_000));
-                self.strikes_of(rng, &Fault::STRIKING);
+                self.strikes_of(rng, Fault::STRIKING);
                 self.strikes.extend(Fault::LOSING);
                 self.trip.1 = rng.spread((60, 5_000));
             }
             Theme::Hot => {
                 self.hot(rng);
-                self.some(rng, &Fault::PASSING, (100, 10_000));
-                let strikes: &[Fault] = if rng.chance(500_000) { &clients } else { &Fault::STRIKING };
+                self.some(rng, Fault::PASSING, (100, 10_000));
+                let strikes: &[Fault] = if rng.chance(500_000) { &clients } else { Fault::STRIKING };
                 self.strikes_of(rng, strikes);
                 self.sometimes_losing(rng);
             }
@@ -249,7 +249,7 @@ impl Mix {
                 self.shared = 800_000;
                 self.some(rng, &commands, (500, 30_000));
                 self.some(rng, &messages, (500, 30_000));
-                self.strikes_of(rng, &Fault::STRIKING);
+                self.strikes_of(rng, Fault::STRIKING);
             }
             Theme::Converts => {
                 (self.shared, self.active, self.converts) = (500_000, 700_000, 800_000);
@@ -276,14 +276,14 @@ impl Mix {
                     }
                     _ => {}
                 }
-                self.some(rng, &Fault::PASSING, (500, 10_000));
+                self.some(rng, Fault::PASSING, (500, 10_000));
                 self.strikes_of(rng, &clients);
             }
             Theme::Short => {
                 self.ttl_ms = (10, rng.spread((20, 300)));
                 self.hold = (0, rng.spread((1_000, 500_000)));
                 self.trip = (20, rng.spread((50, 3_000)));
-                self.some(rng, &Fault::PASSING, (500, 30_000));
+                self.some(rng, Fault::PASSING, (500, 30_000));
                 self.strikes_of(rng, &clients);
                 self.outage.1 = self.outage.1.min(1_000_000);
                 // Late renewals of a client's first tokens. Their numbers are the beginnings of later ones.
@@ -327,7 +327,7 @@ impl Mix {
                 if self.gap.is_multiple_of(3) {
                     self.chance[F::Forced.index()] = 100_000;
                 }
-                self.strikes_of(rng, &Fault::STRIKING);
+                self.strikes_of(rng, Fault::STRIKING);
                 if rng.chance(500_000) {
                     self.strikes.extend(Fault::LOSING);
                 }
@@ -394,8 +394,8 @@ impl Mix {
                 self.chance = [0; Fault::COUNT];
             }
             Theme::Everything | Theme::Reentrant | Theme::Semaphore => {
-                self.some(rng, &Fault::PASSING, (1_000, 60_000));
-                self.strikes_of(rng, &Fault::STRIKING);
+                self.some(rng, Fault::PASSING, (1_000, 60_000));
+                self.strikes_of(rng, Fault::STRIKING);
                 self.sometimes_losing(rng);
                 self.foreigners = usize::from(rng.chance(200_000));
                 self.mute_hosts = *rng.pick(&[0, 0, 200_000]);

@@ -56,7 +56,7 @@ const KNOWN: [(&str, u64); 31] = [
     ("permits-without-ttl", 53),
     ("multi-passes-waiters", 71),
     ("reader-renewal-adds-first", 59),
-    ("multi-digs-up", 13),
+    ("multi-digs-up", 45),
     ("raise-for-others", 742),
 ];
 
