@@ -23,12 +23,18 @@ const locks = plugin(async (app, { url }) => {
     request.gone = gone.signal;
   });
   app.setErrorHandler((error, request, reply) => {
-    if (isLeaseholdError(error) && error.retryable) return reply.code(503).header('Retry-After', '1').send(error.code);
+    const passes = isLeaseholdError(error) && (error.retryable || error.code === 'closed');
+    if (passes) return reply.code(503).header('Retry-After', '1').send(error.code);
     throw error;
+  });
+  // Runs before the server waits for the last requests: those that hold a lock finish, and those that wait for one end with 503.
+  let closing;
+  app.addHook('preClose', async () => {
+    closing = manager.close({ drain: '25s' });
   });
   // Runs after the last request. The manager gives back what it holds, so it goes before its connection.
   app.addHook('onClose', async () => {
-    await manager.close();
+    await closing;
     redis.disconnect();
   });
 });

@@ -5,10 +5,10 @@
 //   while a colleague holds the lock: 503 busy
 //   closed, and no lock is left
 import 'reflect-metadata';
-import { type ArgumentsHost, Catch, Controller, type ExceptionFilter, Global, Inject, Injectable, Module, type OnApplicationShutdown, Param, Post } from '@nestjs/common';
+import { type ArgumentsHost, type BeforeApplicationShutdown, Catch, Controller, type ExceptionFilter, Global, Inject, Injectable, Module, type OnApplicationShutdown, Param, Post } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
-import { LeaseholdError, LockManager } from 'leasehold';
+import { type Closed, LeaseholdError, LockManager } from 'leasehold';
 
 const URL = process.env.REDIS_URL ?? 'redis://127.0.0.1';
 
@@ -21,12 +21,19 @@ const URL = process.env.REDIS_URL ?? 'redis://127.0.0.1';
   ],
   exports: [LockManager],
 })
-class LocksModule implements OnApplicationShutdown {
+class LocksModule implements BeforeApplicationShutdown, OnApplicationShutdown {
+  #closing?: Promise<Closed>;
+
   constructor(@Inject(LockManager) private readonly locks: LockManager, @Inject(Redis) private readonly redis: Redis) {}
+
+  /** Runs before the server waits for the last requests: those that hold a lock finish, and those that wait for one end with 503. */
+  beforeApplicationShutdown(): void {
+    this.#closing = this.locks.close({ drain: '25s' });
+  }
 
   /** Runs after the last request. The manager gives back what it holds, so it goes before its connection. */
   async onApplicationShutdown(): Promise<void> {
-    await this.locks.close();
+    await this.#closing;
     this.redis.disconnect();
   }
 }
@@ -66,7 +73,7 @@ class InvoicesController {
 class LockErrors implements ExceptionFilter {
   catch(error: LeaseholdError, host: ArgumentsHost): void {
     const response = host.switchToHttp().getResponse();
-    response.status(error.retryable ? 503 : 500).set('Retry-After', '1').send(error.code);
+    response.status(error.retryable || error.code === 'closed' ? 503 : 500).set('Retry-After', '1').send(error.code);
   }
 }
 

@@ -66,6 +66,10 @@ mod recipes {}
 mod servers {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../../docs/shutting-down.md")]
+mod shutting_down {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../../docs/testing.md")]
 mod testing {}
 
