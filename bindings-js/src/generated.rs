@@ -230,7 +230,8 @@ fn a_code_is_read_as_it_is_written() {
         assert_eq!(kind.number(), f64::from(u8::try_from(position).unwrap()));
         assert_eq!(InputKind::read(kind.number()), Some(*kind));
     }
-    for bad in [-1.0, 0.5, 24.0, 256.0, ABSENT] {
+    let after = InputKind::ALL.last().unwrap().number() + 1.0;
+    for bad in [-1.0, 0.5, after, 256.0, ABSENT] {
         assert_eq!(InputKind::read(bad), None, "{bad}");
     }
 }
