@@ -54,6 +54,9 @@ impl Target {
     /// The variable that names the C compiler to the build, and its value. Fails with advice if the compiler is missing.
     pub(super) fn c_compiler(&self) -> Result<Option<(String, &'static str)>> {
         let Some((compiler, package)) = self.c_compiler else { return Ok(None) };
+        if self.debian.is_some() && !self.is_this_machine() {
+            return Err(Error::new(format!("{}: build it on such a machine", self.triple)));
+        }
         let found = Command::new(compiler).arg("--version").output();
         found.map_err(|_| Error::new(format!("`{compiler}` not found: install {package}")))?;
         Ok(Some((format!("CC_{}", self.triple.replace('-', "_")), compiler)))
