@@ -105,7 +105,7 @@ const DETACHED_RELEASED: &[Change] = &[Change {
 const DETACHED_RENEWED: &[Change] = &[Change {
     file: "lock/convert.rs",
     find: "    fn detached(&mut self, cx: &mut Context, converting: &Converting) {\n",
-    put: "    fn detached(&mut self, cx: &mut Context, converting: &Converting) {\n        if MUTANT {\n            let what = crate::session::Renew { token: converting.new, mode: converting.to, ttl: Some(Duration::from_secs(30)) };\n            let purpose = Purpose::Renew { lock: self.id, token: converting.new, op: None };\n            let request = self.request(Ask::Renew(what));\n            cx.send(needed::CALL, purpose, request);\n        }\n",
+    put: "    fn detached(&mut self, cx: &mut Context, converting: &Converting) {\n        if MUTANT {\n            let what = crate::session::Renew { token: converting.new, mode: converting.to, ttl: Some(Duration::from_millis(50)) };\n            let purpose = Purpose::Renew { lock: self.id, token: converting.new, op: None };\n            let request = self.request(Ask::Renew(what));\n            cx.send(needed::CALL, purpose, request);\n        }\n",
 }];
 const UNDONE_RELEASE_IS_DONE: &[Change] = &[Change {
     file: "client/batch.rs",
