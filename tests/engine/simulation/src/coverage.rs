@@ -68,7 +68,7 @@ impl Default for Coverage {
 impl Coverage {
     /// Notes that a fault struck a client in a set of states.
     pub fn note(&mut self, fault: Fault, states: u16) {
-        for state in State::ALL {
+        for state in State::ALL.iter().copied() {
             if states & state.bit() != 0 {
                 self.cells[fault.index()][state as usize] += 1;
             }
@@ -120,12 +120,12 @@ impl Coverage {
     /// The table for the user: a row for each fault, a column for each state. `-` marks a cell that can't be reached.
     pub fn table(&self) -> String {
         let mut table = format!("{:<19}", "");
-        for state in State::ALL {
+        for &state in State::ALL {
             table += &format!("{:>12}", format!("{state:?}"));
         }
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.iter().copied() {
             table += &format!("\n{:<19}", format!("{fault:?}"));
-            for state in State::ALL {
+            for state in State::ALL.iter().copied() {
                 let count = self.cells[fault.index()][state as usize];
                 let text = if count == 0 && !required(state, fault) { "-".to_string() } else { count.to_string() };
                 table += &format!("{text:>12}");
