@@ -12,7 +12,7 @@ export interface ReplicaOptions {
   readonly timeout: Duration;
 }
 
-/** Reads the fields of an options object. An unknown field counts as a typo and is refused. */
+/** Reads the fields of an options object, without those that are `undefined`. An unknown field counts as a typo and is refused. */
 export function readFields<Field extends string>(options: unknown, fields: readonly Field[]): { readonly [field in Field]?: unknown } {
   if (options === undefined) return {};
   if (typeof options !== 'object' || options === null || isArray(options)) {
@@ -27,7 +27,8 @@ export function readFields<Field extends string>(options: unknown, fields: reado
     }
     for (const field of fields) {
       reading = field;
-      given[field] = (options as Record<string, unknown>)[field];
+      const value = (options as Record<string, unknown>)[field];
+      if (value !== undefined) given[field] = value;
     }
   } catch (cause) {
     throw unreadable(reading, cause);

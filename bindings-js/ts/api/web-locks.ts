@@ -91,7 +91,7 @@ function readRequest({ client, defaults, stealing }: RequestContext, name: unkno
   if (problem !== undefined) throw platformError('NotSupportedError', new UnsupportedError(problem));
 
   const lock = { name: text, alias: aliasOf(text, client.prefix), mode, kind: PLAIN };
-  const settings = readLockOptions(withoutUndefined(rest), { ...defaults, wait: Infinity });
+  const settings = readLockOptions(rest, { ...defaults, wait: Infinity });
   // What lingers is listed by its name on the server. A client that steals ends with its lock.
   const lingers = lock.alias === undefined && !steal;
   return { lock, settings: lingers ? settings : { ...settings, linger: undefined }, ifAvailable, steal, signal, callback: work as Callback };
@@ -130,8 +130,4 @@ function aliasOf(name: string, prefix: string): string | undefined {
   if (isName(name, prefix)) return undefined;
   const escaped = name.replace(/[%{}]|\p{Surrogate}/gu, (unit) => `%${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
   return readName(`-${escaped}`, prefix);
-}
-
-function withoutUndefined(fields: object): object {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
