@@ -47,6 +47,20 @@ fn the_fence_is_exported_and_rises() -> Tested {
 }
 
 #[test]
+fn a_lock_that_is_held_at_least_stays_taken_after_the_command_whatever_its_status() -> Tested {
+    let server = Server::start()?;
+    for (name, status) in [("done", 0), ("failed", 7)] {
+        let script = format!("exit {status}");
+        let output = run(&server, &["exec", "--at-least", "1h", name, "--", "sh", "-c", &script])?;
+        assert_eq!(output.status.code(), Some(status));
+        assert_eq!(run(&server, &["exec", "--wait", "0", name, "--", "true"])?.status.code(), Some(75));
+        assert_eq!(run(&server, &["force-release", "--yes", name])?.status.code(), Some(0));
+        assert_eq!(run(&server, &["exec", "--wait", "0", name, "--", "true"])?.status.code(), Some(0));
+    }
+    Ok(())
+}
+
+#[test]
 fn commands_under_one_lock_exclude_each_other() -> Tested {
     let (server, directory) = (Server::start()?, tempdir()?);
     let file = directory.path().join("count");

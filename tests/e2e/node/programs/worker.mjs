@@ -40,7 +40,7 @@ if (mode === 'inspect') {
 }
 
 const OUTCOMES = {
-  released: 'Released', 'still-held': 'StillHeld', 'already-expired': 'AlreadyExpired', 'not-owner': 'NotOwner',
+  released: 'Released', 'still-held': 'StillHeld', 'already-expired': 'AlreadyExpired', 'not-owner': 'NotOwner', detached: 'Detached',
 };
 
 const lease = await lock.acquire({ ttl: Number(ttl), label: 'job 17' });

@@ -60,7 +60,7 @@ async function main(): Promise<void> {
   const refused = await locks.mutex('counter').acquire({ ttl: 1 }).catch((error: unknown) => reasonOf(error));
   if (refused !== 'TTL') throw new Error(`it was ${String(refused)}`);
   const busy: Lease | null = await locks.mutex('counter').tryAcquire();
-  const outcome: 'released' | 'still-held' | 'already-expired' | 'not-owner' | undefined = await busy?.release();
+  const outcome: 'released' | 'still-held' | 'already-expired' | 'not-owner' | 'detached' | undefined = await busy?.release();
   const value: string = await locks.readWrite('page').read().run(async (lease) => `read with ${lease.remaining} ms left`);
   console.log(`typed ${outcome} ${value.length > 0}`);
 }
