@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "loss-untold" Network "a loss is reported"
     "session/mod.rs": "if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)) {"
         => "if let Some(mut lease) = self.end_lease(id, &Error::Lost(reason)).filter(|_| !MUTANT) {" },
-    engine! { "loss-told-late" Clients "a late timer reports the loss before anything else runs"
+    engine! { "loss-told-late" Clients "a late timer reports the loss before anything else runs" seed 920
     "client/mod.rs": "self.run_timers();\n        self.take_in(input);"
         => "if !MUTANT {\n            self.run_timers();\n        }\n        self.take_in(input);" },
     engine! { "max-hold-ignored" Calm "max_hold ends a renewed lease"
@@ -34,10 +34,10 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "releases-another-token" Readers "a lease is given back"
     "session/release.rs": "let what = request::Release { token,"
         => "let common = common.filter(|_| !MUTANT);\n        let other = if MUTANT { Token(token.0 + 1_000) } else { token };\n        let what = request::Release { token: other," },
-    engine! { "no-margin" Short "a loss is reported early enough for a late timer"
+    engine! { "no-margin" Short "a loss is reported early enough for a late timer" seed 1_012
     "lock/hold.rs": ".saturating_sub(margin(granted))"
         => ".saturating_sub(if MUTANT { Duration::ZERO } else { margin(granted) })" },
-    engine! { "hand-over-unconfirmed" Hot "what the server has not confirmed for a second is not handed over"
+    engine! { "hand-over-unconfirmed" Hot "what the server has not confirmed for a second is not handed over" seed 396
     "lock/hold.rs": "self.served && !self.is_confirmed(cx);"
         => "self.served && !self.is_confirmed(cx) && !MUTANT;" },
     engine! { "early-revocation-ignored" Network "a revocation counts even if it arrives before the reply"
@@ -60,7 +60,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "no-heartbeats" Messages "a waiter's heartbeats keep its place, and find a lost grant"
     "lock/claim.rs": "        claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);"
         => "        if !MUTANT {\n            claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);\n        }" },
-    engine! { "holder-death-ignored" Deaths "the first waiter asks when the holder's lease is over"
+    engine! { "holder-death-ignored" Deaths "the first waiter asks when the holder's lease is over" seed 2_073
     "lock/claim.rs": "if let Some(left) = left {" => "if let Some(left) = left.filter(|_| !MUTANT) {" },
     engine! { "grant-from-receipt" Messages "a grant is valid from the earliest time at which it can have happened"
     "lock/grant.rs": "    let Some(Base { sent, server }) = claim.base"
@@ -88,7 +88,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "last-come-first-served" Hot "FIFO inside a client"
     "lock/hand_over.rs": "while let Some((op, options)) = self.queue.head() {"
         => "let last = |queue: &super::LocalQueue, cx: &Context| queue.iter().rfind(|(op, _)| cx.ops.contains_key(op));\n        while let Some((op, options)) = if MUTANT { last(&self.queue, cx) } else { self.queue.head() } {" },
-    engine! { "hand-over-past-block" Hot "each local holder gets a fence of the block"
+    engine! { "hand-over-past-block" Hot "each local holder gets a fence of the block" seed 275
     "lock/hold.rs": "if unconfirmed || self.fences.left() == 0 {"
         => "if unconfirmed || (self.fences.left() == 0 && !MUTANT) {";
     "lock/hand_over.rs": "let Some(fence) = hold.fences.take() else { return };"
@@ -106,7 +106,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "stranded-caller" Calm "the client asks with the next token at once"
     "lock/claim.rs": "} else {\n            self.ask_by(cx, Path::Own);"
         => "} else if !MUTANT {\n            self.ask_by(cx, Path::Own);" },
-    engine! { "no-refill-while-untold" Hot "a host without messages asks with refills"
+    engine! { "no-refill-while-untold" Hot "a host without messages asks with refills" seed 873
     "lock/renew.rs": "hold.budget.is_none() && long_ago {" => "hold.budget.is_none() && long_ago && !MUTANT {" },
     engine! { "refill-lowers-fence" Hot "a late refill never lowers the next fence"
     "lock/renew.rs": "hold.fences.add(answer.value, answer.block);"
@@ -177,7 +177,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "used-by-a-fast-clock" Hot "only what is below the server's clock need not be told"
     "lock/hold.rs": "if used < clock { 0 } else { used }"
         => "if used < clock.saturating_add(if MUTANT { 1_000 } else { 0 }) { 0 } else { used }" },
-    engine! { "used-by-an-old-answer" Hot "the server's clock is known from the newest answer, at the time when it arrived"
+    engine! { "used-by-an-old-answer" Hot "the server's clock is known from the newest answer, at the time when it arrived" seed 275
     "lock/hold.rs": "(self.server, self.server_at) = (server, cx.now);"
         => "(self.server, self.server_at) = (server, if MUTANT { self.server_at } else { cx.now });" },
     // Reentrant locks.
@@ -247,7 +247,7 @@ pub(super) const TABLE: &[Mutant] = &[
         => "member.client.valid_until(state.agreed()?).or(MUTANT.then_some(Instant::from_micros(u64::MAX / 2))));" },
     engine! { "quorum-fence-not-raised" Quorum "the fence is raised on a majority before the acquire succeeds"
     "quorum/majority.rs": "if *fence >= least {" => "if *fence >= least || MUTANT {" },
-    engine! { "quorum-greater-fence-counts" Quorum "a server that drew a greater fence does not count for a smaller one"
+    engine! { "quorum-greater-fence-counts" Quorum "a server that drew a greater fence does not count for a smaller one" seed 996
     "quorum/majority.rs": "if *drawn <= most)" => "if *drawn <= most || MUTANT)" },
     engine! { "quorum-fence-beyond-its-block" Quorum "a server remembers only the fences that it reserved"
     "quorum/acquire.rs": "last_fence(lease).unwrap_or(drawn);"
@@ -255,7 +255,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "quorum-forgets-its-place" Quorum "a client whose callers have left gives its place in the queue back"
     "quorum/place.rs": "            clear(cx, members, FIRST, first, None);"
         => "            if !MUTANT {\n                clear(cx, members, FIRST, first, None);\n            }" },
-    engine! { "quorum-passed-fence-forgotten" QuorumHot "a local hand-over of a quorum has a fence above the one before it on every server"
+    engine! { "quorum-passed-fence-forgotten" QuorumReaders "a local hand-over of a quorum has a fence above the one before it on every server" seed 3_193
     "quorum/acquire.rs": "drawn = member.client.above_given(lease, drawn).unwrap_or(drawn);"
         => "drawn = if MUTANT { drawn } else { member.client.above_given(lease, drawn).unwrap_or(drawn) };" },
     engine! { "quorum-local-grant-counts" QuorumReaders "a lease that a quorum's client hands over by itself counts after the server has confirmed it"

@@ -27,9 +27,9 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "first-limit-stands" Semaphore "the limit of the latest acquire counts"
     "semaphore-acquire": "propose = function(mode)\n"
         => "propose = function(mode)\n  if limit > 0 then\n    return\n  end\n" },
-    script! { "limit-forgotten" Semaphore "after all holders died, the first waiter's limit counts"
+    script! { "limit-forgotten" Semaphore "after all holders died, the first waiter's limit counts" seed 30
     "semaphore-acquire" "semaphore-release": "    if limit == 0 then\n" => "    if false then\n" },
-    script! { "permits-without-ttl" Semaphore "no key is without TTL"
+    script! { "permits-without-ttl" Semaphore "no key is without TTL" seed 53
     "semaphore-acquire" "semaphore-release": "    if ms > 0 then\n" => "    if false then\n" },
     script! { "other-kind-taken" Semaphore "another kind's name is left as it is"
     "semaphore-acquire": "if members > 0 and not is_token(" => "if false and not is_token(" },

@@ -12,13 +12,13 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "fence-for-each" Readers "a script draws one fence for all that it grants"
     "acquire" "release" "convert": "  fence = fence or math.max(last + 1, us)\n"
         => "  fence = math.max(last + 1, us)\n  last = fence\n" },
-    script! { "used-ignored" Hot "a fence is above the greatest that its last holder used"
+    script! { "used-ignored" Hot "a fence is above the greatest that its last holder used" seed 132
     "acquire" "release" "convert": "pass(tonumber(ARGV[#ARGV - 1]))\n" => "" },
     script! { "lost-counter-at-clock" Evicting "a lost counter begins above every block"
     "acquire" "release" "convert": "not stored and us + 1024" => "not stored and us" },
     script! { "force-draws-in-block" Hot "what is drawn after a force is above the victims' blocks"
     "force": "pass(us + 1023)\n" => "" },
-    script! { "block-uncut" Hot "fences never run ahead of the clock"
+    script! { "block-uncut" Hot "fences never run ahead of the clock" seed 705
     "acquire" "release" "convert": "math.max(1, math.min(wanted, us + 1024 - draw()))"
         => "math.max(draw() * 0 + 1, wanted)" },
     script! { "numbers-lose-digits" Network "numbers keep their digits"
@@ -41,13 +41,13 @@ pub(super) const TABLE: &[Mutant] = &[
     "acquire" "release" "convert": "redis.pcall('PUBLISH'" => "redis.call('PUBLISH'" },
     script! { "release-writes-first" Servers "a release is allowed at maxmemory"
     "release": "purge()\n\nlocal status" => "redis.call('SET', KEYS[2], text(last))\npurge()\n\nlocal status" },
-    script! { "reader-renewal-adds-first" Servers "a reader's renewal is allowed at maxmemory"
+    script! { "reader-renewal-adds-first" Servers "a reader's renewal is allowed at maxmemory" seed 59
     "renew": "    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n" => "";
     "renew": "    if redis.call('PTTL', KEYS[2]) < ms then\n"
         => "    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))\n    if redis.call('PTTL', KEYS[2]) < ms then\n" },
     script! { "refill-enters" Hot "a refill neither enters nor joins"
     "acquire": "if how == 'refill' then" => "if false then" },
-    script! { "late-head-purges-itself" Servers "a waiter refreshes its record before any purge"
+    script! { "late-head-purges-itself" Servers "a waiter refreshes its record before any purge" seed 344
     "acquire": "if queued then\n  write_record()\nelseif propose then\n  propose(mode)\nend\n" => "";
     "acquire": "if not queued then\n  join()\nend"
         => "queued = score(token) > 0\n\
@@ -64,7 +64,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "acquire": "if compatible(mode) and (mixed or not head()) then" => "if compatible(mode) then" },
     script! { "upgrade-beside-readers" Converts "only a sole reader upgrades"
     "convert": "(mode == 'exclusive' and readers > 1)" => "false" },
-    script! { "conflict-not-buried" Converts "after a conflict, no copy of the call converts"
+    script! { "conflict-not-buried" Converts "after a conflict, no copy of the call converts" seed 235
     "convert": "    bury(new, 60000)\n" => "" },
     script! { "buried-ignored" GivingUp "a buried token neither waits nor enters"
     "acquire": "if buried(token) then" => "if false then" },
@@ -74,7 +74,7 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "queue-without-ttl" Network "no key is without TTL"
     "acquire": "  if redis.call('PTTL', KEYS[3]) < claim then\n    redis.call('PEXPIRE', KEYS[3], text(claim))\n  end\n"
         => "" },
-    script! { "release-digs-up" GivingUp "a release leaves the grave of its token"
+    script! { "release-digs-up" GivingUp "a release leaves the grave of its token" seed 1_961
     "release": "if score(token) <= 0 then" => "if score(token) == 0 then" },
     script! { "graves-counted" GivingUp "graves count for no position"
     "acquire": "redis.call('ZRANK', KEYS[3], token) - graves + 1" => "redis.call('ZRANK', KEYS[3], token) + 1" },
@@ -94,14 +94,14 @@ pub(super) const TABLE: &[Mutant] = &[
     // Several names at once.
     script! { "multi-takes-held" Multi "all names are free, or none is taken"
     "multi": "if not mine[name] and (holder" => "if not mine[name] and name == 1 and (holder" },
-    script! { "multi-passes-waiters" Multi "a dead waiter hides no live one"
+    script! { "multi-passes-waiters" Multi "a dead waiter hides no live one" seed 71
     "multi": "      return true\n    end\n  end\n" => "      return true\n    end\n    return false\n  end\n" },
-    script! { "multi-digs-up" Multi "a buried token does not enter"
+    script! { "multi-digs-up" Multi "a buried token does not enter" seed 45
     "multi": "or 0) < -now then" => "or 0) < -1e15 then" },
     // Batches.
-    script! { "batch-renews-expired-permits" Semaphore "permits that have expired are not renewed"
+    script! { "batch-renews-expired-permits" Semaphore "permits that have expired are not renewed" seed 10_321
     "batch": "    if expiry and expiry > now then" => "    if expiry then" },
-    script! { "batch-renews-others-reentrant" Reentrant "a batch renews a reentrant lock only for its holder"
+    script! { "batch-renews-others-reentrant" Reentrant "a batch renews a reentrant lock only for its holder" seed 366
     "batch": "if reentrant and type(pcall('HGET', KEYS[key + 1], ARGV[arg + 2])) == 'string'"
         => "if reentrant and pcall('EXISTS', KEYS[key + 1]) == 1" },
     script! { "batch-takes-others-reentrant" Reentrant "an acquire takes only a free reentrant lock"
@@ -124,10 +124,10 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "batch-grants-nobody" Network "a release leaves no waiter behind"
     "batch": "pcall('GET', KEYS[key + 1]) == ARGV[arg + 2] and pcall('DEL'"
         => "string.gsub(pcall('GET', KEYS[key + 1]) or '', '%*', ' ') == ARGV[arg + 2] and pcall('DEL'" },
-    script! { "batch-renews-by-prefix" Short "only the whole token is renewed"
+    script! { "batch-renews-by-prefix" Short "only the whole token is renewed" seed 49
     "batch": "string.match(value, '^[^ *]*') == ARGV[arg + 2]"
         => "string.find(value, ARGV[arg + 2], 1, true) == 1" },
-    script! { "batch-renewal-lowers" Network "a renewal never lowers the TTL"
+    script! { "batch-renewal-lowers" Network "a renewal never lowers the TTL" seed 133
     "batch": "math.max(tonumber(pcall('PTTL', KEYS[key + 1])) or 0, tonumber(ARGV[arg + 3]))"
         => "ARGV[arg + 3] + 0" },
     script! { "batch-draws-the-clock" Network "the fence of a batch is above the counter"
@@ -157,12 +157,12 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "evicted-readers-passed" Evicting "evicted readers keep others out"
     "acquire" "release" "convert": "    if readers == 0 then\n      redis.call('DEL', KEYS[1])\n      holder = false\n    end\n  end\nend"
         => "  end\n  if readers == 0 then\n    redis.call('DEL', KEYS[1])\n    holder = false\n  end\nend" },
-    script! { "evicted-readers-joined" Evicting "nobody joins evicted readers"
+    script! { "evicted-readers-joined" Evicting "nobody joins evicted readers" seed 302
     "acquire" "release" "convert": "return not holder or readers > 0"
         => "return not holder or holder == 'shared'" },
     script! { "refill-grants-nobody" Evicting "a refill without a lease ends by granting"
     "acquire": "if how == 'refill' then\n  grant()\n" => "if how == 'refill' then\n" },
-    script! { "verify-writes-nothing" Servers "a replica confirms no lease"
+    script! { "verify-writes-nothing" Servers "a replica confirms no lease" seed 78
     "renew": "  if ms > 0 then\n" => "  if ttl ~= 0 and ms > 0 then\n" },
     // Locks over several servers.
     script! { "batch-readers-pass-waiters" Readers "a reader of a batch does not pass waiters"
@@ -174,9 +174,9 @@ pub(super) const TABLE: &[Mutant] = &[
     "batch": "used <= math.max(tonumber(limit), tonumber(wanted))" => "used <= 1e9" },
     script! { "batch-permits-come-back-twice" Semaphore "a batch gives back as many permits as were taken"
     "batch": "used - returned" => "used - 2 * returned" },
-    script! { "hand-over-to-the-dead" Hot "the short hand-over passes dead waiters over"
+    script! { "hand-over-to-the-dead" Hot "the short hand-over passes dead waiters over" seed 73
     "release": "tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then" => "true then" },
-    script! { "hand-over-forgets-used" Hot "a used fence takes the slow path"
+    script! { "hand-over-forgets-used" Hot "a used fence takes the slow path" seed 369
     "release": " and ARGV[3] == '0'" => "" },
     script! { "hand-over-loses-the-mark" Hot "the next holder is told that others wait"
     "release": "local mark = waiting > 0 and '*' or ' '" => "local mark = ' '" },

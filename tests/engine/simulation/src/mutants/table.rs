@@ -14,40 +14,47 @@ use crate::theme::Theme;
 const NONE: InjectedBugs =
     InjectedBugs { scripts: &[], clock_stops_asleep: false, renewals_need_all_keys: false, none_key_left_out: false };
 
-pub(super) const fn engine(name: &'static str, changes: &'static [Change], theme: Theme, rule: &'static str) -> Mutant {
-    Mutant { name, rule, engine: changes, bugs: NONE, theme }
+const PLAIN: Mutant = Mutant { name: "", rule: "", engine: &[], bugs: NONE, theme: Theme::Calm, seed: None };
+
+pub(super) const fn engine(
+    (name, theme, rule): (&'static str, Theme, &'static str),
+    seeds: &[u64],
+    changes: &'static [Change],
+) -> Mutant {
+    Mutant { name, rule, theme, engine: changes, seed: first(seeds), ..PLAIN }
 }
 
 pub(super) const fn script(
-    name: &'static str,
+    (name, theme, rule): (&'static str, Theme, &'static str),
+    seeds: &[u64],
     changes: &'static [ScriptChange],
-    theme: Theme,
-    rule: &'static str,
 ) -> Mutant {
-    Mutant { name, rule, engine: &[], bugs: InjectedBugs { scripts: changes, ..NONE }, theme }
+    Mutant { name, rule, theme, bugs: InjectedBugs { scripts: changes, ..NONE }, seed: first(seeds), ..PLAIN }
 }
 
-/// A mutant of the engine: its name, the theme that is likely to notice it, the rule that it breaks, and for each change the
-/// file, the text to find, and what to put there.
+const fn first(seeds: &[u64]) -> Option<u64> {
+    if let [seed, ..] = seeds { Some(*seed) } else { None }
+}
+
+/// A mutant of the engine: its name, the theme that is likely to notice it, the rule that it breaks, a known seed if few
+/// show it, and for each change the file, the text to find, and what to put there.
 macro_rules! engine {
-    ($name:literal $theme:ident $rule:literal $($file:literal: $find:literal => $put:literal);+) => {
+    ($name:literal $theme:ident $rule:literal $(seed $seed:literal)? $($file:literal: $find:literal => $put:literal);+) => {
         $crate::mutants::table::engine(
-            $name,
+            ($name, $crate::theme::Theme::$theme, $rule),
+            &[$($seed)?],
             &[$($crate::mutants::copy::Change { file: $file, find: $find, put: $put }),+],
-            $crate::theme::Theme::$theme,
-            $rule,
         )
     };
 }
 
 /// The same for scripts. A change can be in several of them.
 macro_rules! script {
-    ($name:literal $theme:ident $rule:literal $($($script:literal)+: $find:literal => $put:literal);+) => {
+    ($name:literal $theme:ident $rule:literal $(seed $seed:literal)? $($($script:literal)+: $find:literal => $put:literal);+) => {
         $crate::mutants::table::script(
-            $name,
+            ($name, $crate::theme::Theme::$theme, $rule),
+            &[$($seed)?],
             &[$($(($script, $find, $put)),+),+],
-            $crate::theme::Theme::$theme,
-            $rule,
         )
     };
 }
@@ -57,22 +64,22 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "suspended-clock",
         rule: "the clock counts suspended time",
-        engine: &[],
         bugs: InjectedBugs { clock_stops_asleep: true, ..NONE },
         theme: Theme::Clients,
+        ..PLAIN
     },
     Mutant {
         name: "renewal-needs-all-keys",
         rule: "an exclusive renewal declares only N, and goes on while a slot moves",
-        engine: &[],
         bugs: InjectedBugs { renewals_need_all_keys: true, ..NONE },
         theme: Theme::Moving,
+        ..PLAIN
     },
     Mutant {
         name: "none-key-left-out",
         rule: "one declared key never exists, so no script is stopped halfway while a slot moves",
-        engine: &[],
         bugs: InjectedBugs { none_key_left_out: true, ..NONE },
         theme: Theme::Converts,
+        ..PLAIN
     },
 ];
