@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Config, Error, Input, Kind, LeaseId, Mode, NodeId, OpId, Outcome, Owner, ReleaseOutcome, Wait,
+    AcquireOptions, Config, Error, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Outcome, Owner, ReleaseOutcome,
+    Wait,
 };
 
 use super::client::{Client, SERVER_US, denied, entries, fixed, name_of, status, words};
@@ -155,6 +156,17 @@ fn a_close_ends_every_drain_and_the_shortest_of_several_ends_first() {
     let late = drains(&mut client, MINUTE);
     assert!(is_drained(&client, late), "nothing is left to drain");
     assert_eq!(client.lost, [], "a driver tells the holders before it closes the engine");
+}
+
+#[test]
+fn a_pause_of_the_process_gives_a_drain_no_more_time() {
+    let mut client = Client::new(Config::default());
+    client.hold(1, fixed());
+    let op = drains(&mut client, MINUTE);
+    client.now += 60_500_000;
+    client.engine.catch_up(Instant::from_micros(client.now));
+    client.feed(Input::Wake);
+    assert!(is_drained(&client, op), "the time that the process has before it is killed goes on in a pause");
 }
 
 #[test]
