@@ -1,0 +1,29 @@
+// A job that is handed over: the process that accepts it leaves the lock to the server, and a worker takes the lease later.
+//
+// The first manager detaches the lease and closes. The lock stays taken for its time, and nobody renews it. The token goes with the
+// job. A lock can also stay taken for a least time, whatever the work does.
+//
+// It prints:
+//   the first manager has closed; the lock is free: false
+//   the worker has a greater fence: true
+//   after work that took no time, the lock is free: false
+import { Redis } from 'ioredis';
+import { LockManager } from 'leasehold';
+
+const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
+const [web, worker] = [new LockManager(redis), new LockManager(redis)];
+
+const accepted = await web.mutex('example:job').acquire();
+const token = await accepted.detach({ for: '10m' });
+await web.close();
+const job = worker.mutex('example:job');
+console.log('the first manager has closed; the lock is free:', (await job.tryAcquire()) !== null);
+
+const lease = await job.adopt(token);
+console.log('the worker has a greater fence:', lease.fence > accepted.fence);
+await lease.release();
+
+await job.run(() => {}, { atLeast: '2s' });
+console.log('after work that took no time, the lock is free:', (await job.tryAcquire()) !== null);
+await worker.close();
+redis.disconnect();
