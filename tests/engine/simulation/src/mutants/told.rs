@@ -31,7 +31,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "undone-release-is-done" Network "a release that was left undone is sent to its own script"
     "client/batch.rs": "and_then(|answers| integer(answers.numbers.get(index)?));"
         => "and_then(|answers| integer(answers.numbers.get(index)?));\n            let number = number.map(|number| if MUTANT && matches!(entry.purpose, Purpose::Release { .. }) { 1 } else { number });" },
-    engine! { "quorum-loss-uncounted" Quorum "a try ends as soon as too few servers are left for a majority" seed 1_767
+    engine! { "quorum-loss-uncounted" Quorum "a try ends as soon as too few servers are left for a majority" seed 7_104
     "quorum/mod.rs": "at, reason));\n                        self.uncounted.push(id);"
         => "at, reason));\n                        if !MUTANT {\n                            self.uncounted.push(id);\n                        }" },
     script! { "raise-writes-nothing" Quorum "a server remembers the fence that it confirms"

@@ -44,7 +44,12 @@ impl QuorumRun<'_> {
                 }
             }
             Doing::Calling(_) => {}
-            Doing::Drained => self.call(client, user, &[0], UserCall::Close),
+            Doing::Drained => {
+                // What is due at this very moment happens first. Then the client gives back what its other users hold.
+                self.tell_engine(client, Input::Wake);
+                self.watch.gone(life);
+                self.call(client, user, &[0], UserCall::Close);
+            }
             // Some work goes on for as long as it may.
             Doing::Holding(_) if it.drains && self.world.rng.chance(700_000) => {
                 let after = self.world.rng.spread((1_000, 2_000_000));
