@@ -11,8 +11,8 @@ import { search } from './search.mjs';
 
 const WANTED = {
   'leader election': 'recipes.html#leader-election',
-  'axum': 'recipes.html#a-web-service',
-  'fastify': 'recipes.html#a-web-service',
+  'axum': 'recipes.html#a-web-service-axum-fastify',
+  'fastify': 'recipes.html#a-web-service-axum-fastify',
   'max_hold': 'options.html#options-of-a-lock',
   'maxHold': 'options.html#options-of-a-lock',
   'local_handoffs': 'options.html#options-of-a-manager',
