@@ -69,6 +69,8 @@ options! {
         wait: Wait;
         /// See [`Lock::linger`].
         linger: Duration as "leasehold_core::serial::optional_duration";
+        /// See [`Lock::at_least`].
+        at_least: Duration as "leasehold_core::serial::optional_duration";
         /// See [`Lock::label`].
         label: String;
         /// See [`Lock::wait_for_replicas`].
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn options_are_written_as_they_were_read() {
-        let text = r#"{"ttl":"10s","renew":true,"max_hold":"1h","wait":"no","linger":"50ms","label":"report","wait_for_replicas":{"min":2,"timeout":"1s"},"one_script":true}"#;
+        let text = r#"{"ttl":"10s","renew":true,"max_hold":"1h","wait":"no","linger":"50ms","at_least":"1m","label":"report","wait_for_replicas":{"min":2,"timeout":"1s"},"one_script":true}"#;
         let options: LockOptions = serde_json::from_str(text).unwrap();
         assert_eq!(options.ttl, Some(Duration::from_secs(10)));
         assert_eq!(serde_json::to_string(&options).unwrap(), text);
