@@ -24,7 +24,7 @@ test('a_detached_lease_is_adopted_after_its_manager_has_closed', async (t) => {
     assert.deepEqual([await lease.release(), await lease.release()], ['detached', 'detached']);
     assert.ok(isLeaseholdError(await caught(lease.detach()), 'not-held'));
   }
-  assert.deepEqual(await first.close(), { unreleased: 0 });
+  assert.deepEqual(await first.close(), { lost: 0, unreleased: 0 });
   for (const [at, lock] of kinds(second).entries()) {
     const { fence, token } = detached[at] as { fence: number; token: string };
     if (lock.mode === 'exclusive') assert.equal(await lock.tryAcquire(), null);
