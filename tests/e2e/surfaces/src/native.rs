@@ -107,7 +107,7 @@ impl Native {
     async fn with_lease(&self, act: Act, step: &Step<'_>, lease: &Lease) -> Result<Value, Error> {
         match act {
             Act::Verify => Ok(json!(lease.verify().await?)),
-            Act::Token => Ok(json!(lease.token()?)),
+            Act::Token => Ok(json!(lease.token()?.to_string())),
             Act::Held => Ok(json!(lease.is_held())),
             Act::Nested => Ok(self.granted(step, lease.nested()?)),
             Act::Extend => lease.extend(step.time("ttl").unwrap_or_default()).await.map(done),
