@@ -65,7 +65,10 @@ impl Client {
     pub(super) fn adopt(&mut self, op: Caller, name: &str, token: LeaseToken, options: &AcquireOptions) {
         let options = AcquireOptions { wait: Wait::No, linger: None, ..*options };
         let lock = match self.adoptable(name, token, &options) {
-            Ok(name) => self.locks.add_adopted(name, token),
+            Ok(name) => {
+                let used = self.locks.last_use_of(&self.cx, token);
+                self.locks.add_adopted(name, token, used)
+            }
             Err(error) => return self.cx.answer(op, Err(error)),
         };
         self.cx.open_acquire(op, OpKind::Acquire { lock, tries: true }, self.cx.patience_of(&options), &options);

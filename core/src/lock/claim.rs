@@ -131,7 +131,7 @@ const OTHER_MODE: Error = Error::Conflict(
 /// The conversion that gives another client's lease the claim's token.
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, kind, mode, ttl, block, .. } = *what;
-    // This client doesn't know which fences the former holder used. The script draws one above all that it may use.
+    // This client doesn't know which fences another one used. The script draws one above all that the other may use.
     Convert { old: Old::Adopted(old), new, kind, mode, ttl, block, bury: true, used: 0 }
 }
 
@@ -213,7 +213,7 @@ impl LockState {
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
         let ask = match self.adopts {
             None => Ask::Acquire(what),
-            Some(old) => Ask::Convert(adoption(old, &what)),
+            Some(old) => Ask::Convert(Convert { used: self.used, ..adoption(old, &what) }),
         };
         let request = Request::new(&self.name, ask);
         let sent = if path == Path::Common && self.adopts.is_none() {

@@ -171,6 +171,12 @@ impl Hold {
         self.validity.until > now && !self.is_detaching()
     }
 
+    /// No caller gets a fence of this hold any more. Returns the greatest that was used, if the server may not have it.
+    pub(super) fn last_use(&mut self) -> u64 {
+        self.tainted = true;
+        self.fences.used()
+    }
+
     /// The last fence that this hold may use.
     #[cfg(feature = "quorum")]
     pub(crate) const fn last_fence(&self) -> u64 {

@@ -65,12 +65,14 @@ pub(crate) struct LockState {
     pub(crate) subscription: Subscription,
     /// The lease that the only caller takes over, usually one of another client.
     pub(crate) adopts: Option<LeaseToken>,
+    /// The greatest fence that this client used with that lease, if it is its own and the server may not have it. Else 0.
+    pub(crate) used: u64,
 }
 
 impl LockState {
     pub(crate) fn new(id: LockId, name: Arc<Name>) -> Self {
         let (queue, subscription) = (LocalQueue::default(), Subscription::new());
-        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None }
+        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None, used: 0 }
     }
 
     /// What to ask the server about this name.

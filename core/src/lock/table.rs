@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 use super::LockState;
+use super::hold::Hold;
 use crate::error::Error;
 use crate::ids::{LeaseToken, LockId};
 use crate::options::Family;
@@ -84,11 +85,20 @@ impl LockTable {
         id
     }
 
+    /// The greatest fence that was used with a token of this client, if the server may not have it. Else 0. The lease is not
+    /// handed over any more.
+    pub(crate) fn last_use_of(&mut self, cx: &Context, token: LeaseToken) -> u64 {
+        let own = token.client.text() == cx.client;
+        let hold =
+            self.list.iter_mut().filter_map(|lock| lock.hold.as_mut()).find(|hold| own && hold.token == token.token);
+        hold.map_or(0, Hold::last_use)
+    }
+
     /// Creates a machine for a lease that is adopted. The name may have another machine, for this client's own callers.
-    pub(crate) fn add_adopted(&mut self, name: Arc<Name>, token: LeaseToken) -> LockId {
+    pub(crate) fn add_adopted(&mut self, name: Arc<Name>, token: LeaseToken, used: u64) -> LockId {
         let id = self.add_beside(name);
         if let Some(lock) = self.get_mut(id) {
-            lock.adopts = Some(token);
+            (lock.adopts, lock.used) = (Some(token), used);
         }
         id
     }

@@ -82,6 +82,29 @@ fn the_same_client_and_another_one_adopt_it_later_and_draw_greater_fences() {
 }
 
 #[test]
+fn a_client_that_adopts_its_own_lease_draws_a_fence_above_those_that_it_used_by_local_hand_overs() {
+    let mut world = World::new(1);
+    // The server's counter is behind its clock.
+    assert!(world.is_free_for(0, options()));
+    world.pass(seconds(1));
+    let first = world.clients[0].acquire("job", options());
+    let waits: Vec<_> = (0..20).map(|_| world.clients[0].acquire("job", options())).collect();
+    world.serve();
+    let mut grant = world.clients[0].grant_of(first);
+    // All in the same microsecond.
+    for next in waits {
+        let lease = grant.lease;
+        world.call(0, |op| Input::Release { op, lease });
+        grant = world.clients[0].grant_of(next);
+        assert!(grant.local);
+    }
+    let lease = grant.lease;
+    let token = token(world.call(0, |op| Input::Export { op, lease }));
+    let adopted = world.adopt(0, token, options()).unwrap().unwrap().grant().unwrap();
+    assert!(adopted.fence > grant.fence, "{} after {}", adopted.fence, grant.fence);
+}
+
+#[test]
 fn another_client_adopts_it_after_the_first_has_closed() {
     let mut world = World::new(2);
     let lease = world.acquire(0, options());
