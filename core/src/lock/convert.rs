@@ -204,6 +204,13 @@ impl LockState {
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         converting.in_flight.answered();
         match answer.status {
+            Status::Converted | Status::Again if converting.lease.is_none() && converting.to != hold.mode => {
+                // A reader had a writer's lease. What changes the mode shortens no TTL, so the next one does.
+                hold.moved(cx, id, new, converting.to, answer);
+                hold.in_flight = converting.in_flight;
+                hold.converting = Some(Converting::new(cx, converting.op, None, converting.to));
+                self.send_convert(cx);
+            }
             Status::Converted | Status::Again if converting.lease.is_none() => self.detached(cx, &converting),
             Status::Converted | Status::Again => {
                 let is_shortened = converting.to == hold.mode;

@@ -173,6 +173,20 @@ fn while_others_share_the_lease_it_is_neither_detached_nor_given_away() {
 }
 
 #[test]
+fn a_reader_that_was_handed_a_writers_lease_is_detached_for_its_time() {
+    let mut world = World::new(2);
+    let writer = world.clients[0].acquire("job", options());
+    let reader = world.clients[0].acquire("job", AcquireOptions { mode: Mode::Shared, ..options() });
+    world.serve();
+    let lease = world.clients[0].grant_of(writer).lease;
+    world.call(0, |op| Input::Release { op, lease });
+    let grant = world.clients[0].grant_of(reader);
+    assert!(grant.local);
+    world.detach(0, grant.lease, Some(seconds(2)));
+    lasts_for(&world, 2_000);
+}
+
+#[test]
 fn what_cant_be_detached_says_so_and_stays_as_it_was() {
     let mut world = World::new(1);
     let owner = AcquireOptions { kind: Kind::Reentrant(Owner(1)), ..options() };
