@@ -136,6 +136,27 @@ impl LockState {
         self.send_convert(cx);
     }
 
+    /// If no caller holds the lease any more, and the lock stays taken: a close waits for the convert, to detach the lease then.
+    pub(super) fn await_convert(&mut self, cx: &mut Context) {
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.holders.is_empty() && hold.is_kept(cx.now)) else {
+            return;
+        };
+        if let Some(converting) =
+            hold.converting.as_mut().filter(|converting| converting.lease.is_some() && !converting.is_left)
+        {
+            converting.is_left = true;
+            cx.begin_detaching();
+        }
+    }
+
+    /// A convert was answered.
+    fn settle_converted(&mut self, cx: &mut Context, is_left: bool) {
+        self.settle(cx, None);
+        if is_left {
+            cx.end_detaching();
+        }
+    }
+
     fn send_convert(&mut self, cx: &mut Context) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
@@ -220,7 +241,7 @@ impl LockState {
                     hold.validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                     hold.watch(cx, id);
                     converting.op.into_iter().for_each(|op| self.lease_call_answered(cx, op));
-                    return self.settle(cx, None);
+                    return self.settle_converted(cx, converting.is_left);
                 }
                 let fence = hold.fences.take();
                 // The script only ever lengthens the TTL, so the earlier deadline still holds.
@@ -234,7 +255,7 @@ impl LockState {
                     }
                     self.converted(cx, op, id, ConvertedBy::Server);
                 }
-                self.settle(cx, None);
+                self.settle_converted(cx, converting.is_left);
             }
             Status::Conflict if converting.lease.is_some() => {
                 // The script has buried the new token. While the server has it there, no delayed copy of the command can
@@ -293,7 +314,7 @@ impl LockState {
             }
         }
         converting.complete(cx, Err(error));
-        self.settle(cx, None);
+        self.settle_converted(cx, converting.is_left);
     }
 
     /// The server has the lease under its new token.
@@ -349,7 +370,17 @@ impl LockState {
 impl Converting {
     fn new(cx: &mut Context, op: Option<Caller>, lease: Option<LeaseId>, to: Mode) -> Self {
         let new = cx.new_token();
-        Self { op, lease, new, to, buries: false, in_flight: InFlight::default(), failures: 0, timer: None }
+        Self {
+            op,
+            lease,
+            new,
+            to,
+            buries: false,
+            is_left: false,
+            in_flight: InFlight::default(),
+            failures: 0,
+            timer: None,
+        }
     }
 
     /// Ends the call that waits for it.

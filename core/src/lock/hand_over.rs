@@ -33,7 +33,7 @@ impl LockState {
                 Admission::NeedsRenewal => self.renew_to_pass(cx, options.ttl),
                 Admission::NeedsFences => self.refill(cx),
                 Admission::Blocked => self.refill_if_low(cx),
-                Admission::Incompatible if hold.in_use() => self.ask_beside(cx),
+                Admission::Incompatible if hold.in_use(cx.now) => self.ask_beside(cx),
                 Admission::Incompatible => {
                     self.let_go(cx, leaver.take());
                     self.ask_anew(cx);
@@ -42,11 +42,12 @@ impl LockState {
             break;
         }
         if self.queue.is_empty() {
-            if self.hold.as_ref().is_some_and(|hold| !hold.in_use()) && !self.lingers(cx) {
+            if self.hold.as_ref().is_some_and(|hold| !hold.in_use(cx.now)) && !self.lingers(cx) {
                 self.let_go(cx, leaver.take());
             }
             self.give_up_claim(cx);
         }
+        self.await_convert(cx);
         self.end_tries(cx);
         if let Some(op) = leaver {
             cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
@@ -134,6 +135,7 @@ impl LockState {
         let moved = hold.converting.is_some();
         let bury = hold.in_flight.any() || moved;
         let used = hold.used(cx);
+        let is_left = hold.converting.as_ref().is_some_and(|converting| converting.is_left);
         if let Some(converting) = hold.converting.take_if(|converting| converting.lease.is_some()) {
             converting.complete(cx, Err(Error::NotHeld));
             let new = ReleaseParams { valid_until, used, ..ReleaseParams::of(converting.new, bury) };
@@ -148,6 +150,9 @@ impl LockState {
         };
         let params = ReleaseParams::of(hold.token, bury);
         cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, common, ..params });
+        if is_left {
+            cx.end_detaching();
+        }
     }
 
     /// Removes the waiting token from the server's queue.

@@ -121,6 +121,8 @@ pub(crate) struct Converting {
     pub(super) to: Mode,
     /// Whether the old token is buried: a command of it was unanswered when one of the copies was sent.
     pub(super) buries: bool,
+    /// Whether its lease has ended meanwhile and the lock stays taken, so that a close waits for the answer.
+    pub(super) is_left: bool,
     pub(crate) in_flight: InFlight,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,
@@ -152,8 +154,8 @@ pub(crate) enum Admission {
 
 impl Hold {
     /// Whether it can't be given back: a caller holds it, or the lock stays taken and the server has not answered how.
-    pub(super) fn in_use(&self) -> bool {
-        !self.holders.is_empty() || (self.keep.is_some() && self.converting.is_some())
+    pub(super) fn in_use(&self, now: Instant) -> bool {
+        !self.holders.is_empty() || self.is_detaching() || (self.is_kept(now) && self.converting.is_some())
     }
 
     /// Whether the lock must stay taken, even if no caller holds it.
@@ -207,7 +209,7 @@ impl Hold {
         }
         // An exclusive holder is always alone.
         let beside = options.mode == Mode::Shared && self.holders.first().is_none_or(|id| is_reader(cx, *id));
-        if !beside && self.in_use() {
+        if !beside && self.in_use(cx.now) {
             return Admission::Blocked;
         }
         let unconfirmed = self.served && !self.is_confirmed(cx);
@@ -224,13 +226,13 @@ impl Hold {
         match self.admits(cx, options) {
             Admission::Now | Admission::NeedsRenewal | Admission::NeedsFences => false,
             Admission::Blocked => true,
-            Admission::Incompatible => self.in_use() && !asks,
+            Admission::Incompatible => self.in_use(cx.now) && !asks,
         }
     }
 
     /// Whether the local hand-overs are used up because other clients wait.
     fn is_spent(&self, cx: &Context) -> bool {
-        if cx.config.mixed_fleet && !self.in_use() {
+        if cx.config.mixed_fleet && !self.in_use(cx.now) {
             return true;
         }
         self.budget.as_ref().is_some_and(|budget| budget.left == 0 || budget.until <= cx.now)

@@ -88,7 +88,7 @@ impl LockState {
     pub(crate) fn empty_handed(&self, cx: &Context, op: Caller) -> Error {
         let failure = self.claim.as_ref().and_then(|claim| claim.failure.clone());
         let known_busy = failure.is_none() && self.claim.as_ref().is_some_and(Claim::is_known_busy);
-        if known_busy || self.hold.as_ref().is_some_and(Hold::in_use) {
+        if known_busy || self.hold.as_ref().is_some_and(|hold| hold.in_use(cx.now)) {
             return self.busy(cx, op);
         }
         let unanswered = self.claim.as_ref().is_some_and(|claim| claim.in_flight.any());
@@ -100,7 +100,7 @@ impl LockState {
 
     /// The error for a lock that another caller holds or will get first.
     pub(crate) fn busy(&self, cx: &Context, op: Caller) -> Error {
-        let here = self.hold.as_ref().filter(|hold| hold.in_use()).map(|hold| hold.validity.until);
+        let here = self.hold.as_ref().filter(|hold| hold.in_use(cx.now)).map(|hold| hold.validity.until);
         let ends = here.or_else(|| self.claim.as_ref()?.holder_ends);
         let holder_remaining = ends.map(|ends| ends.since(cx.now));
         Error::busy(waited(cx, op), holder_remaining)
@@ -109,7 +109,7 @@ impl LockState {
     /// Whether this client holds the lock, and the server has not confirmed that since the call began. Only in a mixed
     /// fleet: elsewhere the client joins the server's queue beside its own holders, and the answer tells.
     pub(crate) fn is_unsure(&self, cx: &Context, op: Caller) -> bool {
-        let hold = self.hold.as_ref().filter(|hold| hold.in_use() && !hold.tainted);
+        let hold = self.hold.as_ref().filter(|hold| hold.in_use(cx.now) && !hold.tainted);
         let began = cx.ops.get(&op).map(|open| open.since);
         cx.config.mixed_fleet && hold.is_some_and(|hold| Some(hold.validity.confirmed) < began)
     }

@@ -83,6 +83,24 @@ fn a_release_during_a_conversion_waits_for_it() {
 }
 
 #[test]
+fn a_close_during_a_conversion_waits_for_it() {
+    // Before and after that time is over.
+    for (passed, left) in [(0, 60_000), (70, 0)] {
+        let mut world = World::new(1);
+        let lease = world.acquire(0, at_least());
+        world.pass(seconds(passed));
+        world.clients[0].call(|op| Input::Convert { op, lease, mode: Mode::Shared });
+        let closed = world.clients[0].call(|op| Input::Close { op });
+        assert_eq!(world.clients[0].result_of(closed), None);
+        world.serve();
+        world.serve();
+        assert_eq!(world.clients[0].result_of(closed), Some(&Ok(Outcome::Closed { lost: 1, unreleased: 0 })));
+        lasts_for(&world, left);
+        assert!(world.clients[0].engine.is_idle());
+    }
+}
+
+#[test]
 fn a_release_that_is_not_answered_fails_in_time_and_never_frees_the_lock() {
     let mut world = World::new(1);
     let lease = world.acquire(0, at_least());
