@@ -198,16 +198,17 @@ pub(crate) struct Take {
     #[arg(long, short = 'w', env = "LEASEHOLD_WAIT", value_name = "TIME", allow_hyphen_values = true)]
     #[arg(default_value = FOREVER, value_parser = wait)]
     pub(crate) wait: Wait,
-    /// Take over the lease that `leasehold acquire` has left, with its token; `-` reads it from LEASEHOLD_TOKEN. Doesn't wait
+    /// Take over a lease with the token that `leasehold acquire` printed; `-` reads it from LEASEHOLD_TOKEN. Doesn't wait
     #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
     pub(crate) adopt: Option<String>,
-    /// The name under which others see this holder: at most 128 bytes [default: where it runs]
+    /// The name under which others see this holder: at most 128 bytes [default: host and process id; with `acquire`,
+    /// only the host]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     /// The exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::BUSY)]
     pub(crate) busy_exit_code: u8,
-    /// Say nothing if another client holds the lock: the exit code tells. Errors are still reported
+    /// Print nothing if another client holds the lock: only the exit code tells. Errors are still reported
     #[arg(long, short = 'q', conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Say who holds the lock while waiting, and when it is acquired and released
@@ -220,8 +221,8 @@ pub(crate) struct Take {
 /// For steps that are separate commands, such as those of a pipeline. Another step gives the lock back with
 /// `leasehold release --token`, or runs its last command with `leasehold exec --adopt`, which renews the lease meanwhile.
 ///
-/// Nobody renews the lease between the steps: after --ttl the lock is free, whatever the steps do. `leasehold acquire
-/// --adopt` sets a new --ttl, and prints a new token. The old token then doesn't work any more.
+/// No process renews the lease between the steps: when --ttl is over, the lock is free, even if a step still runs. `leasehold
+/// acquire --adopt` sets a new --ttl and prints a new token. The old token then no longer works.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Acquire {
@@ -238,15 +239,15 @@ pub(crate) struct Acquire {
 
 /// Give back a lock that `leasehold acquire` has taken
 ///
-/// The exit code is 80 if the lease has ended before: its --ttl was over, or it was released or adopted. Another client may
-/// hold the lock then, and keeps it.
+/// The exit code is 80 if the lease has already ended: its --ttl was over, or it was released, adopted or taken by force. If
+/// another client holds the lock now, it keeps it.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Release {
     /// The lock's name
     #[arg(value_hint = ValueHint::Other)]
     pub(crate) name: String,
-    /// The token that `leasehold acquire` printed. Other users can read command lines, but not LEASEHOLD_TOKEN
+    /// The token that `leasehold acquire` printed. Other users of the machine can read command lines, but not this variable
     #[arg(long, env = "LEASEHOLD_TOKEN", hide_env_values = true, value_name = "TOKEN", allow_hyphen_values = true)]
     pub(crate) token: String,
 }

@@ -125,12 +125,12 @@ const CLUSTER_DOWN: &str =
     "no server of the cluster has this lock's slot now: `redis-cli --cluster check HOST:PORT` says why";
 
 /// What to do about a server that can't be reached with TLS.
-const NO_TLS: &str = "check --url or REDIS_URL, and that the server runs and has TLS (redis:// is without TLS); --tls-ca says \
+const NO_TLS: &str = "check --url or REDIS_URL, and that the server runs and has TLS (redis:// has no TLS); --tls-ca says \
      which certificates to trust; `leasehold doctor` says more";
 
 /// What to do about a token whose lease has ended.
-const NOT_HELD: &str = "its --ttl was over, or it was released, adopted or taken by force, or the token is that of another \
-     name or --prefix; if the work still has to be done, acquire the lock again";
+const NOT_HELD: &str = "its --ttl was over, it was released, adopted or taken by force, or the token belongs to another name or \
+     --prefix; if the work still has to be done, acquire the lock again";
 
 /// The crate's messages name its API. The command line has these words for the same.
 const WORDS: [(&str, &str); 9] = [

@@ -13,7 +13,7 @@ const PUT_AFTER: &str = "put the command after `--`: leasehold exec [OPTIONS] NA
 const NAME_BEFORE: &str = "the lock's name comes before `--`: leasehold exec [OPTIONS] NAME -- COMMAND [ARGUMENTS]";
 const RUNS_NOTHING: &str = "`acquire` runs no command: `leasehold exec` does";
 const TRY_ONCE: &str = "to try once, as `flock --nonblock`, say `--wait 0`";
-const ONLY_MUTEXES: &str = "only a mutex has a token: for readers and permits, use `leasehold exec`";
+const ONLY_MUTEXES: &str = "`acquire` takes only mutexes: for readers and permits, use `leasehold exec`";
 
 /// Words of other tools, and of other libraries.
 const SUBCOMMANDS: [(&[&str], &str); 4] = [

@@ -24,7 +24,7 @@ fn a_command_line_that_cannot_be_used_is_refused_with_what_to_do() -> Tested {
         (vec!["exec", "job"], "leasehold exec [OPTIONS] <NAME> -- <COMMAND>..."),
         (vec!["exec", "-n", "job", "--", "true"], "--wait 0"),
         (vec!["exec", "--permits", "9", "--of", "5", "job", "--", "true"], "the number of --of"),
-        (vec!["acquire", "--read", "job"], "only a mutex has a token"),
+        (vec!["acquire", "--read", "job"], "`acquire` takes only mutexes"),
         (vec!["acquire", "job", "--", "true"], "leasehold exec"),
         (vec!["unlock", "job"], "force-release"),
         (vec!["--user", "app", "inspect", "job"], "REDIS_PASSWORD"),
