@@ -31,11 +31,17 @@
 //! # One server, Sentinel, a cluster
 //!
 //! [`LockManager::connect`], [`LockManager::sentinel`] and [`LockManager::cluster`] support everything.
-//! The feature `tls-rustls` adds TLS. The README says what a failover can lose.
-//! The feature `redis-1`, which is on by default, adds the module `redis_1`. It takes the clients and the connections of the
-//! `redis` crate that you already have. The rest of the API has no type of that crate.
-//! [`Lock::wait_for_replicas`] makes such a loss rarer.
-//! The feature `without-scripts` is for servers that refuse `EVAL`.
+//! The README says what a failover can lose. [`Lock::wait_for_replicas`] makes such a loss rarer.
+//!
+//! # Features
+//!
+//! - `redis-1`, on by default, adds the module `redis_1`, for clients and connections of the `redis` crate that you already have.
+//!   The rest of the API has no type of that crate.
+//! - `tls-rustls` adds TLS.
+//! - `serde` reads [`LockOptions`] and [`ManagerOptions`] from config files, and writes fences, tokens and inspections.
+//! - `without-scripts` is for servers that refuse `EVAL`.
+//! - `testing` adds a server in memory, for tests without Redis.
+//! - `metrics` and `blocking`: see below.
 //!
 //! # Metrics and traces
 //!

@@ -161,17 +161,17 @@ export class Lease implements AsyncDisposable {
    * Ends this manager's interest in the lease without freeing the lock. Resolves to the lease's token: another process, or this
    * one, can {@link Lock.adopt} the lease with it later, also after this manager has closed.
    *
-   * The server keeps the lock for the time `for` from now (10 ms to 30 days), but not past the `maxHold`. Without it, for one
-   * more `ttl`, or until the end of a fixed lease. Nobody renews it. This lease has ended: `isHeld` is false, and `release`
-   * answers `detached`. The end of an `await using` block or of `run`, and a closed manager leave the lock alone.
+   * The server keeps the lock for the time `for` from now (10 ms to 30 days), but not past the `maxHold`. Without `for`, it keeps
+   * the lock for one more `ttl`, or until the end of a fixed lease. No process renews it. This lease has ended: `isHeld` is false,
+   * and `release` answers `detached`. If `run` or an `await using` block ends or if you close the manager, the lock stays taken.
    *
    * Every process that has the token can take the lease. Treat it as a secret.
    *
-   * @throws `conflict` while other callers of this manager hold the same lease, as readers do, while it has `nested` holds, and
-   * during a conversion; `unsupported` for reentrant locks, several names and quorums; `invalid-option`: you still hold the
-   * lease then. `lost`, `not-held`. `unreachable` if the server did not answer in time: the manager goes on asking, and nothing
-   * frees the lock before its time is over, but nobody has its token. `auth`, `server`, `closed`: the same, but the manager no
-   * longer asks (all as rejections).
+   * @throws (all as rejections) `conflict` while other callers of this manager hold the same lease, as readers do, while it has
+   * `nested` holds, and during a conversion; `unsupported` for reentrant locks, several names and quorums; `invalid-option`. With
+   * these, you still hold the lease. `lost`, `not-held`. `unreachable` if the server did not answer in time: the lease has ended
+   * here, and no process has a token. The manager repeats the request until the lease would have expired. The lock stays taken
+   * until then, or for the detached time. `auth`, `server`, `closed`: as `unreachable`, but the manager doesn't repeat the request.
    *
    * @example
    * ```ts
@@ -203,8 +203,8 @@ export class Lease implements AsyncDisposable {
    * The lease's token. Another process can take the lease over with it: see {@link Lock.adopt}. It does no I/O.
    *
    * Keep this lease until the other process has adopted it. If you release it or close the manager, the lock is free, and the
-   * token no longer works: {@link detach} it instead. After the adoption, this lease is lost, usually with `revoked`: see {@link lost}. A conversion and
-   * {@link shorten} give the lease a new token.
+   * token no longer works. To end earlier, {@link detach} the lease instead. After the adoption, this lease is lost, usually with
+   * `revoked`: see {@link lost}. A conversion and {@link shorten} give the lease a new token.
    *
    * From now on, this manager doesn't hand the lease over to its other callers, and the lease doesn't linger. No warning is
    * emitted when it is lost.

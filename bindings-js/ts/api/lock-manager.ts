@@ -277,16 +277,16 @@ export class LockManager implements AsyncDisposable {
    * many leases, the event loop runs other tasks in between. The connection that you passed in stays open.
    *
    * It resolves when the server has confirmed all releases, or when the server has been silent for one `responseTimeout`; at
-   * once if nothing is held and the server has no label of this manager. It never rejects. `unreleased` is the number of locks that
+   * once if nothing is held and the server has no label of this manager. It rejects only for bad options. `unreleased` is the number of locks that
    * it could not give back: these end with their TTL. A lease of several names counts once for each name. A second call resolves with
    * the first.
    *
-   * With `drain`, running work has so long to finish. New and waiting acquires reject with `closed` at once. Held leases are renewed
-   * as before, and calls on them work. When the last lease is given back or the time is over, the manager closes as above.
-   * `lost` is the number of leases that were still held then. A second call without `drain` closes at once. With several, the shortest
-   * `drain` counts.
+   * With `drain`, running work first has this time to finish: 0 ms to 30 days. New and waiting acquires reject with `closed` at
+   * once. The manager renews held leases as before, and calls on them work. When the last lease is released or lost, or when the
+   * time is over, the manager closes as above. `lost` is the number of leases that were still held then. Call `close()` without
+   * `drain` to end the drain at once. Of several drains, the one that ends first counts.
    *
-   * @throws `invalid-option` for a `drain` that is out of its bounds. The manager stays open.
+   * @throws `invalid-option` for a `drain` that is out of its bounds (as a rejection). The manager stays open.
    *
    * @example
    * ```ts

@@ -90,8 +90,7 @@ export class Lock {
 
   /**
    * Takes over a lease that another process holds or has detached. `token` is what {@link Lease.token} or {@link Lease.detach}
-   * returned there. The lock must be like the one that acquired the lease: of the same name, with the same mode or number of
-   * permits.
+   * returned there. This lock must be like the one that acquired the lease: the same name, and the same mode or number of permits.
    *
    * The former holder's lease is lost. The new lease has a greater fence, so a resource that checks fences refuses the former
    * holder once it has seen the new one. The new lease is renewed, extended, converted and released like any other.
@@ -101,7 +100,8 @@ export class Lock {
    *
    * @throws `not-held` if the lease has ended, or if it was converted, shortened, detached or adopted after the call that gave the
    * token. `conflict` if it has another mode or number of permits. `invalid-option` with the field `token` for a text that is not
-   * a token. `unsupported` for reentrant locks, several names and quorums. `unreachable` if no server answered in time: the former holder may have lost the lease.
+   * a token. `unsupported` for reentrant locks, several names and quorums. `unreachable` if no server answered in time: the former
+   * holder may have lost the lease.
    * `not-replicated`, `wrong-kind`, `auth`, `server`, `closed`, and `signal.reason` (all as rejections).
    *
    * @example
@@ -122,8 +122,8 @@ export class Lock {
   }
 
   /**
-   * Acquires the lock, runs `work` and releases the lock, unless the work has detached the lease. It resolves to the result of `work`, and only if the lease was held
-   * the whole time.
+   * Acquires the lock, runs `work` and releases the lock, unless the work has detached the lease. It resolves to the result of
+   * `work`, and only if the lease was held the whole time.
    *
    * If the lease is lost, `lease.signal` aborts and `run` rejects with `lost`. Work that ignores the signal can't be stopped:
    * it goes on, and its result is ignored.

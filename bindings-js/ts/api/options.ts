@@ -124,7 +124,7 @@ export function readMultiOptions(options: unknown): { oneScript: boolean } {
   return { ...rest, oneScript: readBoolean('oneScript', oneScript) };
 }
 
-/** Checks the options of a close. Returns how long the holders have, in milliseconds, or undefined if they are not waited for. */
+/** Checks the options of a close. Returns the time of the drain in milliseconds, or undefined without a drain. */
 export function readCloseOptions(options: unknown): number | undefined {
   const { drain } = readFields(options, CLOSE satisfies Fields<CloseOptions>);
   return drain === undefined ? undefined : readBounded('drain', drain);
@@ -136,7 +136,7 @@ export function readForceReleaseOptions(options: unknown): boolean {
   return readBoolean('foreign', foreign);
 }
 
-/** Checks the options of a detach. Returns its time. */
+/** Checks the options of a detach. Returns how long the server keeps the lock, in milliseconds, or undefined for the default. */
 export function readDetachOptions(options: unknown): number | undefined {
   const { for: time } = readFields(options, ['for'] satisfies Fields<DetachOptions>);
   if (time === undefined) return undefined;

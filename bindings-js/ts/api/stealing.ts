@@ -59,7 +59,7 @@ export class Stealing {
     return { held: join('held'), pending: join('pending'), lingering: join('lingering') };
   }
 
-  /** Closes all of the manager's clients. With `drain`, their holders first have so many milliseconds to give their leases back. */
+  /** Closes all of the manager's clients. With `drain`, their holders first have this many milliseconds to release their leases. */
   async close(drain?: number): Promise<Closed> {
     if (drain !== undefined) {
       this.#draining = true;

@@ -6,8 +6,9 @@ use crate::net::{Location, Provided};
 
 /// The address of a server: a URL such as `redis://user:password@host:6379/0`, `rediss://host` for TLS, or `unix:///path`.
 ///
-/// Texts become one, and so does a host with its port. The feature `redis-1` makes one of what the `redis` crate has:
-/// see the module `redis_1`. Whether it can be used turns out when a manager connects.
+/// A string or a pair of host and port converts into an address. With the feature `redis-1`, so do a `redis::Client` and a
+/// `redis::ConnectionInfo`: see the module `redis_1`. The conversion checks nothing: a bad address fails with
+/// `invalid-option` when a manager connects.
 ///
 /// ```
 /// use leasehold::Address;
@@ -61,8 +62,7 @@ impl fmt::Debug for Address {
 
 /// A connection that you provide: see [`LockManager::from_connection`](crate::LockManager::from_connection).
 ///
-/// It is a connection of a client library, and comes from the module that is named after the library and its version, such
-/// as `redis_1`.
+/// A module for each client library and its version, such as `redis_1`, has the functions that make one.
 #[must_use = "a connection does nothing until a manager uses it"]
 pub struct Connection(pub(super) Provided);
 
@@ -72,7 +72,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// What a list of addresses is for the network.
+/// The addresses in the form of the network layer.
 pub(super) fn locations(addresses: impl IntoIterator<Item: Into<Address>>) -> Vec<Location> {
     addresses.into_iter().map(|address| address.into().0).collect()
 }

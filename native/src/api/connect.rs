@@ -30,7 +30,7 @@ impl LockManager {
     /// Connects to a Redis Cluster. One server is enough to find the others. Give several, in case one is down.
     ///
     /// Each lock is on the server that has its name's slot, and moves with the slot. The first address also sets the
-    /// user, the password and TLS for all servers. An [`Address`] can be a URL.
+    /// user, the password and TLS for all servers. An [`Address`] can be a URL, or a host and a port.
     ///
     /// ```no_run
     /// # async fn f() -> Result<(), leasehold::Error> {
@@ -132,8 +132,8 @@ impl LockManager {
         Self::builder().quorum(members).await
     }
 
-    /// Uses a connection that you provide, and never closes it. The module `redis_1` makes one of a connection of the `redis`
-    /// crate, and says when waiters poll and when they are notified.
+    /// Uses a connection that you provide, and never closes it. The functions of the module `redis_1` make a [`Connection`]
+    /// from one of the `redis` crate. Their docs say when waiters poll and when they are notified.
     ///
     /// Reconnecting is the connection's job. It must **never resend a command by itself**: a repeated command may arrive
     /// after the release of its lease. For a cluster, prefer [`cluster`](Self::cluster).

@@ -210,12 +210,12 @@ impl Lease {
     /// Ends this process's interest in the lease without freeing the lock. Returns the lease's token: another process, or this
     /// one, can [`adopt`](crate::Lock::adopt) the lease with it later, also after this manager has closed.
     ///
-    /// The server keeps the lock for one more TTL, or until the end of a fixed lease: see [`detach_for`](Self::detach_for) for
-    /// another time. Nobody renews it. This lease has ended: [`is_held`](Self::is_held) is false, and dropping it, the
-    /// end of [`run`](crate::Lock::run) and [`close`](crate::LockManager::close) leave the lock alone.
+    /// The server keeps the lock for one more TTL, or until the end of a fixed lease. For another time, use
+    /// [`detach_for`](Self::detach_for). No process renews it. This lease has ended: [`is_held`](Self::is_held) is false. If you
+    /// drop it, if [`run`](crate::Lock::run) ends or if you [`close`](crate::LockManager::close) the manager, the lock stays taken.
     ///
     /// ```no_run
-    /// # async fn f(locks: leasehold::LockManager, jobs: Vec<String>) -> Result<(), leasehold::Error> {
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
     /// // The process that accepts the job
     /// let lease = locks.mutex("invoice:42").acquire().await?;
     /// let token = lease.detach_for(std::time::Duration::from_secs(600)).await?;
@@ -230,15 +230,16 @@ impl Lease {
     /// Every process that has the token can take the lease. Treat it as a secret.
     ///
     /// # Cancel safety
-    /// Once polled, the lease has ended here, even if you drop the future. Nobody has its token then.
+    /// Once polled, the lease has ended here, even if you drop the future. No process has its token then.
     ///
     /// # Errors
     /// - `conflict` while other callers of this manager hold the same lease, as readers do, while it has
     ///   [`nested`](Self::nested) holds, and during a conversion. You still hold the lease.
     /// - `unsupported` for reentrant locks, several names and quorums. You still hold the lease.
     /// - `lost`, `not-held`.
-    /// - `unreachable` if the server did not answer in time. The client goes on asking, and nothing frees the lock before
-    ///   its time is over, but nobody has its token. `auth`, `server`, `closed`: the same, but the client no longer asks.
+    /// - `unreachable` if the server did not answer in time. The lease has ended here, and no process has a token. The client
+    ///   repeats the request until the lease would have expired. The lock stays taken until then, or for the detached time.
+    /// - `auth`, `server`, `closed`: as `unreachable`, but the client doesn't repeat the request.
     pub async fn detach(&self) -> Result<LeaseToken, Error> {
         self.detach_after(None).await
     }
@@ -304,8 +305,8 @@ impl Lease {
     /// The lease's token. Another process can take the lease over with it: see [`Lock::adopt`](crate::Lock::adopt). No I/O.
     ///
     /// Keep this lease until the other process has adopted it. If you drop or release it, or close the manager, the lock
-    /// is free, and the token no longer works: [`detach`](Self::detach) it instead. After the adoption, this lease is lost, usually with
-    /// [`LossReason::Revoked`]: see [`lost`](Self::lost). A conversion and [`shorten`](Self::shorten) give the lease a new token.
+    /// is free, and the token no longer works. To end earlier, [`detach`](Self::detach) the lease instead. After the adoption, this
+    /// lease is lost, usually with [`LossReason::Revoked`]: see [`lost`](Self::lost). A conversion and [`shorten`](Self::shorten) give the lease a new token.
     ///
     /// From now on, this process doesn't hand the lease over to its other callers, and the lease doesn't
     /// [linger](crate::Lock::linger).

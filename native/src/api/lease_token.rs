@@ -1,4 +1,4 @@
-//! The token with which another process takes a lease over.
+//! The token with which another process can take over a lease.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use crate::errors::Error;
 
 /// The token of a lease: see [`Lease::token`](crate::Lease::token) and [`Lock::adopt`](crate::Lock::adopt).
 ///
-/// Every process that has it can take the lease. Treat it as a secret. `Debug` doesn't show it, and `Display` is its text.
-/// With the feature `serde`, it is that text in a job, too.
+/// Every process that has it can take the lease. Treat it as a secret. `Debug` doesn't show it. `Display` and
+/// `AsRef<str>` give its text, and `parse` reads the text. With the feature `serde`, it is serialized as this text.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

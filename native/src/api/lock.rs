@@ -135,12 +135,12 @@ impl Lock {
         self
     }
 
-    /// How long the lock stays taken from its grant on, even if its holder gives it back earlier: 10 ms to 30 days, and at most
-    /// [`max_hold`](Self::max_hold). Default: a release frees it at once.
+    /// How long the lock stays taken, counted from its grant, even if its holder releases it earlier: 10 ms to 30 days, and at
+    /// most [`max_hold`](Self::max_hold). Default: a release frees it at once.
     ///
-    /// The end of [`run`](Self::run), a release, a dropped lease and a closed manager then leave the rest of that time
-    /// to the server, as [`Lease::detach_for`] does. So it holds also if the work fails. If your process dies, the
-    /// lock is free when its TTL is over. [`Lease::release`] returns
+    /// If [`run`](Self::run) ends, if you release or drop the lease, or if you close the manager, the server keeps the lock for the
+    /// rest of that time, as after [`Lease::detach_for`]. This is also so if the work fails. But if your process dies, the lock is
+    /// free when its TTL is over. [`Lease::release`] returns
     /// [`Detached`](leasehold_core::ReleaseOutcome::Detached) if it comes before that time.
     ///
     /// ```no_run
@@ -248,8 +248,8 @@ impl Lock {
     }
 
     /// Takes over a lease that another process holds or has detached. `token` is what its [`Lease::token`] or
-    /// [`Lease::detach`] returned, or that as a text. The lock must be like the one that acquired the lease: of the same name, with the
-    /// same mode or number of permits.
+    /// [`Lease::detach`] returned, or its text. This lock must be like the one that acquired the lease: the same name, and the same
+    /// mode or number of permits.
     ///
     /// The former holder's lease is lost. The new lease has a greater fencing token, so a resource that checks fences
     /// refuses the former holder once it has seen the new one. The new lease is renewed, extended, converted and released
@@ -280,7 +280,8 @@ impl Lock {
     /// in the background.
     ///
     /// # Errors
-    /// - `not-held`: the lease has ended, or it was converted, shortened, detached or adopted after the call that gave the token.
+    /// - `not-held`: the lease has ended, or it was converted, shortened, detached or adopted after the call that returned the
+    ///   token.
     /// - `conflict`: the lease has another mode or number of permits.
     /// - `invalid-option` with the field `token`: the text is not a token.
     /// - `unsupported`: leases of reentrant locks, of several names and of quorums can't be adopted.

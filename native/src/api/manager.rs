@@ -130,8 +130,8 @@ impl LockManager {
         }
     }
 
-    /// The locks that this manager holds and waits for, as far as it knows. No I/O. For a page of a service that shows what it
-    /// does. It doesn't see other managers: [`inspect`](Self::inspect) asks the server.
+    /// The locks that this manager holds and waits for, as far as it knows. No I/O. Use it for a status page of your service, for
+    /// example. It doesn't see other managers: [`inspect`](Self::inspect) asks the server.
     ///
     /// ```
     /// # #[cfg(feature = "testing")]
@@ -226,22 +226,22 @@ impl LockManager {
         }
     }
 
-    /// As [`close`](Self::close), but running work has so long to finish: 0 ms to 30 days. For a process that got SIGTERM.
+    /// As [`close`](Self::close), but running work first has the time `within` to finish: 0 ms to 30 days. Use it when your
+    /// process gets SIGTERM.
     ///
-    /// New and waiting acquires fail with [`Error::Closed`] at once, and leases that linger go back. Held leases are
-    /// renewed as before, and calls on them work, such as [`extend`](crate::Lease::extend) and
+    /// New and waiting acquires fail with [`Error::Closed`] at once, and leases that linger are released. The manager
+    /// renews held leases as before, and calls on them work, such as [`extend`](crate::Lease::extend) and
     /// [`nested`](crate::Lease::nested). The owner of a reentrant lock can take it again.
     ///
-    /// When the last lease is released or the time is over, the client closes. [`Closed::lost`] is the number of leases
-    /// that were still held then. A [`close`](Self::close) meanwhile ends it at once. Of several calls, the one with the
-    /// shortest time counts.
+    /// When the last lease is released or lost, or when the time is over, the client closes. [`Closed::lost`] is the number of
+    /// leases that were still held then. Call [`close`](Self::close) to end the drain at once. Of several calls, the one whose
+    /// time is over first counts.
     ///
     /// # Cancel safety
-    /// Once polled, it goes on even if you drop the future, and the client closes at the end. Call
-    /// [`close`](Self::close) to close it earlier.
+    /// Once polled, the drain goes on even if you drop the future, and the client closes at the end.
     ///
     /// # Errors
-    /// `invalid-option` for a longer time. The client stays open then.
+    /// `invalid-option` if the time is longer than 30 days. The client stays open then.
     ///
     /// ```no_run
     /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {

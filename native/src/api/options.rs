@@ -26,7 +26,7 @@ macro_rules! options {
         }
 
         impl $target {
-            /// Sets all of these options that are given, for example those of a config file. Any of them can be set again.
+            /// Sets the options that are not `None`, for example those from a config file. A later call can set each of them again.
             pub fn options(self, options: &$name) -> Self {
                 let mut to = self;
                 $(if let Some(value) = options.$field.clone() {
@@ -41,10 +41,10 @@ macro_rules! options {
 }
 
 options! {
-    /// The options of a lock: see [`Lock::options`]. What is not given stays as it is.
+    /// The options of a lock: see [`Lock::options`]. An option that is `None` changes nothing.
     ///
-    /// With the feature `serde`, they come from a config file. Times are texts with a unit: `"500ms"`, `"30s"`, `"1h 30m"`. The
-    /// wait is a time, `"forever"` or `"no"`. Unknown names are refused.
+    /// With the feature `serde`, you can read them from a config file. A time is a text with a unit: `"500ms"`, `"30s"`,
+    /// `"1h 30m"`. `wait` is a time, `"forever"` or `"no"`. An unknown name is an error.
     ///
     /// ```
     /// # #[cfg(feature = "serde")] {
@@ -81,9 +81,9 @@ options! {
 }
 
 options! {
-    /// The options of a manager: see [`Builder::options`]. What is not given stays as it is.
+    /// The options of a manager: see [`Builder::options`]. An option that is `None` changes nothing.
     ///
-    /// They say nothing about addresses, credentials and certificates. In config files, they are written like
+    /// Addresses, credentials and certificates are not among them. In a config file, the values have the same form as those of
     /// [`LockOptions`].
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! What a manager has and wants: its locks without a question to the server.
+//! The locks that a manager holds and waits for, as it knows them without I/O.
 
 use leasehold_core::Mode;
 
@@ -11,7 +11,7 @@ pub struct Snapshot {
     pub held: Vec<LockInfo>,
     /// The calls that wait for a lock, in the order in which they began.
     pub pending: Vec<LockInfo>,
-    /// The locks that nobody holds and that it keeps for its next caller: see [`Lock::linger`](crate::Lock::linger).
+    /// The locks that no caller holds, and that the manager keeps for its next caller: see [`Lock::linger`](crate::Lock::linger).
     pub lingering: Vec<LockInfo>,
 }
 

@@ -1,10 +1,10 @@
-//! What has types of the `redis` crate, version 1: addresses, clients and connections that you already have.
+//! The part of the API that uses types of the `redis` crate, version 1: clients and connections that you already have.
 //!
 //! Everything else in this crate is independent of the `redis` crate and its version. Leasehold's own connections use the
-//! `redis` crate too, but that is no part of the API. If a version 2 comes, it gets a module and a feature of its own, and
-//! both can be used in one program.
+//! `redis` crate too, but its types appear in the API only here. A version 2 would get a module and a feature of its own, and
+//! one program could use both.
 //!
-//! - [`redis::Client`] and [`redis::ConnectionInfo`] become an [`Address`]. So
+//! - A [`redis::Client`] and a [`redis::ConnectionInfo`] convert into an [`Address`]. So
 //!   [`connect`](crate::LockManager::connect), [`cluster`](crate::LockManager::cluster),
 //!   [`sentinel`](crate::LockManager::sentinel) and [`quorum`](crate::LockManager::quorum) take them in place of URLs.
 //! - [`connection`] and [`connection_with_push`] make a [`Connection`] for
@@ -87,7 +87,8 @@ where
 /// If the connection speaks RESP2, or if `pushes` gets nothing from it, the manager logs a warning and its waiters
 /// poll. The manager asks for the protocol with `HELLO` when it first subscribes.
 ///
-/// As with [`connection`], `redis::sentinel` must not have made it. The manager leaves its channels when it ends.
+/// As with [`connection`], don't pass a connection that `redis::sentinel` made. The manager unsubscribes from its channels when it
+/// ends.
 pub fn connection_with_push<C>(connection: C, pushes: UnboundedReceiver<PushInfo>) -> Connection
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,

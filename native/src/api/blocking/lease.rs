@@ -137,7 +137,7 @@ impl Lease {
         self.background.block_on(self.inner.detach())?
     }
 
-    /// The same, for a time from now: see [`Lease::detach_for`](crate::Lease::detach_for).
+    /// As [`detach`](Self::detach), for a time from now: see [`Lease::detach_for`](crate::Lease::detach_for).
     ///
     /// # Errors
     /// As the async method, and `unsupported` inside a tokio task.

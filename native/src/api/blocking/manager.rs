@@ -91,7 +91,7 @@ impl LockManager {
         self.background.block_on(self.background.manager.close())
     }
 
-    /// The same, but running work of other threads has so long to finish: see
+    /// As [`close`](Self::close), but running work of other threads has the time `within` to finish: see
     /// [`LockManager::close_draining`](crate::LockManager::close_draining).
     ///
     /// # Errors
