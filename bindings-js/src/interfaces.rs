@@ -99,7 +99,7 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
         "drain",
         "Duration",
         "the leases are taken from their holders at once",
-        "A second call of `close()` without it ends this at once.",
+        "A second `close()` without `drain` ends the drain at once.",
     ),
     ("local_handoffs", "number", "", "Smaller is fairer between clients, larger is faster."),
     ("mixed_fleet", "boolean", "", "This is slower."),

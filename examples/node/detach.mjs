@@ -1,7 +1,7 @@
 // A job that is handed over: the process that accepts it leaves the lock to the server, and a worker takes the lease later.
 //
-// The first manager detaches the lease and closes. The lock stays taken for its time, and nobody renews it. The token goes with the
-// job. A lock can also stay taken for a least time, whatever the work does.
+// The first manager detaches the lease and closes. The lock stays taken for ten minutes, and no process renews it. The token goes
+// with the job. With `atLeast`, a lock stays taken for a minimum time, whatever the work does.
 //
 // It prints:
 //   the first manager has closed; the lock is free: false

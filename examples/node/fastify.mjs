@@ -27,7 +27,7 @@ const locks = plugin(async (app, { url }) => {
     if (passes) return reply.code(503).header('Retry-After', '1').send(error.code);
     throw error;
   });
-  // Runs before the server waits for the last requests: those that hold a lock finish, and those that wait for one end with 503.
+  // Runs before the server waits for the last requests. Those that hold a lock finish. Those that wait for one get 503.
   let closing;
   app.addHook('preClose', async () => {
     closing = manager.close({ drain: '25s' });

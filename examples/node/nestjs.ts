@@ -26,7 +26,7 @@ class LocksModule implements BeforeApplicationShutdown, OnApplicationShutdown {
 
   constructor(@Inject(LockManager) private readonly locks: LockManager, @Inject(Redis) private readonly redis: Redis) {}
 
-  /** Runs before the server waits for the last requests: those that hold a lock finish, and those that wait for one end with 503. */
+  /** Runs before the server waits for the last requests. Those that hold a lock finish. Those that wait for one get 503. */
   beforeApplicationShutdown(): void {
     this.#closing = this.locks.close({ drain: '25s' });
   }

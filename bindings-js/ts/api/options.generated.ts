@@ -134,8 +134,8 @@ export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas' | 'lin
 export interface CloseOptions {
   /**
    * How long the holders have to give their leases back before the manager closes. New and waiting acquires fail with
-   * `closed` at once. A second call of `close()` without it ends this at once. 0 ms to 30 days. Default: the leases are
-   * taken from their holders at once.
+   * `closed` at once. A second `close()` without `drain` ends the drain at once. 0 ms to 30 days. Default: the leases
+   * are taken from their holders at once.
    */
   readonly drain?: Duration | undefined;
 }

@@ -72,7 +72,7 @@ async fn take(accounts: &Accounts, user: i64, amount: i64, fence: leasehold::Fen
     if amount <= 0 || amount > balance {
         return Err(Refusal::TooMuch);
     }
-    // In the place of a call to the bank.
+    // Stands for a call to the bank.
     tokio::time::sleep(Duration::from_millis(20)).await;
     accounts.write(user, balance - amount, fence).await?;
     Ok(balance - amount)

@@ -11,15 +11,15 @@ use leasehold::LossReason;
 pub enum Refusal {
     /// No such account.
     Unknown,
-    /// There is not so much money.
+    /// The account has less money than that.
     TooMuch,
-    /// A later holder of the lock has been at the row.
+    /// A later holder of the lock has claimed the row.
     Stale,
     /// The lease was lost during the work.
     Lost(LossReason),
     /// The lock is busy, or the lock servers can't be reached.
     Lock(leasehold::Error),
-    /// The database.
+    /// The database failed.
     Database(sqlx::Error),
 }
 

@@ -1,7 +1,7 @@
 //! A job that is handed over: the process that accepts it leaves the lock to the server, and a worker takes the lease later.
 //!
-//! The first client detaches the lease and closes. The lock stays taken for its time, and nobody renews it. The token goes
-//! with the job. A lock can also stay taken for a least time, whatever the work does.
+//! The first client detaches the lease and closes. The lock stays taken for ten minutes, and no process renews it. The token
+//! goes with the job. With `at_least`, a lock stays taken for a minimum time, whatever the work does.
 //!
 //! `cargo run -p leasehold-examples --bin detach`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
