@@ -170,7 +170,8 @@ pub(crate) struct Exec {
     /// How many permits the semaphore has. All callers must give the same number
     #[arg(long, value_name = "M", requires = "permits")]
     pub(crate) of: Option<u32>,
-    /// Keep the lock for this long from its grant on, even if the command ends earlier or fails: 10 ms to 30 days
+    /// Keep the lock for this time from its grant on, even if the command ends earlier or fails: 10 ms to 30 days, and
+    /// not longer than --max-hold. Not with --quorum
     #[arg(long, value_name = "TIME", value_parser = within("at_least"), allow_hyphen_values = true)]
     pub(crate) at_least: Option<Duration>,
     /// How long the command may go on after SIGTERM when the lease is lost

@@ -133,7 +133,7 @@ const NOT_HELD: &str = "its --ttl was over, it was released, adopted or taken by
      --prefix; if the work still has to be done, acquire the lock again";
 
 /// The crate's messages name its API. The command line has these words for the same.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 10] = [
     ("`LockManager::cluster`", "--cluster"),
     ("`LockManager::sentinel`", "--sentinel"),
     ("connect with `LockManager::connect` to a single server", "leave --cluster out"),
@@ -142,11 +142,13 @@ const WORDS: [(&str, &str); 9] = [
     ("the semaphore's limit", "the number of --of"),
     ("the lease is no longer held; acquire it again", "the lease of this token is no longer held"),
     ("`foreign` deletes it", "--foreign deletes it"),
+    ("is longer than `max_hold`", "is longer than --max-hold"),
     ("set `password` too", "set REDIS_PASSWORD, or put the password into the URL"),
 ];
 
 /// The crate's names of options. The command line has these for the same.
-const OPTIONS: [(&str, &str); 14] = [
+const OPTIONS: [(&str, &str); 15] = [
+    ("at_least", "--at-least"),
     ("cluster", "--url"),
     ("label", "--label"),
     ("limit", "--of"),
