@@ -218,7 +218,9 @@ async fn a_key_without_a_ttl_is_named_and_deleted_only_with_foreign() {
         let error = refused(manager.acquire(mutex("door"), wait(1_000)).await);
         assert!(error.kind == ErrorKind::Busy && error.holder.is_some_and(|holder| holder.foreign));
         assert!(
-            error.message.ends_with("; held by another library's key or other data, without a TTL: it never ends by itself"),
+            error
+                .message
+                .ends_with("; held by another library's key or other data, without a TTL: it never ends by itself"),
             "{}",
             error.message
         );
