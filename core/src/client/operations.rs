@@ -185,6 +185,14 @@ impl Client {
         self.with(lock, |lock, cx| lock.detach(cx, op, id, time));
     }
 
+    /// The lock of a lease stays taken until then, even if it is given back.
+    pub(crate) fn stays(&mut self, id: LeaseId, until: Instant) {
+        let lock = self.cx.leases.get(&id).and_then(Lease::lock);
+        if let Some(lock) = lock.and_then(|lock| self.locks.get_mut(lock)) {
+            lock.stays(until);
+        }
+    }
+
     /// Answers with a lease's token, so that another process can adopt the lease.
     pub(super) fn export(&mut self, op: Caller, id: LeaseId) {
         let lock = self.cx.leases.get(&id).map(|lease| lease.lock());

@@ -50,6 +50,15 @@ impl Locks {
         }
     }
 
+    /// The lock of a lease stays taken until then, even if it is given back. Not in a quorum.
+    pub(super) fn stays(&mut self, lease: LeaseId, until: Instant) {
+        match self {
+            Self::One(client) => client.stays(lease, until),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(_) => {}
+        }
+    }
+
     pub(super) fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
         match self {
             Self::One(client) => client.lease(lease),

@@ -43,6 +43,8 @@ pub(super) struct Replication {
 struct ReplicatedAcquire {
     op: OpId,
     replicas: Replicas,
+    /// How long the lock stays taken from its grant on, once the caller has the lease.
+    at_least: Option<Duration>,
     /// The lease, which the caller does not know yet.
     grant: Option<Grant>,
     /// When the lease was granted.
@@ -84,14 +86,14 @@ impl Replication {
 
     /// Takes an input that is for this part of the engine, and passes the others on.
     pub(super) fn handle(&mut self, locks: &mut Locks, now: Instant, input: Input<'_>) {
-        if let Some((op, replicas)) = wanted_replicas(&input) {
+        if let Some((op, replicas, at_least)) = wanted_replicas(&input) {
             if let Some(problem) = unsupported(locks, &input) {
                 let result = Err(Error::Unsupported(problem.into()));
                 return self.outputs.push_back(Output::Completed { op, result });
             }
             let (grant, since, pauses) = (None, now, 0);
             let stage = Stage::Acquiring;
-            self.acquires.push(ReplicatedAcquire { op, replicas, grant, since, asked: now, pauses, stage });
+            self.acquires.push(ReplicatedAcquire { op, replicas, at_least, grant, since, asked: now, pauses, stage });
         }
         self.now = self.now.max(now);
         // A lease that has expired meanwhile is lost first.
@@ -212,7 +214,7 @@ impl Replication {
 
     fn replied(&mut self, locks: &mut Locks, op: OpId, result: Result<Reply, Failure>) {
         let Some(acquire) = find(&mut self.acquires, op).filter(|acquire| acquire.is_asking()) else { return };
-        let ReplicatedAcquire { replicas, grant: Some(grant), since, .. } = *acquire else { return };
+        let ReplicatedAcquire { replicas, at_least, grant: Some(grant), since, .. } = *acquire else { return };
         let waited = self.now.since(since);
         let error = match (&mut acquire.stage, result) {
             (Stage::Touching(source), Err(failure)) if failure.lacks_script() && source.is_some() => {
@@ -234,6 +236,9 @@ impl Replication {
                 if confirmed >= wanted
                     && let Some(valid_until) = valid_until
                 {
+                    if let Some(least) = at_least {
+                        locks.stays(grant.lease, since + least);
+                    }
                     let result = Ok(Outcome::Acquired(Grant { valid_until, ..grant }));
                     self.remove(op);
                     self.outputs.push_back(Output::CloseDedicated { op });
@@ -289,12 +294,12 @@ impl ReplicatedAcquire {
     }
 }
 
-/// The replicas that an acquire waits for.
-fn wanted_replicas(input: &Input<'_>) -> Option<(OpId, Replicas)> {
+/// The replicas that an acquire waits for, and its `at_least`.
+fn wanted_replicas(input: &Input<'_>) -> Option<(OpId, Replicas, Option<Duration>)> {
     match input {
         Input::Acquire { op, options, .. }
         | Input::Adopt { op, options, .. }
-        | Input::AcquireAll { op, options, .. } => Some((*op, options.replicas?)),
+        | Input::AcquireAll { op, options, .. } => Some((*op, options.replicas?, options.at_least)),
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken};
 use crate::options::{AcquireOptions, Family, Mode, Wait};
 use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
+use crate::time::Instant;
 
 impl LockState {
     /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
@@ -74,7 +75,9 @@ impl LockState {
         hold.holders.push(id);
         hold.served = true;
         hold.linger = options.linger;
-        hold.keep = hold.keep.max(options.at_least.map(|least| cx.now + least));
+        // A caller that waits for replicas may never get the lease.
+        let least = options.at_least.filter(|_| options.replicas.is_none());
+        hold.keep = hold.keep.max(least.map(|least| cx.now + least));
         cx.timers.set(Timer::LingerEnds(self.id), &mut hold.timers.linger, None);
         if options.renew && hold.timers.renewal.is_none() {
             hold.schedule_renewal(cx, self.id);
@@ -89,6 +92,13 @@ impl LockState {
         }
         if local {
             self.ask_whether_wanted(cx);
+        }
+    }
+
+    /// The lock stays taken until then, even if no caller holds it.
+    pub(crate) fn stays(&mut self, until: Instant) {
+        if let Some(hold) = &mut self.hold {
+            hold.keep = hold.keep.max(Some(until));
         }
     }
 

@@ -1,6 +1,9 @@
 //! A lock that stays taken for a time from its grant on, even if its holder gives it back before.
 
-use leasehold_core::{AcquireOptions, Error, Input, Kind, LossReason, Mode, Outcome, Owner, ReleaseOutcome, Wait};
+use leasehold_core::{
+    AcquireOptions, Error, Input, Kind, LossReason, Mode, Outcome, Owner, ReleaseOutcome, Replicas, Reply, Scalar, Wait,
+};
+use leasehold_harness::answers::status;
 
 use super::lasts_for;
 use crate::world::{World, options, scripts, seconds};
@@ -126,6 +129,27 @@ fn a_lease_that_was_lost_is_not_kept() {
     world.pass(seconds(40));
     assert_eq!(world.clients[0].lost.first().map(|(_, _, reason)| *reason), Some(LossReason::Expired));
     assert_eq!(world.left(), 0);
+}
+
+#[test]
+fn a_lease_that_its_caller_never_got_is_not_kept() {
+    let replicas = Some(Replicas { min: 1, timeout: seconds(1) });
+    for (confirmed, left) in [(0, 0), (1, 60_000)] {
+        let mut world = World::new(1);
+        let op = world.clients[0].acquire("job", AcquireOptions { replicas, ..at_least() });
+        world.serve();
+        let renewed = status("renewed", [1, 1, 0, 30_000, 0, 0]);
+        world.clients[0].feed(Input::DedicatedReply { op, result: Ok(renewed) });
+        let result = Ok(Reply::One(Scalar::Int(confirmed)));
+        world.clients[0].feed(Input::DedicatedReply { op, result });
+        world.serve();
+        if let Some(Ok(outcome)) = world.clients[0].result_of(op) {
+            let lease = outcome.grant().unwrap().lease;
+            let released = world.call(0, |op| Input::Release { op, lease });
+            assert_eq!(released, Some(Ok(Outcome::Released(ReleaseOutcome::Detached))));
+        }
+        lasts_for(&world, left);
+    }
 }
 
 #[test]
