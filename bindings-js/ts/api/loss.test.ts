@@ -154,6 +154,20 @@ test('listeners_that_throw_are_the_users_own_and_stop_nothing', async (t) => {
   await third.release();
 });
 
+test('a_lease_that_is_released_when_a_close_ends_another_one_is_not_lost', async () => {
+  const locks = new LockManager(new MemoryServer());
+  const [first, second] = [await locks.mutex('a').acquire(), await locks.mutex('b').acquire()];
+  const codes: string[] = [];
+  locks.on('release', ({ name, code }) => codes.push(`${name} ${code}`));
+  const { signal } = second;
+  let released: Promise<string> | undefined;
+  first.signal.addEventListener('abort', () => (released = second.release()));
+  await locks.close();
+  assert.equal(await released, 'released');
+  assert.ok(!signal.aborted);
+  assert.deepEqual(codes, ['a closed', 'b released']);
+});
+
 test('a_lease_that_close_could_not_give_back_is_not_called_released', async (t) => {
   const [time, server] = [new VirtualTime(t), new MemoryServer()];
   const locks = new LockManager(server);

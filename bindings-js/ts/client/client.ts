@@ -378,7 +378,8 @@ export class Client {
     const began = this.time.now();
     for (const lease of this.#leases.values()) {
       if (this.time.now() - began > LONGEST_SLICE) return false;
-      this.#leases.delete(lease.id);
+      // A listener of another lease may have released it.
+      if (!this.#leases.delete(lease.id)) continue;
       lease.markClosed();
       lease.notify();
       this.#tellReleased(lease, 'closed');
