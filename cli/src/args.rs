@@ -202,8 +202,8 @@ pub(crate) struct Take {
     /// Take over a lease with the token that `leasehold acquire` printed; `-` reads it from LEASEHOLD_TOKEN. Doesn't wait
     #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
     pub(crate) adopt: Option<String>,
-    /// The name under which others see this holder: at most 128 bytes [default: host and process id; with `acquire`,
-    /// only the host]
+    /// The name under which others see this holder: at most 128 bytes [default: `host/process id`; with `acquire`,
+    /// `host, leasehold acquire`]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     /// The exit code if the lock is busy

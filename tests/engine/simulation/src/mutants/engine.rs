@@ -37,7 +37,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "no-margin" Short "a loss is reported early enough for a late timer" seed 1_012
     "lock/hold.rs": ".saturating_sub(margin(granted))"
         => ".saturating_sub(if MUTANT { Duration::ZERO } else { margin(granted) })" },
-    engine! { "hand-over-unconfirmed" Hot "what the server has not confirmed for a second is not handed over" seed 396
+    engine! { "hand-over-unconfirmed" Hot "what the server has not confirmed for a second is not handed over" seed 626
     "lock/hold.rs": "self.served && !self.is_confirmed(cx);"
         => "self.served && !self.is_confirmed(cx) && !MUTANT;" },
     engine! { "early-revocation-ignored" Network "a revocation counts even if it arrives before the reply"
