@@ -41,8 +41,10 @@ async fn what_cant_be_adopted_is_refused() {
         assert!(matches!(&bad.kind, ErrorKind::InvalidOption(field) if field == "token"), "{bad:?}");
         let token = "01234567-89ab-cdef-0123-456789abcdef:7";
         let reader = refused(manager.adopt(read("job"), token, None).await);
-        assert!(matches!(reader.kind, ErrorKind::Unsupported), "{reader:?}");
-        let lease = ok(manager.acquire(read("job"), long()).await);
+        assert!(matches!(reader.kind, ErrorKind::NotHeld), "{reader:?}");
+        let owner = refused(manager.adopt(reentrant("account", 1), token, None).await);
+        assert!(matches!(owner.kind, ErrorKind::Unsupported), "{owner:?}");
+        let lease = ok(manager.acquire(reentrant("account", 1), long()).await);
         assert!(matches!(refused(lease.token().await).kind, ErrorKind::Unsupported));
     });
     work.await.unwrap();
