@@ -15,7 +15,6 @@ use crate::contender::{Clients, Contender};
 use crate::report::{Report, Spread, percentile};
 use crate::server::Bench;
 
-const ROUNDS: usize = 2;
 /// All clients connect, subscribe and queue up before the measurement begins.
 const WARM_UP: Duration = Duration::from_millis(1500);
 const TIME: Duration = Duration::from_secs(8);
@@ -26,10 +25,10 @@ const LOCK: &str = "fleet";
 /// Several processes, of 25 tasks each, want one lock all the time and hold it for 0 to 5 ms.
 pub(crate) async fn measure(bench: &Bench, report: &mut Report) -> Result {
     report.title(&format!("Hot key, several processes of {TASKS} tasks, holds of 0 to 5 ms"));
-    for processes in [2, 8] {
+    for processes in bench.choose(&[2, 8][..], &[8]).iter().copied() {
         let contenders = [Contender::Leasehold, Contender::Rslock];
         let mut samples = contenders.map(|_| Vec::new());
-        for _ in 0..ROUNDS {
+        for _ in 0..bench.choose(2, 1) {
             for (contender, samples) in contenders.into_iter().zip(&mut samples) {
                 samples.push(sample(bench, contender, processes)?);
             }

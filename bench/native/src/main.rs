@@ -1,6 +1,6 @@
 //! Measures what locks cost. Each measurement alternates with one to compare with, in the same run.
 //!
-//! `leasehold-bench [--json FILE] [sections]`; `cargo xtask bench` builds and starts it.
+//! `leasehold-bench [--json FILE] [--quick] [sections]`; `cargo xtask bench` builds and starts it.
 
 mod clock;
 mod contender;
@@ -34,7 +34,8 @@ fn allocations() -> usize {
     stats.allocations + stats.reallocations
 }
 
-const USAGE: &str = "usage: leasehold-bench [--json FILE] [uncontended] [hot-key] [fleet] [renewals] [cost] [peers]";
+const USAGE: &str =
+    "usage: leasehold-bench [--json FILE] [--quick] [uncontended] [hot-key] [fleet] [renewals] [cost] [peers]";
 
 #[tokio::main]
 async fn main() -> Result {
@@ -45,18 +46,22 @@ async fn main() -> Result {
             std::hint::spin_loop();
         },
         ["worker", rest @ ..] => fleet::work(rest).await,
-        ["--json", path, sections @ ..] => run(Some(path), sections).await,
-        sections => run(None, sections).await,
+        ["--json", path, rest @ ..] => run(Some(path), rest).await,
+        rest => run(None, rest).await,
     }
 }
 
-/// Measures these sections, or all if none is given.
-async fn run(json: Option<&str>, sections: &[&str]) -> Result {
+/// Measures these sections, or all if none is given. With `--quick` before them, only the rows that the README shows.
+async fn run(json: Option<&str>, arguments: &[&str]) -> Result {
+    let (quick, sections) = match arguments {
+        ["--quick", sections @ ..] => (true, sections),
+        sections => (false, sections),
+    };
     const ALL: [&str; 5] = ["uncontended", "hot-key", "fleet", "renewals", "cost"];
     if sections.iter().any(|section| !ALL.contains(section) && *section != "peers") {
         return Err(USAGE.into());
     }
-    let bench = Bench::start().await?;
+    let bench = Bench::start(quick).await?;
     let mut report = Report::new(&bench.name);
     for section in ALL.iter().filter(|section| sections.is_empty() || sections.contains(section)) {
         match *section {

@@ -12,6 +12,8 @@ pub(crate) struct Bench {
     pub(crate) clients: Clients,
     /// Its name and version.
     pub(crate) name: String,
+    /// Whether only the rows that the README shows are measured.
+    quick: bool,
 }
 
 /// What the server has done so far.
@@ -22,19 +24,24 @@ pub(crate) struct Spent {
 }
 
 impl Bench {
-    pub(crate) async fn start() -> Result<Self> {
+    pub(crate) async fn start(quick: bool) -> Result<Self> {
         let server = Server::start()?;
         for script in leasehold_lua::ALL {
             server.cli(&["SCRIPT", "LOAD", script.source])?;
         }
         let clients = Clients::connect(&server.url()).await?;
-        let mut bench = Self { server, clients, name: String::new() };
+        let mut bench = Self { server, clients, name: String::new(), quick };
         let info = bench.info("server")?;
         bench.name = match info.get("valkey_version") {
             Some(version) => format!("Valkey {version}"),
             None => format!("Redis {}", info.get("redis_version").map_or("?", String::as_str)),
         };
         Ok(bench)
+    }
+
+    /// The rows or rounds of a table: all of them, or those of a quick run.
+    pub(crate) fn choose<T>(&self, all: T, quick: T) -> T {
+        if self.quick { quick } else { all }
     }
 
     pub(crate) fn url(&self) -> String {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::tools::cargo::{cargo, root, run, target};
 use crate::tools::error::{Error, Result};
 use crate::tools::log::say;
+use crate::tools::ratios::{self, Program, Ratios};
 use crate::tools::{chart, component, node, package, peers};
 
 /// Measure what locks cost, in one run with bare calls and other libraries
@@ -23,6 +24,15 @@ pub(crate) struct Options {
     /// Measure against libraries of other languages, each in its own process. Needs Go, Node, and Java with Maven
     #[arg(long, conflicts_with_all = ["node", "component", "sections"])]
     peers: bool,
+    /// Only compare the crate and the npm package with their peers, in the rows that the README shows
+    #[arg(long, conflicts_with_all = ["node", "component", "peers", "sections", "json", "svg"])]
+    quick: bool,
+    /// Take the median of three quick runs, and fail if a ratio is more than 20 % worse than the one in bench/ratios.json
+    #[arg(long, requires = "quick")]
+    check: bool,
+    /// Take the median of three quick runs, and write it to bench/ratios.json
+    #[arg(long, requires = "quick", conflicts_with = "check")]
+    save: bool,
     /// Also write the numbers to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -35,7 +45,13 @@ pub(crate) struct Options {
     sections: Vec<String>,
 }
 
+/// The runs whose median is compared or kept.
+const RUNS: usize = 3;
+
 pub(crate) fn measure(options: &Options) -> Result {
+    if options.quick {
+        return compare(options);
+    }
     let mut command;
     // Kept until the end, because dropping it stops the server.
     let server;
@@ -77,6 +93,42 @@ pub(crate) fn measure(options: &Options) -> Result {
     }
 }
 
+/// Compares leasehold with its peers, as the README does.
+fn compare(options: &Options) -> Result {
+    say!("building the benchmark, optimised, and the npm package");
+    run(&mut cargo(&["build", "--release", "--package", "leasehold-bench"]))?;
+    let project = node::project(&root().join("bench/node"), &package::tarball()?)?;
+    let mut runs = Vec::new();
+    for _ in 0..if options.check || options.save { RUNS } else { 1 } {
+        runs.push(quickly(&project)?);
+    }
+    let measured = ratios::median(&runs);
+    ratios::print(&measured)?;
+    if options.save {
+        ratios::save(&measured)?;
+    }
+    if options.check { ratios::check(&measured) } else { Ok(()) }
+}
+
+/// One quick run of both benchmarks.
+fn quickly(project: &Path) -> Result<Ratios> {
+    let server = Server::start()?;
+    let mut node = node::node(project, &["main.mjs"]);
+    node.env("REDIS_URL", server.url());
+    let programs = [(Program::Rust, Command::new(target().join("release/leasehold-bench"))), (Program::Node, node)];
+    let mut all = Ratios::new();
+    for (program, mut command) in programs {
+        let path = target().join("bench-quick.json");
+        run(command.arg("--json").arg(&path).arg("--quick").args(ratios::sections(program)))?;
+        all.extend(ratios::of(program, &read(&path)?)?);
+    }
+    Ok(all)
+}
+
+fn read(path: &Path) -> Result<Value> {
+    serde_json::from_str(&fs::read_to_string(path)?).map_err(|error| Error::new(format!("{}: {error}", path.display())))
+}
+
 /// Draws what was measured. The files' names begin with what the benchmark is about.
 fn draw(options: &Options, measured: &Path, directory: &Path) -> Result {
     let (about, flag) = match options {
@@ -86,8 +138,7 @@ fn draw(options: &Options, measured: &Path, directory: &Path) -> Result {
         _ => ("rust", ""),
     };
     let sections: String = options.sections.iter().map(|section| format!(" {section}")).collect();
-    let report: Value = serde_json::from_str(&fs::read_to_string(measured)?)
-        .map_err(|error| Error::new(format!("{}: {error}", measured.display())))?;
+    let report = read(measured)?;
     fs::create_dir_all(directory)?;
     for (name, svg) in chart::all(&report, &format!("cargo xtask bench{flag}{sections}")) {
         let path = directory.join(format!("{about}-{name}.svg"));

@@ -13,6 +13,7 @@ pub(crate) mod package;
 pub(crate) mod peers;
 pub(crate) mod playground;
 pub(crate) mod quick_package;
+pub(crate) mod ratios;
 pub(crate) mod report;
 pub(crate) mod stamp;
 pub(crate) mod steps;
