@@ -10,6 +10,7 @@ mod hot_key;
 mod peers;
 mod renewals;
 mod report;
+mod scale;
 mod server;
 mod uncontended;
 
@@ -35,7 +36,7 @@ fn allocations() -> usize {
 }
 
 const USAGE: &str =
-    "usage: leasehold-bench [--json FILE] [--quick] [uncontended] [hot-key] [fleet] [renewals] [cost] [peers]";
+    "usage: leasehold-bench [--json FILE] [--quick] [uncontended] [hot-key] [fleet] [renewals] [cost] [scale] [peers]";
 
 #[tokio::main]
 async fn main() -> Result {
@@ -57,7 +58,7 @@ async fn run(json: Option<&str>, arguments: &[&str]) -> Result {
         ["--quick", sections @ ..] => (true, sections),
         sections => (false, sections),
     };
-    const ALL: [&str; 5] = ["uncontended", "hot-key", "fleet", "renewals", "cost"];
+    const ALL: [&str; 6] = ["uncontended", "hot-key", "fleet", "renewals", "cost", "scale"];
     if sections.iter().any(|section| !ALL.contains(section) && *section != "peers") {
         return Err(USAGE.into());
     }
@@ -69,6 +70,7 @@ async fn run(json: Option<&str>, arguments: &[&str]) -> Result {
             "hot-key" => hot_key::measure(&bench, &mut report).await?,
             "fleet" => fleet::measure(&bench, &mut report).await?,
             "renewals" => renewals::measure(&bench, &mut report).await?,
+            "scale" => scale::measure(&bench, &mut report).await?,
             _ => cost::measure(&bench, &mut report).await?,
         }
     }

@@ -67,6 +67,11 @@ impl Bench {
         })
     }
 
+    /// The memory that the server uses, in bytes.
+    pub(crate) fn memory(&self) -> Result<i64> {
+        Ok(self.info("memory")?.get("used_memory").ok_or("no used_memory")?.parse()?)
+    }
+
     /// Makes the server log its slow calls from now on.
     pub(crate) fn log_slow_calls(&self) -> Result {
         self.server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "100", "slowlog-max-len", "100000"])?;
