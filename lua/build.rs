@@ -14,8 +14,7 @@ use sha1_smol::Sha1;
 #[path = "src/limits.rs"]
 mod limits;
 
-/// Marks where a script wants the prelude, on a separate line. The code before it is the script's short cut, which only a
-/// plain lock has.
+/// Marks where a script wants the prelude, on a separate line. The code before it returns early, for a plain lock only.
 const MARK: &str = "--@prelude\n";
 
 /// What several scripts share.

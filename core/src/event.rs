@@ -475,6 +475,6 @@ pub enum Reason {
     LingerEnds,
     /// A subscription is due to be retried.
     Subscription,
-    /// Commands wait to leave together, until the driver has no other input.
+    /// A batch waits until the driver has no other input.
     Batch,
 }

@@ -184,8 +184,8 @@ pub struct Config {
     /// How many commands may be in flight to one server, or in a cluster for each range of 256 slots: 1 to 65,535.
     /// Default: 1,024.
     pub max_in_flight: u16,
-    /// Whether commands try the short scripts of the common path first, and travel as one script call if the client has
-    /// several to say at one moment. Then a command may wait for the next [`Input::Wake`](crate::Input::Wake), so the
+    /// Whether requests try the short scripts of the fast path first, and share one script call, a batch, if the client has
+    /// several at one moment. Then a request may wait for the next [`Input::Wake`](crate::Input::Wake), so the
     /// driver must wake the engine when [`poll_timeout`](crate::Engine::poll_timeout) says so and it has no other input.
     /// In a cluster each travels alone, because names have different slots. Default: true.
     pub batches: bool,

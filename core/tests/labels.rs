@@ -47,7 +47,7 @@ fn waiting_for(name: &str) -> (Engine, CommandId) {
     engine.handle(at(Duration::ZERO), Input::Acquire { op: OpId(1), name, options: &options });
     engine.handle(at(Duration::ZERO), Input::Wake);
     let Some(Output::Send { id, .. }) = engine.poll_output() else { panic!("no command") };
-    // The common path tells nothing about the holder.
+    // The fast path tells nothing about the holder.
     engine.handle(at(Duration::ZERO), Input::Reply { id, result: Ok(Reply::One(Scalar::Int(0))) });
     let Some(Output::Send { id, .. }) = engine.poll_output() else { panic!("no command") };
     (engine, id)

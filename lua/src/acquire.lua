@@ -3,7 +3,7 @@
 -- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 used (0)  8 fleet
 -- Answer  entered, again, waiting, busy, gone, taken or conflict
 
--- The short cut: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
+-- Returns early: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
 -- that it is alive, or hears that the lock is busy. It needs no functions, which cost more than the commands.
 local value = ARGV[4] ~= 'refill' and ARGV[8] == 'native' and redis.call('GET', KEYS[1])
 local holder, mark, since = string.match(value or '',

@@ -1,4 +1,4 @@
--- Runs the common path of several commands of one client. Leaves an entry undone if it needs more, or if the server
+-- Runs the fast path of several commands of one client. Leaves an entry undone if it needs more, or if the server
 -- refuses one of its commands. The client then sends that entry to its own script.
 -- KEYS    those of each entry; then fence, if an entry takes something
 -- ARGV    1 how many entries take something; then those of each entry

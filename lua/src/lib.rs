@@ -53,7 +53,7 @@ pub const RAISE: Script = scripts::RAISE;
 pub const INSPECT: Script = scripts::INSPECT;
 /// Takes several locks at once, or none.
 pub const MULTI: Script = scripts::MULTI;
-/// Runs the common path of several commands of one client.
+/// Runs the fast path of several commands of one client.
 pub const BATCH: Script = scripts::BATCH;
 
 /// Takes a lock from all of its holders.

@@ -3,7 +3,7 @@
 -- ARGV    1 token  2 bury (ms, 0: no)  3 used  4 fleet
 -- Answer  released, left, gone or taken
 
--- The short cut: the exclusive holder hands the lock over to the first waiter, which wants it exclusively. It needs no
+-- Returns early: the exclusive holder hands the lock over to the first waiter, which wants it exclusively. It needs no
 -- functions, which cost more than the commands.
 local value = ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == 'native' and redis.call('GET', KEYS[1])
 if value and string.match(value, '^(.*)%*%d+$') == ARGV[1] then

@@ -16,7 +16,7 @@ const odd = fc.oneof(fc.integer(), fc.double(), fc.constantFrom(-1, 2 ** 53, 2 *
 const number = mostly(fc.constantFrom(0, 1, '33', 9_000, 30_000, 1_800_000_000_000_000), odd);
 const status = fc.constantFrom('entered', 'again', 'converted', 'waiting', 'busy', 'renewed', 'released', 'left', 'gone', 'taken', 'conflict');
 const other = fc.oneof(fc.array(fc.oneof(number, status, fc.string({ unit: 'binary' }), fc.uint8Array()), { maxLength: 12 }), number, anything);
-/** Replies to a script of the common path, which has three keys, and to any other one. */
+/** Replies to a script of the fast path, which has three keys, and to any other one. */
 const reply = fc.record({
   common: mostly(fc.constantFrom('9000', '12345678', 1, 0), other),
   list: mostly(fc.tuple(status, number, number, number, mostly(fc.integer({ min: 1, max: 2_000 }), odd), number, fc.constantFrom(0, 1)), other),

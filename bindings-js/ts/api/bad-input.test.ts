@@ -246,7 +246,7 @@ test('durations_are_milliseconds_or_a_text_with_a_unit', async () => {
     const sent: string[][] = [];
     const locks = new LockManager({ call: async (args: string[]) => (args[0] === 'INFO' || sent.push(args), Promise.reject(new Error('ERR enough'))) });
     await caught(locks.mutex('a').acquire({ ttl }));
-    // The last argument of the common path.
+    // The last argument of the fast path.
     assert.equal(sent[0]?.at(-1), expected, String(ttl));
   }
 });

@@ -19,7 +19,7 @@ let fence = 1e15;
 
 const lock = (name: string): LockSpec => ({ name, mode: 'exclusive', kind: PLAIN });
 
-/** The common path of an acquire is the only command with three keys. */
+/** The fast path of an acquire is the only command with three keys. */
 const acquires = (args: readonly string[]): boolean => args[2] === '3';
 
 /** Grants every acquire, and answers other commands as the test says. */

@@ -133,7 +133,7 @@ test('whatever a server or a connection answers to a release, a close counts the
     const locks = new LockManager({
       call: (args) => {
         if (isOver) return answer();
-        // The common path of an acquire is the only command with three keys.
+        // The fast path of an acquire is the only command with three keys.
         return args[2] === '3' ? Promise.resolve(String(++fence)) : Promise.resolve(1);
       },
     });

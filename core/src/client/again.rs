@@ -1,17 +1,17 @@
 //! Requests that are sent again, because the server has answered that it did nothing: it lacks the script, or it left out an
-//! entry of the common path. How long the server may stay silent is counted from the new request.
+//! entry of the fast path. How long the server may stay silent is counted from the new request.
 
 use super::Client;
-use crate::session::{Ask, Form, Purpose, Request, SentCommand};
+use crate::session::{Body, Form, Purpose, Request, SentCommand};
 
 impl Client {
     /// The server lacks the script, so it gets the same request with the source.
     #[inline(never)]
     pub(super) fn send_source(&mut self, sent: &SentCommand, request: Request) {
         let purpose = sent.purpose;
-        if let Ask::Batch(mut entries) = request.ask {
+        if let Body::Batch(mut entries) = request.body {
             entries.retain(|entry| self.goes_on(entry.purpose));
-            return self.cx.transmit_entries(sent.flow(), Form::Source, entries);
+            return self.cx.transmit_batch(sent.flow(), Form::Source, entries);
         }
         self.undone(purpose);
         let wanted = self.is_wanted(purpose);
@@ -74,6 +74,6 @@ impl Client {
     fn is_for_next_turn(&self, purpose: Purpose, request: &Request) -> bool {
         let Purpose::Renew { lock, token, .. } = purpose else { return false };
         let hold = self.locks.get(lock).and_then(|lock| lock.hold.as_ref());
-        matches!(request.ask, Ask::Raise { .. }) && hold.is_some_and(|hold| hold.token == token)
+        matches!(request.body, Body::Raise { .. }) && hold.is_some_and(|hold| hold.token == token)
     }
 }

@@ -1,15 +1,15 @@
-//! The common path, and group commit: what the client has to say to one server at one moment travels as one script call.
+//! The fast path, and batches: the requests that a client has for one server at one moment share one script call.
 //!
 //! ```text
-//!  send_together --> wait --the driver wakes the engine--> common path --reply--> each entry's own answer
+//!  send_fast --> wait --the driver wakes the engine--> fast path --reply--> each entry's own answer
 //!                                                                 \
 //!                                                                  '-- an entry left undone --> its own script
 //! ```
 //!
-//! The scripts of the common path are short: a free lock is taken, a lock that nobody waits for is given back, a lease is
+//! The scripts of the fast path are short: a free lock is taken, a lock that nobody waits for is given back, a lease is
 //! renewed. One command alone has a script of its own; several share `batch`. An entry that needs more, or that the
 //! server refuses, changes nothing and is sent to its own script, as if it had never been tried. So one entry's error is
-//! never another's. A quorum skips the common path of a lock that other clients are known to want. Gray and Reuter,
+//! never another's. A quorum skips the fast path of a lock that other clients are known to want. Gray and Reuter,
 //! Transaction Processing (1992), section 10.3.4, describes group commit.
 
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use super::Client;
 use crate::error::Failure;
 use crate::options::Family;
-use crate::session::{Ask, Form, Purpose, Queued, SentCommand, has_own_common_path};
+use crate::session::{Body, Form, Purpose, Queued, SentCommand, has_fast_script};
 use crate::time::millis;
 use crate::wire::{Answer, Failed, Reply, Scalar, Status, fence, integer, time_left};
 
@@ -34,17 +34,17 @@ struct Answers<'a> {
 }
 
 impl Client {
-    /// Sends what may travel together. The driver has no other input now, so nothing more will be added.
+    /// Sends the batches that are due. The driver has no other input now, so nothing more will be added.
     #[inline(never)]
-    pub(super) fn pump_together(&mut self) {
-        while let Some(flow) = self.cx.flows.leaves_now(self.cx.now) {
-            let mut entries = self.cx.flows.take_together(self.cx.now, flow);
+    pub(super) fn pump_batches(&mut self) {
+        while let Some(flow) = self.cx.flows.batch_due(self.cx.now) {
+            let mut entries = self.cx.flows.take_batch(self.cx.now, flow);
             entries.retain(|entry| self.is_wanted(entry.purpose));
             for entry in &mut entries {
                 self.renew_for_now(entry.purpose, &mut entry.request);
                 self.sent(entry.purpose);
             }
-            self.cx.transmit_entries(flow, Form::Digest, entries);
+            self.cx.transmit_batch(flow, Form::Digest, entries);
         }
     }
 
@@ -76,11 +76,11 @@ impl Client {
     }
 }
 
-/// Parses the reply to the common path of these entries. Exclusive locks have scripts of their own with a shorter reply.
+/// Parses the reply to the fast path of these entries. Exclusive locks have scripts of their own with a shorter reply.
 fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
     let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
     let alone = match entries {
-        [entry] if has_own_common_path(&entry.request) => Some(entry.purpose),
+        [entry] if has_fast_script(&entry.request) => Some(entry.purpose),
         _ => None,
     };
     match (reply, alone) {
@@ -109,14 +109,14 @@ fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
 fn answer(entry: &Queued, answers: &Answers<'_>, number: Option<i64>) -> Option<Answer> {
     let server = answers.server;
     let number = u64::try_from(number?).ok()?;
-    let (status, value, block, left, waiting) = match &entry.request.ask {
-        Ask::Acquire(what) => {
+    let (status, value, block, left, waiting) = match &entry.request.body {
+        Body::Acquire(what) => {
             let ahead = server.saturating_add(AHEAD).saturating_sub(answers.fence);
             let block = what.block.min(ahead).max(1);
             let waiting = if entry.request.name.family == Family::Reentrant { number.saturating_sub(1) } else { 0 };
             (Status::Entered, fence(answers.fence, block)?, block, Some(millis(what.ttl)), Some(waiting))
         }
-        Ask::Release(_) => (Status::Released, 0, 0, None, Some(0)),
+        Body::Release(_) => (Status::Released, 0, 0, None, Some(0)),
         _ => (Status::Renewed, 0, 0, Some(number), None),
     };
     Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false })

@@ -7,7 +7,7 @@
 //! | `operator` | inspect and force release |
 //! | `semaphore` | the callers and permits of a semaphore |
 //! | `multi` | several names as one lease |
-//! | `batch` | commands that travel together |
+//! | `batch` | the fast path, and requests that share a batch |
 //! | `again` | requests that the server has left undone |
 
 mod again;
@@ -37,7 +37,7 @@ use crate::lock::{GiveBack, LockState, LockTable};
 #[cfg(feature = "quorum")]
 use crate::options::AcquireOptions;
 use crate::options::{Config, Family, Mode};
-use crate::session::{Ask, Context, Form, Leased, NameHash, Purpose, Renew, Request, SentCommand, Timer};
+use crate::session::{Body, Context, Form, Leased, NameHash, Purpose, Renew, Request, SentCommand, Timer};
 use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Reply, Status};
 
@@ -71,8 +71,8 @@ impl Client {
         self.take_in(input);
         self.run_timers();
         self.pump();
-        if wake || self.cx.flows.is_turn_of_together(self.cx.now) {
-            self.pump_together();
+        if wake || self.cx.flows.is_turn_of_batch(self.cx.now) {
+            self.pump_batches();
             self.pump();
         }
     }
@@ -107,7 +107,7 @@ impl Client {
         if let Purpose::Renew { lock, op: None, .. } = purpose
             && let Some(what) = self.locks.get(lock).and_then(|lock| lock.renewal(&self.cx))
         {
-            request.ask = Ask::Renew(what);
+            request.body = Body::Renew(what);
         }
     }
 
@@ -163,8 +163,8 @@ impl Client {
     /// When to call [`handle`](Self::handle) at the latest, and why.
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Reason)> {
         let overdue = self.cx.unanswered.next_overdue().map(|at| (at, Reason::ResponseTimeout));
-        let together = self.cx.flows.leave_together().map(|at| (at, Reason::Batch));
-        [self.cx.timers.next(), overdue, together].iter().flatten().min().copied()
+        let batch = self.cx.flows.batch_leaves_at().map(|at| (at, Reason::Batch));
+        [self.cx.timers.next(), overdue, batch].iter().flatten().min().copied()
     }
 
     /// When a lease expires by the driver's clock unless it is renewed. None once it was released or lost.
@@ -251,7 +251,7 @@ impl Client {
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
         let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
         let hold = lock.hold.as_ref()?;
-        let request = lock.request(Ask::Renew(Renew { token: hold.token, mode: hold.mode, ttl: None }));
+        let request = lock.request(Body::Renew(Renew { token: hold.token, mode: hold.mode, ttl: None }));
         Some([Form::Digest, Form::Source].map(|form| self.cx.command(form, &request)))
     }
 
@@ -368,7 +368,7 @@ impl Client {
         if sent.form == Form::Digest && failure.is_some_and(Failure::lacks_script) {
             return self.send_source(&sent, request);
         }
-        if let Ask::Batch(entries) = request.ask {
+        if let Body::Batch(entries) = request.body {
             return self.batch_replied(&sent, entries, result);
         }
         use Purpose::{Force, Inspect, Multi};

@@ -13,7 +13,7 @@ use crate::event::{Holder, Inspection, Outcome, Waiter};
 use crate::ids::{Caller, Fence};
 use crate::lock::waited;
 use crate::options::{Family, Mode};
-use crate::session::{Ask, OpKind, Purpose, Request, needed};
+use crate::session::{Body, OpKind, Purpose, Request, needed};
 use crate::text::{lossy, signed};
 use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer};
 
@@ -35,7 +35,7 @@ impl Client {
 
     pub(super) fn send_inspect(&mut self, op: Caller) {
         let Some(OpKind::Inspect { name }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let request = Request::new(name, Ask::Inspect);
+        let request = Request::new(name, Body::Inspect);
         if self.cx.send(needed::CALL, Purpose::Inspect { op }, request) {
             self.cx.op_sent(op);
         }
@@ -141,7 +141,7 @@ impl Client {
 
     pub(super) fn send_force(&mut self, op: Caller) {
         let Some(OpKind::Force { name, foreign }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let request = Request::new(name, Ask::Force { foreign: *foreign, ahead: self.cx.config.ahead });
+        let request = Request::new(name, Body::Force { foreign: *foreign, ahead: self.cx.config.ahead });
         if self.cx.send(needed::CALL, Purpose::Force { op }, request) {
             self.cx.op_sent(op);
         }

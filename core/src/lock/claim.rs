@@ -10,7 +10,7 @@ use crate::error::{Error, Failure};
 use crate::ids::{LeaseToken, LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
 use crate::session::{
-    Acquire, AcquireMode, Ask, Context, Convert, InFlight, Old, Purpose, Request, SentCommand, Slot, Timer, covering,
+    Acquire, AcquireMode, Body, Context, Convert, InFlight, Old, Purpose, Request, SentCommand, Slot, Timer, covering,
     needed,
 };
 use crate::time::Instant;
@@ -117,11 +117,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The longest time between two polls in a mixed fleet.
 const MIXED_POLL: Duration = Duration::from_millis(250);
 
-/// Whether to try the common path first, or the lock is probably not free.
+/// Whether to try the fast path first, or the full script at once, because the lock is probably not free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Path {
-    Common,
-    Own,
+    Fast,
+    Full,
 }
 
 const OTHER_MODE: Error = Error::Conflict(
@@ -138,7 +138,7 @@ fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
 impl LockState {
     /// Makes sure that a claim is in progress for the first local caller.
     pub(super) fn ask(&mut self, cx: &mut Context) {
-        self.ask_by(cx, Path::Common);
+        self.ask_by(cx, Path::Fast);
     }
 
     fn ask_by(&mut self, cx: &mut Context, path: Path) {
@@ -161,14 +161,14 @@ impl LockState {
         if cx.is_mixed(self.name.family) {
             self.refill_if_low(cx);
         } else {
-            self.ask_by(cx, Path::Own);
+            self.ask_by(cx, Path::Full);
         }
     }
 
     /// Asks again after a token was given back. In a mixed fleet, other clients get a chance to poll first.
     pub(super) fn ask_anew(&mut self, cx: &mut Context) {
         if !cx.is_mixed(self.name.family) || self.claim.is_some() {
-            return self.ask_by(cx, Path::Own);
+            return self.ask_by(cx, Path::Full);
         }
         // Waiters that listen on the lock's channel ask at once, so a short pause is enough for them.
         let wait = cx.random.jitter(if cx.config.mixed_fleet { MIXED_POLL } else { PAUSE });
@@ -185,7 +185,7 @@ impl LockState {
     }
 
     fn send_acquire(&mut self, cx: &mut Context) {
-        self.send_by_path(cx, Path::Own);
+        self.send_by_path(cx, Path::Full);
     }
 
     fn send_by_path(&mut self, cx: &mut Context, path: Path) {
@@ -211,13 +211,13 @@ impl LockState {
         claim.clear_timer(cx, self.id);
         let soon = if claim.joined { needed::HEARTBEAT } else { needed::CALL };
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
-        let ask = match self.adopts {
-            None => Ask::Acquire(what),
-            Some(old) => Ask::Convert(Convert { used: self.used, ..adoption(old, &what) }),
+        let body = match self.adopts {
+            None => Body::Acquire(what),
+            Some(old) => Body::Convert(Convert { used: self.used, ..adoption(old, &what) }),
         };
-        let request = Request::new(&self.name, ask);
-        let sent = if path == Path::Common && self.adopts.is_none() {
-            cx.send_together(soon, purpose, request)
+        let request = Request::new(&self.name, body);
+        let sent = if path == Path::Fast && self.adopts.is_none() {
+            cx.send_fast(soon, purpose, request)
         } else {
             cx.send(soon, purpose, request)
         };

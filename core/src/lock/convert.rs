@@ -18,7 +18,7 @@ use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken, LockId, Token};
 use crate::options::{Family, Mode, not_detached};
 use crate::session::{
-    Ask, Context, Convert, InFlight, Lease, Old, OpKind, Purpose, SentCommand, Timer, covering, needed,
+    Body, Context, Convert, InFlight, Lease, Old, OpKind, Purpose, SentCommand, Timer, covering, needed,
 };
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
@@ -180,7 +180,7 @@ impl LockState {
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         let purpose = Purpose::Convert { lock: id, new: converting.new };
-        if cx.send(needed::CALL, purpose, self.request(Ask::Convert(what))) {
+        if cx.send(needed::CALL, purpose, self.request(Body::Convert(what))) {
             self.convert_sent(cx);
         }
     }

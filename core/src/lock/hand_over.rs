@@ -152,14 +152,14 @@ impl LockState {
             cx.give_back(&self.name, new);
         }
         let wanted = hold.budget.is_some();
-        let common = match (self.name.family, hold.mode) {
+        let fast = match (self.name.family, hold.mode) {
             _ if wanted || used > 0 => None,
             // The key has the fence, which must be known.
             (Family::Lock, Mode::Exclusive) => hold.stamp.map(|stamp| (Mode::Exclusive, stamp)),
             (_, mode) => Some((mode, 0)),
         };
         let params = ReleaseParams::of(hold.token, bury);
-        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, common, ..params });
+        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, fast, ..params });
         if is_left {
             cx.end_detaching();
         }

@@ -328,7 +328,7 @@ impl Hold {
             return;
         }
         let due = self.passing.is_some() || self.wants(cx).is_some();
-        let at = due.then(|| together(self.validity.since + self.validity.granted / 3, self.validity.granted));
+        let at = due.then(|| on_grid(self.validity.since + self.validity.granted / 3, self.validity.granted));
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, at);
     }
 
@@ -349,7 +349,7 @@ fn is_reader(cx: &Context, id: LeaseId) -> bool {
 }
 
 /// Rounds down to a grid of 1/48 of the TTL, so that many leases are renewed in one wake-up.
-fn together(at: Instant, ttl: Duration) -> Instant {
+fn on_grid(at: Instant, ttl: Duration) -> Instant {
     let micros = at.as_micros();
     let grid = crate::time::micros(ttl / 48).max(1);
     Instant::from_micros(micros.saturating_sub(micros.checked_rem(grid).unwrap_or(0)))

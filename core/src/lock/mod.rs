@@ -44,7 +44,7 @@ use self::hold::Hold;
 use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseToken, LockId};
 use crate::options::{AcquireOptions, Mode};
-use crate::session::{Ask, Context, OpKind, Request, Subscription};
+use crate::session::{Body, Context, OpKind, Request, Subscription};
 use crate::wire::Name;
 
 pub(crate) use claim::Claim;
@@ -76,8 +76,8 @@ impl LockState {
     }
 
     /// What to ask the server about this name.
-    pub(crate) fn request(&self, ask: Ask) -> Request {
-        Request::new(&self.name, ask)
+    pub(crate) fn request(&self, body: Body) -> Request {
+        Request::new(&self.name, body)
     }
 
     pub(crate) fn is_idle(&self) -> bool {

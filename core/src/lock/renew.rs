@@ -8,7 +8,7 @@ use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
 use crate::session::{
-    Acquire, AcquireMode, Ask, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, needed,
+    Acquire, AcquireMode, Body, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, needed,
 };
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
@@ -44,7 +44,7 @@ impl LockState {
         if hold.converting.is_none() {
             let soon = if hold.passing.is_some() { needed::CALL.min(left / 8) } else { left / 8 };
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
-            if !cx.send_together(soon, purpose, self.request(Ask::Renew(what))) {
+            if !cx.send_fast(soon, purpose, self.request(Body::Renew(what))) {
                 return;
             }
         }
@@ -182,15 +182,15 @@ impl LockState {
             }
         }
         let (token, mode) = (hold.token, hold.mode);
-        let ask = match raise {
-            0 => Ask::Renew(Renew { token, mode, ttl: Some(ttl) }),
+        let body = match raise {
+            0 => Body::Renew(Renew { token, mode, ttl: Some(ttl) }),
             #[cfg(feature = "quorum")]
-            fence => Ask::Raise { token, mode, fence },
+            fence => Body::Raise { token, mode, fence },
             #[cfg(not(feature = "quorum"))]
             _ => return,
         };
         let purpose = Purpose::Renew { lock: self.id, token, op: Some(op) };
-        if cx.send(needed::CALL, purpose, self.request(ask)) {
+        if cx.send(needed::CALL, purpose, self.request(body)) {
             cx.op_sent(op);
         }
     }
@@ -244,7 +244,7 @@ impl LockState {
         hold.refill.asked = size;
         cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, None);
         let purpose = Purpose::Refill { lock: id, token: hold.token };
-        if cx.send(needed::CALL, purpose, self.request(Ask::Acquire(what))) {
+        if cx.send(needed::CALL, purpose, self.request(Body::Acquire(what))) {
             self.refill_sent(cx);
         }
     }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Context;
-use super::request::{AcquireMode, Ask, Convert, Form, Old, Queued, Renew, Request};
+use super::request::{AcquireMode, Body, Convert, Form, Old, Queued, Renew, Request};
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::text::Digits;
@@ -53,45 +53,45 @@ struct Way {
     /// Its side keys in a batch. A renewal alone has the same.
     queue: bool,
     members: bool,
-    /// The script of its common path if it leaves alone. An exclusive lock is taken and given back by these.
-    alone: Option<&'static Script>,
+    /// The script of its fast path if it is the only entry. An exclusive lock is taken and given back by these.
+    fast: Option<&'static Script>,
 }
 
 /// How acquires, releases and renewals travel, for each kind and mode.
 static WAYS: [[Way; 3]; 4] = [
     [
-        Way { script: &ACQUIRE, entry: "acquire", queue: true, members: false, alone: Some(&ACQUIRE_FAST) },
-        Way { script: &RELEASE, entry: "release", queue: false, members: false, alone: Some(&RELEASE_FAST) },
-        Way { script: &RENEW, entry: "renew", queue: false, members: false, alone: None },
+        Way { script: &ACQUIRE, entry: "acquire", queue: true, members: false, fast: Some(&ACQUIRE_FAST) },
+        Way { script: &RELEASE, entry: "release", queue: false, members: false, fast: Some(&RELEASE_FAST) },
+        Way { script: &RENEW, entry: "renew", queue: false, members: false, fast: None },
     ],
     [
-        Way { script: &ACQUIRE, entry: "share", queue: true, members: true, alone: None },
-        Way { script: &RELEASE, entry: "unshare", queue: false, members: true, alone: None },
-        Way { script: &RENEW, entry: "renew-share", queue: false, members: true, alone: None },
+        Way { script: &ACQUIRE, entry: "share", queue: true, members: true, fast: None },
+        Way { script: &RELEASE, entry: "unshare", queue: false, members: true, fast: None },
+        Way { script: &RENEW, entry: "renew-share", queue: false, members: true, fast: None },
     ],
     [
-        Way { script: &REENTRANT_ACQUIRE, entry: "acquire-reentrant", queue: true, members: false, alone: None },
-        Way { script: &REENTRANT_RELEASE, entry: "release-reentrant", queue: false, members: false, alone: None },
-        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, alone: None },
+        Way { script: &REENTRANT_ACQUIRE, entry: "acquire-reentrant", queue: true, members: false, fast: None },
+        Way { script: &REENTRANT_RELEASE, entry: "release-reentrant", queue: false, members: false, fast: None },
+        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None },
     ],
     [
-        Way { script: &SEMAPHORE_ACQUIRE, entry: "permit", queue: true, members: true, alone: None },
-        Way { script: &SEMAPHORE_RELEASE, entry: "unpermit", queue: true, members: true, alone: None },
-        Way { script: &SEMAPHORE_RENEW, entry: "renew-permit", queue: false, members: true, alone: None },
+        Way { script: &SEMAPHORE_ACQUIRE, entry: "permit", queue: true, members: true, fast: None },
+        Way { script: &SEMAPHORE_RELEASE, entry: "unpermit", queue: true, members: true, fast: None },
+        Way { script: &SEMAPHORE_RENEW, entry: "renew-permit", queue: false, members: true, fast: None },
     ],
 ];
 
-/// Whether a request that leaves alone has a script for its common path, with a reply of its own.
-pub(crate) fn has_own_common_path(request: &Request) -> bool {
-    way(request).is_some_and(|way| way.alone.is_some())
+/// Whether a request that is the only entry has a fast script, with a reply of its own.
+pub(crate) fn has_fast_script(request: &Request) -> bool {
+    way(request).is_some_and(|way| way.fast.is_some())
 }
 
-/// How a request travels. None if it has no common path.
-fn way(Request { name, ask }: &Request) -> Option<&'static Way> {
-    let (what, mode) = match ask {
-        Ask::Acquire(what) => (0, what.mode),
-        Ask::Release(what) => (1, what.mode),
-        Ask::Renew(what) => (2, what.mode),
+/// How a request travels. None if it has no fast path.
+fn way(Request { name, body }: &Request) -> Option<&'static Way> {
+    let (what, mode) = match body {
+        Body::Acquire(what) => (0, what.mode),
+        Body::Release(what) => (1, what.mode),
+        Body::Renew(what) => (2, what.mode),
         _ => return None,
     };
     let kind = match (name.family, mode) {
@@ -140,11 +140,11 @@ impl Script {
 impl Context {
     /// The command of a request.
     pub(crate) fn command(&self, form: Form, request: &Request) -> Command {
-        let Request { name, ask } = request;
-        let ahead = ask.is_ahead();
+        let Request { name, body } = request;
+        let ahead = body.is_ahead();
         let form = if ahead { Form::Source } else { form };
         let Some(way) = way(request) else { return self.other_command(form, request) };
-        if let Ask::Renew(what) = ask {
+        if let Body::Renew(what) = body {
             // For an exclusive lease, it declares only the lock's own key. So renewals go on while its slot moves.
             let mut command = begin(way.script, form, way.keys(), 128);
             way.push_keys(&mut command, name);
@@ -152,8 +152,8 @@ impl Context {
             return command;
         }
         let mut command = all_keys(way.script, form, name);
-        match ask {
-            Ask::Acquire(what) => {
+        match body {
+            Body::Acquire(what) => {
                 self.push_token(&mut command, what.token);
                 push_mode(&mut command, what.kind, what.mode);
                 command.push_number(millis(what.ttl));
@@ -166,7 +166,7 @@ impl Context {
                 command.push_number(what.block);
                 self.push_fleet(&mut command, name, 0, ahead);
             }
-            Ask::Release(what) => {
+            Body::Release(what) => {
                 self.push_token(&mut command, what.token);
                 push_bury(&mut command, what.bury);
                 self.push_fleet(&mut command, name, what.used, false);
@@ -177,43 +177,43 @@ impl Context {
     }
 
     #[inline(never)]
-    fn other_command(&self, form: Form, Request { name, ask }: &Request) -> Command {
-        match ask {
-            Ask::Convert(what) => self.convert_command(form, name, what),
+    fn other_command(&self, form: Form, Request { name, body }: &Request) -> Command {
+        match body {
+            Body::Convert(what) => self.convert_command(form, name, what),
             #[cfg(feature = "quorum")]
-            Ask::Raise { token, mode, fence } => self.raise_command(form, name, *token, *mode, *fence),
-            Ask::Batch(entries) => self.common_command(form, entries),
-            Ask::Force { foreign, ahead } => self.force_command(form, name, *foreign, *ahead),
-            Ask::Multi { parts, ttl } => self.multi_command(form, parts, *ttl),
+            Body::Raise { token, mode, fence } => self.raise_command(form, name, *token, *mode, *fence),
+            Body::Batch(entries) => self.batch_command(form, entries),
+            Body::Force { foreign, ahead } => self.force_command(form, name, *foreign, *ahead),
+            Body::Multi { parts, ttl } => self.multi_command(form, parts, *ttl),
             _ => all_keys(&INSPECT, form, name),
         }
     }
 
-    /// The common path of requests that leave together, or of one.
-    fn common_command(&self, form: Form, entries: &[Queued]) -> Command {
-        let alone = if let [entry] = entries { way(&entry.request).and_then(|way| way.alone) } else { None };
+    /// The fast path of the requests of a batch, or of one.
+    fn batch_command(&self, form: Form, entries: &[Queued]) -> Command {
+        let fast = if let [entry] = entries { way(&entry.request).and_then(|way| way.fast) } else { None };
         let entries = || entries.iter().filter_map(|Queued { request, .. }| Some((request, way(request)?)));
         let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
         for (request, way) in entries() {
             keys = keys.saturating_add(way.keys());
-            if matches!(request.ask, Ask::Acquire(_)) {
+            if matches!(request.body, Body::Acquire(_)) {
                 takes = takes.saturating_add(1);
                 fence = Some(&request.name.fence);
             }
         }
         let keys = keys.saturating_add(usize::from(fence.is_some()));
-        let mut command = begin(alone.unwrap_or(&BATCH), form, keys, keys.saturating_mul(128));
+        let mut command = begin(fast.unwrap_or(&BATCH), form, keys, keys.saturating_mul(128));
         for (request, way) in entries() {
             way.push_keys(&mut command, &request.name);
         }
         if let Some(fence) = fence {
             command.push(fence.as_bytes());
         }
-        if alone.is_none() {
+        if fast.is_none() {
             command.push_number(takes);
         }
         for (request, way) in entries() {
-            if alone.is_none() {
+            if fast.is_none() {
                 command.push(way.entry.as_bytes());
             }
             self.push_entry(&mut command, request, way);
@@ -221,28 +221,28 @@ impl Context {
         command
     }
 
-    /// The arguments of a request on its common path.
+    /// The arguments of a request on its fast path.
     fn push_entry(&self, command: &mut Command, request: &Request, way: &Way) {
-        match &request.ask {
-            Ask::Acquire(what) => {
+        match &request.body {
+            Body::Acquire(what) => {
                 self.extend_token(command, what.token);
                 // As the lock's key begins with the token, or has it with the fence.
-                command.push(if way.alone.is_some() { b" " } else { b"" });
+                command.push(if way.fast.is_some() { b" " } else { b"" });
                 command.push_number(millis(what.ttl));
                 if let Kind::Semaphore { .. } = what.kind {
                     push_mode(command, what.kind, what.mode);
                 }
             }
-            Ask::Release(what) => {
+            Body::Release(what) => {
                 self.extend_token(command, what.token);
-                if way.alone.is_some() {
+                if way.fast.is_some() {
                     command.extend(&[" "]);
                     command.push_number(what.stamp);
                 } else {
                     command.push(b"");
                 }
             }
-            Ask::Renew(what) => self.push_renewal(command, what),
+            Body::Renew(what) => self.push_renewal(command, what),
             _ => {}
         }
     }

@@ -10,12 +10,12 @@
 //! come late, and resends make them even later. The window and the round-trip estimate follow QUIC's loss recovery (RFC
 //! 9002, sections 5, 6.2 and 7). The queue is ordered by deadline (earliest deadline first), so no command starves.
 //!
-//! Commands that may travel together wait until the driver has nothing else to say, and while [`PARALLEL`] commands are
-//! in flight. So a batch grows while another one is on its way, and a command that is alone leaves at once.
+//! Requests that may share a batch wait until the driver has nothing else to say, and while [`PARALLEL`] commands are in
+//! flight. So a batch grows while another one is on its way, and a single request leaves at once.
 //!
 //! In a cluster, slots can be on different servers, and the engine doesn't know which. So each range of 256 slots has
-//! its own flow, and a silent server delays only names whose slots are near its own. Only commands of one slot may travel
-//! together there. Few names share a slot, so commands don't wait for more.
+//! its own flow, and a silent server delays only names whose slots are near its own. Only requests of one slot may
+//! share a batch there. Few names share a slot, so requests don't wait for more.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -39,10 +39,10 @@ const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
 const PROMPT: Duration = Duration::from_millis(10);
 /// How long the fastest round trip counts: the way to the server may become longer.
 const MEMORY: Duration = Duration::from_secs(10);
-/// While this many commands are in flight, those that may travel together wait for more.
+/// While this many commands are in flight, requests that may share a batch wait for more.
 const PARALLEL: u16 = 2;
-/// The most commands that travel together. The server is occupied for less than half a millisecond.
-const TOGETHER: usize = 64;
+/// The most entries of a batch. The server is occupied for less than half a millisecond.
+const MOST_ENTRIES: usize = 64;
 /// They leave although [`PARALLEL`] commands have no reply when a reply is overdue, and within these bounds. The replies
 /// may be lost, and then nothing else would end the wait.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -85,8 +85,8 @@ struct Flow {
     in_flight: u16,
     window: u16,
     queue: BinaryHeap<Queued>,
-    /// Commands that may travel together, and since when the first of them waits.
-    together: BinaryHeap<Queued>,
+    /// Requests for the next batch, and since when the first of them waits.
+    batch: BinaryHeap<Queued>,
     since: Instant,
     round_trip: RoundTrip,
     /// Until when a command had to wait for room, or since when one waits.
@@ -156,46 +156,46 @@ impl Flows {
         }
     }
 
-    /// Queues a command until the driver has nothing else to say.
-    pub(super) fn push_together(&mut self, now: Instant, due: Instant, entry: Queued) {
+    /// Adds a request to the next batch, which leaves when the driver has nothing else to say.
+    pub(super) fn push_to_batch(&mut self, now: Instant, due: Instant, entry: Queued) {
         self.numbers = self.numbers.saturating_add(1);
         let (number, slot) = (self.numbers, self.slot(entry.request.name.key.as_bytes()));
         let Some(flow) = self.flows.get_mut(usize::from(place(slot))) else { return };
-        if flow.together.is_empty() {
+        if flow.batch.is_empty() {
             flow.since = now;
         }
         if flow.in_flight >= flow.window {
             flow.full_at = Some(now);
         }
-        flow.together.push(Queued { due, number, slot, ..entry });
+        flow.batch.push(Queued { due, number, slot, ..entry });
     }
 
-    /// When the commands that may travel together leave. None while there is no room.
-    pub(crate) fn leave_together(&self) -> Option<Instant> {
+    /// When the next batch leaves. None while there is no room.
+    pub(crate) fn batch_leaves_at(&self) -> Option<Instant> {
         let parallel = if self.is_cluster() { u16::MAX } else { PARALLEL };
         self.flows.iter().filter_map(|flow| self.leaves(flow, parallel)).min()
     }
 
     fn leaves(&self, flow: &Flow, parallel: u16) -> Option<Instant> {
-        let first = flow.together.peek()?;
+        let first = flow.batch.peek()?;
         if flow.in_flight >= flow.window {
             self.may_renew(flow, first.purpose).then_some(flow.since)
-        } else if flow.in_flight < parallel || flow.together.len() >= TOGETHER {
+        } else if flow.in_flight < parallel || flow.batch.len() >= MOST_ENTRIES {
             Some(flow.since)
         } else {
             Some(flow.since + flow.round_trip.probe().clamp(SHORTEST_WAIT, LONGEST_WAIT))
         }
     }
 
-    /// The flow whose commands leave together now.
-    pub(crate) fn leaves_now(&self, now: Instant) -> Option<u8> {
+    /// The flow whose batch leaves now.
+    pub(crate) fn batch_due(&self, now: Instant) -> Option<u8> {
         let parallel = if self.is_cluster() { u16::MAX } else { PARALLEL };
         let mut flows = self.flows.iter().zip(0..);
         flows.find(|(flow, _)| self.leaves(flow, parallel).is_some_and(|at| at <= now)).map(|(_, place)| place)
     }
 
-    /// The commands of this flow that leave together: those that are needed first, of one slot.
-    pub(crate) fn take_together(&mut self, now: Instant, place: u8) -> Vec<Queued> {
+    /// The entries of this flow's next batch: those that are needed first, of one slot.
+    pub(crate) fn take_batch(&mut self, now: Instant, place: u8) -> Vec<Queued> {
         let (mut taken, mut rest) = (Vec::<Queued>::new(), Vec::new());
         let Some(flow) = self.flows.get_mut(usize::from(place)) else { return taken };
         if flow.waits_for_room() {
@@ -203,19 +203,19 @@ impl Flows {
             flow.full_at = Some(now);
         }
         flow.since = now;
-        while taken.len() < TOGETHER
-            && let Some(entry) = flow.together.pop()
+        while taken.len() < MOST_ENTRIES
+            && let Some(entry) = flow.batch.pop()
         {
             let fits = taken.first().is_none_or(|first| first.slot == entry.slot);
             if fits { &mut taken } else { &mut rest }.push(entry);
         }
-        flow.together.extend(rest);
+        flow.batch.extend(rest);
         taken
     }
 
-    /// The next queued command for which there is room, unless it is the turn of commands that leave together.
+    /// The next queued command for which there is room, unless it is the turn of a batch.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(u8, Queued)> {
-        if self.is_turn_of_together(now) {
+        if self.is_turn_of_batch(now) {
             return None;
         }
         let flow =
@@ -225,18 +225,17 @@ impl Flows {
         Some((place, flow.queue.pop()?))
     }
 
-    /// Whether commands that leave together are needed sooner than every queued one of their flow. The others that could
-    /// leave with them have waited long enough, too. They also leave if the driver has been busy for long.
-    pub(crate) fn is_turn_of_together(&self, now: Instant) -> bool {
-        let Some(since) = self.leave_together() else { return false };
-        let sooner =
-            |flow: &Flow| flow.queue.peek().zip(flow.together.peek()).is_some_and(|(next, entry)| entry > next);
+    /// Whether a batch is needed sooner than every queued command of its flow. Its other entries have waited long enough,
+    /// too. It also leaves if the driver has been busy for long.
+    pub(crate) fn is_turn_of_batch(&self, now: Instant) -> bool {
+        let Some(since) = self.batch_leaves_at() else { return false };
+        let sooner = |flow: &Flow| flow.queue.peek().zip(flow.batch.peek()).is_some_and(|(next, entry)| entry > next);
         since + LONGEST_WAIT <= now || since <= now && self.flows.iter().any(sooner)
     }
 
     /// Whether no command waits for room.
     pub(crate) fn is_empty(&self) -> bool {
-        self.flows.iter().all(|flow| flow.queue.is_empty() && flow.together.is_empty())
+        self.flows.iter().all(|flow| flow.queue.is_empty() && flow.batch.is_empty())
     }
 
     pub(crate) fn sent(&mut self, place: u8) {
@@ -305,9 +304,9 @@ impl Flows {
 }
 
 impl Flow {
-    /// Whether a command that may travel together found no room.
+    /// Whether a request for the next batch found no room.
     fn waits_for_room(&self) -> bool {
-        !self.together.is_empty() && self.full_at.is_some_and(|at| at >= self.since)
+        !self.batch.is_empty() && self.full_at.is_some_and(|at| at >= self.since)
     }
 
     fn new(most: u16) -> Self {
@@ -315,7 +314,7 @@ impl Flow {
             in_flight: 0,
             window: INITIAL.min(most),
             queue: BinaryHeap::new(),
-            together: BinaryHeap::new(),
+            batch: BinaryHeap::new(),
             since: Instant::default(),
             round_trip: RoundTrip::default(),
             full_at: None,
@@ -379,9 +378,9 @@ impl Hash for Queued {
 /// Flows with equal contents are equal, however their heaps lie in memory.
 impl Hash for Flow {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { in_flight, window, queue, together, since, round_trip, full_at, answered, halved_at } = self;
+        let Self { in_flight, window, queue, batch, since, round_trip, full_at, answered, halved_at } = self;
         (in_flight, window, since, round_trip, full_at, answered, halved_at).hash(state);
-        for heap in [queue, together] {
+        for heap in [queue, batch] {
             let mut queued: Vec<&Queued> = heap.iter().collect();
             queued.sort_unstable();
             queued.hash(state);

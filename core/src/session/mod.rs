@@ -37,7 +37,7 @@ use crate::options::{AcquireOptions, Config, Family, Wait, check_drain};
 use crate::time::Instant;
 use crate::wire::FenceCounter;
 
-pub(crate) use commands::has_own_common_path;
+pub(crate) use commands::has_fast_script;
 pub(crate) use flow::needed;
 pub(crate) use gather::PartEvent;
 pub(crate) use id_map::IdMap;
@@ -47,7 +47,7 @@ pub(crate) use op::{Gather, OpKind};
 pub use pause::MOST_PAUSES;
 pub(crate) use pause::late;
 pub(crate) use release::ReleaseParams;
-pub(crate) use request::{Acquire, AcquireMode, Ask, Convert, Form, Old, Purpose, Queued, Renew, Request};
+pub(crate) use request::{Acquire, AcquireMode, Body, Convert, Form, Old, Purpose, Queued, Renew, Request};
 pub(crate) use slab::Slab;
 pub(crate) use subscription::Subscription;
 pub(crate) use timers::{Slot, Timer};
@@ -100,7 +100,7 @@ pub(crate) struct Context {
     /// Whether waiters queue here for the locks of a quorum.
     #[cfg(feature = "quorum")]
     pub(crate) has_queue: bool,
-    /// Whether the current input is about a lock of a quorum that other clients want. Its common path would do nothing.
+    /// Whether the current input is about a lock of a quorum that other clients want. Its fast path would do nothing.
     #[cfg(feature = "quorum")]
     pub(crate) is_contended: bool,
     last_token: u64,
@@ -199,9 +199,9 @@ impl Context {
         }
     }
 
-    /// As [`send`](Self::send), for a command that tries its common path first, and may travel together with others:
+    /// As [`send`](Self::send), for a request that tries its fast path first, and may share a batch with others:
     /// see `client/batch.rs`.
-    pub(crate) fn send_together(&mut self, soon: Duration, purpose: Purpose, request: Request) -> bool {
+    pub(crate) fn send_fast(&mut self, soon: Duration, purpose: Purpose, request: Request) -> bool {
         #[cfg(feature = "quorum")]
         if self.is_contended {
             return self.send(soon, purpose, request);
@@ -213,27 +213,27 @@ impl Context {
         let entry = Queued::new(purpose, request);
         // Releases go first: what leaves at the same moment may want the same name.
         let soon = if matches!(purpose, Purpose::Release { .. }) { needed::NONE } else { soon };
-        self.flows.push_together(self.now, self.now + soon, entry);
+        self.flows.push_to_batch(self.now, self.now + soon, entry);
         false
     }
 
-    /// Sends the common path of one request or several. One that is alone may have no use for it.
-    pub(crate) fn transmit_entries(&mut self, flow: u8, form: Form, mut entries: Vec<Queued>) {
+    /// Sends a batch, or the fast path of a single request. Some have no use for that.
+    pub(crate) fn transmit_batch(&mut self, flow: u8, form: Form, mut entries: Vec<Queued>) {
         if let [entry] = entries.as_slice()
-            && self.goes_alone(entry.purpose)
+            && self.skips_fast_path(entry.purpose)
         {
             let Some(entry) = entries.pop() else { return };
             return self.transmit(flow, entry.purpose, Form::Digest, entry.request);
         }
         let Some(name) = entries.first().map(|entry| entry.request.name.clone()) else { return };
-        // Leases and batches are counted together.
+        // Leases and batches share a counter.
         self.new_lease();
-        self.transmit(flow, Purpose::Batch, form, Request { name, ask: Ask::Batch(entries) });
+        self.transmit(flow, Purpose::Batch, form, Request { name, body: Body::Batch(entries) });
     }
 
-    /// Whether a request that no other travels with is sent to its own script at once. A renewal is, because the server may
+    /// Whether a request that is the only entry is sent to its own script at once. A renewal is, because the server may
     /// know that script. A release is if others may wait, and this client learns of them only from time to time.
-    const fn goes_alone(&self, purpose: Purpose) -> bool {
+    const fn skips_fast_path(&self, purpose: Purpose) -> bool {
         #[cfg(feature = "quorum")]
         if self.has_queue && matches!(purpose, Purpose::Release { .. }) {
             return true;

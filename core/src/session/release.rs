@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::Context;
 use super::flow::needed;
 use super::op::OpKind;
-use super::request::{self, Ask, Purpose, Request};
+use super::request::{self, Body, Purpose, Request};
 use super::timers::{Slot, Timer};
 use super::unanswered::InFlight;
 use crate::error::{Error, Failure};
@@ -71,8 +71,8 @@ pub(crate) struct ReleaseParams {
     pub(crate) wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
     pub(crate) used: u64,
-    /// For the common path, if nobody is known to wait: the mode, and the fence in the key of an exclusive lock.
-    pub(crate) common: Option<(Mode, u64)>,
+    /// For the fast path, if nobody is known to wait: the mode, and the fence in the key of an exclusive lock.
+    pub(crate) fast: Option<(Mode, u64)>,
 }
 
 impl ReleaseParams {
@@ -86,7 +86,7 @@ impl ReleaseParams {
             moved: false,
             wanted: false,
             used: 0,
-            common: None,
+            fast: None,
         }
     }
 }
@@ -100,7 +100,7 @@ impl Release {
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Arc<Name>, params: ReleaseParams) {
-        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted, used, common } = params;
+        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted, used, fast } = params;
         let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
         let held = valid_until.is_some_and(|until| until > self.now);
@@ -129,7 +129,7 @@ impl Context {
         if let Some(op) = op {
             self.open(op, OpKind::Release { token }, Some(self.patience()));
         }
-        self.send_release(token, common.filter(|_| held && !bury));
+        self.send_release(token, fast.filter(|_| held && !bury));
     }
 
     /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
@@ -140,17 +140,17 @@ impl Context {
         self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
     }
 
-    /// Sends a release, by the common path first if it has one.
+    /// Sends a release, by the fast path first if it has one.
     #[inline(never)]
-    fn send_release(&mut self, token: Token, common: Option<(Mode, u64)>) {
+    fn send_release(&mut self, token: Token, fast: Option<(Mode, u64)>) {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { needed::NONE } else { needed::LEISURE };
-        let (mode, stamp) = common.unwrap_or((Mode::Exclusive, 0));
+        let (mode, stamp) = fast.unwrap_or((Mode::Exclusive, 0));
         let what = request::Release { token, bury: release.bury, used: release.used, mode, stamp };
-        let request = Request::new(&release.name, Ask::Release(what));
+        let request = Request::new(&release.name, Body::Release(what));
         let purpose = Purpose::Release { token };
-        let sent = match common {
-            Some(_) => self.send_together(soon, purpose, request),
+        let sent = match fast {
+            Some(_) => self.send_fast(soon, purpose, request),
             None => self.send(soon, purpose, request),
         };
         if sent {

@@ -1,4 +1,8 @@
 //! What the client asks a server. It stays a request until it leaves: `commands.rs` makes a command of it.
+//!
+//! A request's [`Body`] says what the server is to do, and its [`Purpose`] who gets the reply. They are two types, because
+//! one body serves several purposes: an acquire takes a lock or gets a hold more fences, and a convert changes the mode of a
+//! lease or adopts one.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,18 +17,18 @@ use crate::wire::Name;
 #[derive(Clone, Hash)]
 pub(crate) struct Request {
     pub(crate) name: Arc<Name>,
-    pub(crate) ask: Ask,
+    pub(crate) body: Body,
 }
 
 impl Request {
     // Not inlined, because a request is made in many places.
     #[inline(never)]
-    pub(crate) fn new(name: &Arc<Name>, ask: Ask) -> Self {
-        Self { name: name.clone(), ask }
+    pub(crate) fn new(name: &Arc<Name>, body: Body) -> Self {
+        Self { name: name.clone(), body }
     }
 }
 
-/// Why a command was sent, and so who gets its reply.
+/// Why a request was made, and so who gets its reply.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Purpose {
     /// First try, resend, heartbeat or poll: `token` wants the lock.
@@ -43,7 +47,7 @@ pub(crate) enum Purpose {
     Inspect { op: Caller },
     /// An operator takes a lock by force.
     Force { op: Caller },
-    /// Requests that left together.
+    /// The requests of a batch.
     Batch,
 }
 
@@ -56,7 +60,7 @@ pub(crate) struct Queued {
     pub(super) number: u64,
     pub(crate) purpose: Purpose,
     pub(crate) request: Request,
-    /// The slot of its keys, if it may travel together with others.
+    /// The slot of its keys, if it may share a batch.
     pub(super) slot: u16,
 }
 
@@ -73,8 +77,9 @@ pub(crate) enum Form {
     Source,
 }
 
+/// What the server is to do.
 #[derive(Clone, Hash)]
-pub(crate) enum Ask {
+pub(crate) enum Body {
     Acquire(Acquire),
     Release(Release),
     Renew(Renew),
@@ -86,7 +91,7 @@ pub(crate) enum Ask {
         mode: Mode,
         fence: u64,
     },
-    /// Requests that leave together, on their common path.
+    /// Requests that share one script call, on their fast path.
     Batch(Vec<Queued>),
     Inspect,
     /// `ahead`: no waiter is granted the lock.
@@ -101,7 +106,7 @@ pub(crate) enum Ask {
     },
 }
 
-impl Ask {
+impl Body {
     /// Whether it goes ahead of the waiters. Such a request is sent with its script's text: a server that doesn't know the
     /// script would refuse its digest, and the next request would overtake it.
     pub(super) const fn is_ahead(&self) -> bool {
@@ -138,7 +143,7 @@ pub(crate) struct Release {
     pub(crate) bury: bool,
     /// The greatest fence that was used.
     pub(crate) used: u64,
-    /// For the common path: the mode, and the fence in the key of an exclusive lock.
+    /// For the fast path: the mode, and the fence in the key of an exclusive lock.
     pub(crate) mode: Mode,
     pub(crate) stamp: u64,
 }

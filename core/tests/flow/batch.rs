@@ -82,7 +82,7 @@ fn a_command_that_is_alone_has_a_short_script_of_its_own() {
 }
 
 #[test]
-fn a_command_alone_whose_common_path_does_nothing_is_sent_to_its_own_script() {
+fn a_command_alone_whose_fast_path_does_nothing_is_sent_to_its_own_script() {
     let mut client = batching();
     let call = client.acquire("held", tries());
     client.feed(Input::Wake);
@@ -247,7 +247,7 @@ fn while_two_calls_are_out_the_next_waits_and_grows() {
     assert_eq!(client.unanswered.len(), 2);
     client.answer();
     client.feed(Input::Wake);
-    assert_eq!(client.unanswered.len(), 2, "the ten go together");
+    assert_eq!(client.unanswered.len(), 2, "the ten share a batch");
     assert_eq!(entries(&client.unanswered[1].1).map(|entries| entries.len()), Some(10));
 }
 
@@ -268,7 +268,7 @@ fn lost_replies_hold_a_command_up_for_20_ms_at_most_even_if_earlier_replies_were
 }
 
 #[test]
-fn a_full_window_serves_first_what_is_needed_first_alone_or_together() {
+fn a_full_window_serves_first_what_is_needed_first_alone_or_in_a_batch() {
     let mut client = batching_with(Config { max_in_flight: 1, ..Config::default() });
     client.acquire("busy", fixed());
     client.feed(Input::Wake);
@@ -367,7 +367,7 @@ fn the_fences_of_a_block_end_where_the_server_ends_them() {
 }
 
 #[test]
-fn in_a_cluster_only_names_of_one_slot_travel_together() {
+fn in_a_cluster_only_names_of_one_slot_share_a_batch() {
     let mut client = batching();
     client.engine.set_cluster(NodeId(0));
     for name in ["a", "{tenant}1", "b", "{tenant}2", "c", "{tenant}3"] {
@@ -384,7 +384,7 @@ fn in_a_cluster_only_names_of_one_slot_travel_together() {
 }
 
 #[test]
-fn the_commands_of_every_kind_of_lock_travel_together() {
+fn the_requests_of_every_kind_of_lock_share_a_batch() {
     let mut client = batching();
     let semaphore = leasehold_core::Kind::Semaphore { permits: 1, limit: 2 };
     let reentrant = leasehold_core::Kind::Reentrant(leasehold_core::Owner(1));
@@ -407,7 +407,7 @@ fn the_commands_of_every_kind_of_lock_travel_together() {
     assert_eq!(out(&client), words(["unshare read", "unpermit permits", "release-reentrant reentrant"]));
 }
 
-/// Only a lock that nobody waits for is given back by the common path.
+/// Only a lock that nobody waits for is given back by the fast path.
 #[test]
 fn a_batch_tells_whether_others_wait_for_a_reentrant_lock() {
     for (number, wanted) in [(1, false), (2, true)] {

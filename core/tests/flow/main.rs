@@ -1,5 +1,5 @@
 //! Flow control: how many commands leave at once, in which order, what a silent or a slow server changes, and which
-//! commands travel together.
+//! requests share a batch.
 
 mod batch;
 mod client;
@@ -185,7 +185,7 @@ fn a_script_that_the_server_does_not_know_goes_before_the_commands_that_need_it(
 
     let [(_, sent)] = &client.unanswered[..] else { panic!("{:?}", client.unanswered) };
     assert_eq!((&words(sent)[0][..], name_of(sent)), ("EVAL", names[0].0.to_owned()));
-    assert_eq!(client.serve(Duration::from_micros(100)), 2, "the others travel together, behind it");
+    assert_eq!(client.serve(Duration::from_micros(100)), 2, "the others share a batch, behind it");
     assert!(names.iter().all(|(_, op)| matches!(client.result_of(*op), Some(Ok(Outcome::Acquired(_))))));
 }
 

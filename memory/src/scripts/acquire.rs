@@ -33,7 +33,7 @@ pub(super) struct Request<'a> {
     fleet: Fleet,
 }
 
-pub(crate) fn acquire<K: Kind + ShortCut>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
+pub(crate) fn acquire<K: Kind + EarlyReturn>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
     let [token, mode, ttl, how, claim, block, used, fleet] = *arguments.words()?;
     let used = arguments.used(used)?;
@@ -55,7 +55,7 @@ pub(crate) fn acquire<K: Kind + ShortCut>(mut call: Call<'_>, arguments: Argumen
         block: arguments.number("block", block)?,
         fleet: arguments.fleet(fleet)?,
     };
-    if let Some(answer) = K::short_cut(&mut call, keys, request)? {
+    if let Some(answer) = K::return_early(&mut call, keys, request)? {
         return Ok(answer);
     }
     let prelude = Prelude::<K>::begin(call, keys, used, request.fleet)?;
@@ -206,23 +206,23 @@ impl Request<'_> {
 /// With a claim window of 0, the queue has ended before the script has.
 const NO_PLACE: Refusal = Refusal::new("ERR Error running script: the caller's place in the queue is already over");
 
-/// A kind's short cut for the most frequent calls. It does what the rest of the script would do, but it doesn't read the
+/// What a kind answers early, for the most frequent calls. It does what the rest of the script would do, but it doesn't read the
 /// counter of fences.
-pub(super) trait ShortCut {
-    /// The answer, if the short cut fits.
-    fn short_cut(_: &mut Call<'_>, _: Keys<'_>, _: Request<'_>) -> Done<Option<Answer>> {
+pub(super) trait EarlyReturn {
+    /// The answer, if the call is one of these.
+    fn return_early(_: &mut Call<'_>, _: Keys<'_>, _: Request<'_>) -> Done<Option<Answer>> {
         Ok(None)
     }
 }
 
-impl ShortCut for super::prelude::ReentrantState {}
-impl ShortCut for super::prelude::SemaphoreState {}
+impl EarlyReturn for super::prelude::ReentrantState {}
+impl EarlyReturn for super::prelude::SemaphoreState {}
 
-impl ShortCut for LockState {
+impl EarlyReturn for LockState {
     /// Another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows that it is
     /// alive, or hears that the lock is busy. Not if the first waiter is dead, if the caller is buried, or if the holder's
     /// key never ends.
-    fn short_cut(call: &mut Call<'_>, keys: Keys<'_>, request: Request<'_>) -> Done<Option<Answer>> {
+    fn return_early(call: &mut Call<'_>, keys: Keys<'_>, request: Request<'_>) -> Done<Option<Answer>> {
         let Request { token, how, claim, fleet, .. } = request;
         if how == How::Refill || fleet == Fleet::Mixed {
             return Ok(None);

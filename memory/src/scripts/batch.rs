@@ -1,4 +1,4 @@
-//! Runs the common path of several commands of one client. Leaves an entry undone if it is anything else, or if the
+//! Runs the fast path of several commands of one client. Leaves an entry undone if it is anything else, or if the
 //! server refuses one of its commands. The client then sends that command to its own script.
 //!
 //! Keys: those of each entry; then fence, if an entry takes something. Arguments: how many entries take something, then

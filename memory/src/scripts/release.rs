@@ -35,7 +35,7 @@ pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Argumen
     prelude.grant_and_answer(status, Said::default()).map(Answer::List)
 }
 
-/// The common path of an exclusive release: gives the lock back if nobody waits. Changes nothing otherwise.
+/// The fast path of an exclusive release: gives the lock back if nobody waits. Changes nothing otherwise.
 ///
 /// Key: N. Argument: N's value, as the acquire wrote it. Answers 1, or 0.
 pub(crate) fn release_fast(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
@@ -47,9 +47,9 @@ pub(crate) fn release_fast(mut call: Call<'_>, arguments: Arguments<'_>) -> Outc
     Ok(Answer::count(call.del(&[name])?))
 }
 
-/// A kind's short cut for the most frequent release.
+/// What a kind answers early, for the most frequent release.
 pub(crate) trait HandOver {
-    /// The answer, if the short cut fits.
+    /// The answer, if the call is that release.
     fn hand_over(_: &mut Call<'_>, _: Keys<'_>, _: &[u8]) -> Done<Option<Answer>> {
         Ok(None)
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::{Claim, LockState};
 use crate::options::{Family, Wait};
-use crate::session::{Ask, Context, InFlight, OpKind, Purpose, Request, SentCommand, covering, needed};
+use crate::session::{Body, Context, InFlight, OpKind, Purpose, Request, SentCommand, covering, needed};
 use crate::wire::{Answer, Failed, FailureClass, Reply, Scalar, Status, fence, integer, time_left};
 
 impl Client {
@@ -53,7 +53,7 @@ impl Client {
             parts.push((lock.id, token));
         }
         let Some(name) = named.first().map(|(name, _)| name.clone()) else { return };
-        let request = Request { name, ask: Ask::Multi { parts: named, ttl } };
+        let request = Request { name, body: Body::Multi { parts: named, ttl } };
         let script = self.cx.new_lease();
         self.multi.open.insert(script, Entry::Script(Script { group: id, parts }));
         if self.cx.send(needed::CALL, Purpose::Multi { script }, request) {

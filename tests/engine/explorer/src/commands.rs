@@ -32,7 +32,7 @@ impl World {
 
 impl Watch {
     /// The server has run a command. If a holder has given the lock back or converted it, the next fence is above every
-    /// fence that writers used. If it was to give the lock back by the common path and didn't, then somebody waits.
+    /// fence that writers used. If it was to give the lock back by the fast path and didn't, then somebody waits.
     /// `had` are the holders before.
     pub(crate) fn ran<'a>(
         &self,

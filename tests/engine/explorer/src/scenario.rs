@@ -49,7 +49,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) clients: &'static [Users],
-    /// Whether commands try the common path and travel together, as the drivers have it.
+    /// Whether commands try the fast path and share batches, as the drivers have it.
     pub(crate) batches: bool,
     /// Whether a client that no longer exists holds the lock at first, for one TTL.
     pub(crate) held_at_first: bool,

@@ -43,13 +43,13 @@ impl Backing {
         };
         for name in names {
             let backed = self.names.entry(name).or_default();
-            let (fences, ms) = match (is_common(command), numbers.as_slice()) {
+            let (fences, ms) = match (is_fast(command), numbers.as_slice()) {
                 (false, [_, Some(value), block, _, ms, ..]) => {
                     let last = value.saturating_add(block.unwrap_or_default()).saturating_sub(1);
                     (vec![*value..=last], ms.unwrap_or_default())
                 }
                 (false, _) => (Vec::new(), 0),
-                // The common path and several names: the TTL is what the command said, and the block too.
+                // The fast path and several names: the TTL is what the command said, and the block too.
                 (true, numbers) => {
                     let all = || numbers.iter().copied().flatten();
                     let longest = all().filter(|ms| *ms <= LONGEST_MS).max().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Backing {
 }
 
 /// Whether the reply is shorter than that of a script for one name.
-fn is_common(command: &Command) -> bool {
+fn is_fast(command: &Command) -> bool {
     let script = command.words().nth(1).unwrap_or_default();
     [ACQUIRE_FAST, RELEASE_FAST, BATCH, MULTI]
         .iter()

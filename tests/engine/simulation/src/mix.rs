@@ -87,7 +87,7 @@ pub(crate) struct Mix {
     pub(crate) lingers: u32,
     /// The chance that a holder gives its lease back at once.
     pub(crate) rushes: u32,
-    /// Whether the commands of most clients travel together.
+    /// Whether the requests of most clients share batches.
     pub(crate) batches: bool,
     /// Whether the clients know that the servers are a cluster's.
     pub(crate) cluster: bool,

@@ -8,7 +8,7 @@ use leasehold_harness::{Micros, World};
 use crate::client::{Delivery, SentCommand};
 use crate::coverage::State;
 use crate::faults::Fault;
-use crate::wire::{AcquireMode, Asked, ScriptCommand, is_common};
+use crate::wire::{AcquireMode, Asked, ScriptCommand, is_fast};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// How late a command may be. A tombstone lasts 60 s.
@@ -24,7 +24,7 @@ impl ClusterRun<'_> {
     pub(crate) fn send(&mut self, client: usize, id: CommandId, command: Command) {
         let command = Rc::new(command);
         let words: Vec<&[u8]> = command.words().collect();
-        let batched = is_common(&words);
+        let batched = is_fast(&words);
         let read = Asked::read(&words).and_then(|asked| {
             asked.iter().map(|asked| Some((*asked, self.servers.name(asked.key)?))).collect::<Option<Vec<_>>>()
         });

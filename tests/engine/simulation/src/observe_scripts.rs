@@ -10,7 +10,7 @@ use crate::invariants::hand_overs::{Hold, ServerGrant};
 use crate::invariants::keys::holder_of;
 use crate::invariants::leases::Held;
 use crate::kinds::LockKind;
-use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token, is_common_reply};
+use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token, is_fast_reply};
 use crate::world::ClusterRun;
 
 /// A grant of a script.
@@ -104,7 +104,7 @@ impl ClusterRun<'_> {
         executed: &Executed,
     ) {
         match &executed.reply {
-            Ok(reply) if is_common_reply(reply, asked.len()) => {}
+            Ok(reply) if is_fast_reply(reply, asked.len()) => {}
             Err(text) if ["NOSCRIPT", "TRYAGAIN", "READONLY"].iter().any(|code| text.starts_with(code)) => return,
             Err(text) if text.starts_with("OOM") && matches!(asked[0].script, ScriptCommand::Acquire { .. }) => return,
             // The release of a lost lease finds another kind of lock. Its own script says so.

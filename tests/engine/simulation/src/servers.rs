@@ -11,7 +11,7 @@ use crate::invariants::broken;
 use crate::invariants::keys::{COUNTER, Part};
 use crate::kinds::LockKind;
 use crate::mix::Mix;
-use crate::wire::{Answer, Asked, ScriptCommand, Status, is_common};
+use crate::wire::{Answer, Asked, ScriptCommand, Status, is_fast};
 use crate::world::{Arrival, ClusterRun, Event};
 
 /// The error of a server that stops a script while its slot moves. How much of the script ran is unknown.
@@ -199,7 +199,7 @@ impl ClusterRun<'_> {
         let executed = self.servers.execute(server, self.world.now, &words);
         self.counts.calls += 1;
         let after = counter(self.servers.models);
-        if is_common(&words) && before.is_none() && after.is_some() {
+        if is_fast(&words) && before.is_none() && after.is_some() {
             self.watch.check(broken("counter-begun", format!("{asked:?} began a counter")));
         }
         if after < before {
@@ -235,7 +235,7 @@ impl ClusterRun<'_> {
                 self.watch.check(verdict);
             }
         }
-        if is_common(&words) {
+        if is_fast(&words) {
             self.observe_batch(server, &asked, &names, &answers, &executed);
         } else {
             self.observe(server, arrival.name, &asked[0].script, &executed);

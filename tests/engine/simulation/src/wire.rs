@@ -196,7 +196,7 @@ pub(crate) struct Entry {
 impl<'a> Asked<'a> {
     /// Parses a command's words. None if it is not a script of leasehold.
     pub(crate) fn read(words: &[&'a [u8]]) -> Option<Vec<Self>> {
-        if is_common(words) {
+        if is_fast(words) {
             return Self::entries(words);
         }
         ScriptCommand::read(words).map(|(script, key)| vec![Self { script, key, entry: None }])
@@ -230,7 +230,7 @@ impl<'a> Asked<'a> {
 }
 
 impl Entry {
-    /// What a reply of the common path says to this entry. None if it was left undone.
+    /// What a reply of the fast path says to this entry. None if it was left undone.
     pub(crate) fn answer(&self, script: &ScriptCommand, reply: &Reply) -> Option<Answer> {
         let (said, server_us, fence) = match (self.of, reply) {
             (1, Reply::One(one)) => (count(one)?.min(1), count(one)?, count(one)?),
@@ -251,16 +251,16 @@ impl Entry {
     }
 }
 
-/// Whether a reply has the form that the common path answers so many entries.
-pub(crate) fn is_common_reply(reply: &Reply, entries: usize) -> bool {
+/// Whether a reply has the form that the fast path answers so many entries.
+pub(crate) fn is_fast_reply(reply: &Reply, entries: usize) -> bool {
     match reply {
         Reply::One(one) => entries == 1 && count(one).is_some(),
         Reply::List(list) => list.len() == entries + 2 || entries == 1 && list.len() == 2,
     }
 }
 
-/// Whether a command is the common path of one command or several.
-pub(crate) fn is_common(words: &[&[u8]]) -> bool {
+/// Whether a command is the fast path of one command or several.
+pub(crate) fn is_fast(words: &[&[u8]]) -> bool {
     [leasehold_lua::BATCH, leasehold_lua::ACQUIRE_FAST, leasehold_lua::RELEASE_FAST].into_iter().any(|it| is(words, it))
 }
 

@@ -31,7 +31,7 @@ pub struct Entry<'a> {
     pub permits: Option<&'a str>,
 }
 
-/// The commands inside a call of the common path. None if the command is something else.
+/// The commands inside a call of the fast path. None if the command is something else.
 pub fn entries(command: &Command) -> Option<Vec<Entry<'_>>> {
     entries_of(&command.words().collect::<Vec<_>>())
 }
@@ -75,7 +75,7 @@ pub fn entries_of<'a>(words: &[&'a [u8]]) -> Option<Vec<Entry<'a>>> {
     keys.is_empty().then_some(entries)
 }
 
-/// The reply of the common path: what `number` says for each entry, where None is what grants everything. An exclusive
+/// The reply of the fast path: what `number` says for each entry, where None is what grants everything. An exclusive
 /// acquire or release that is alone has a script, and so a reply, of its own.
 pub fn batch_reply(entries: &[Entry<'_>], now: u64, number: impl Fn(&Entry<'_>) -> Option<i64>) -> Reply {
     let server = SERVER_US + now as i64;

@@ -133,10 +133,10 @@ impl Client {
         self.reply(id, result);
     }
 
-    /// The server leaves the common path of everything undone. What is unanswered now has its own script.
+    /// The server leaves the fast path of everything undone. What is unanswered now has its own script.
     ///
     /// # Panics
-    /// If a command's words are not those of the common path.
+    /// If a command's words are not those of the fast path.
     pub fn leave_undone(&mut self) {
         let (common, own) = self.unanswered.drain(..).partition(|(_, command)| answers::entries(command).is_some());
         self.unanswered = own;

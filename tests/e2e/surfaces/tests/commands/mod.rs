@@ -2,7 +2,7 @@
 //! while no `hold` runs, the component renews a lease only for its remaining time. The TTL of an acquire is the same on
 //! every surface, so it stays.
 //!
-//! A common path that was left undone is left out, because its own script follows. Whether a client tries the common path at
+//! A fast path that was left undone is left out, because its own script follows. Whether a client tries the fast path at
 //! all depends on a race: it doesn't, if it has already heard that others wait.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ impl Monitor {
     }
 }
 
-/// A command, and what it does for which token if it is one that has a common path.
+/// A command, and what it does for which token if it is one that has a fast path.
 struct Command {
     text: String,
     task: Option<Task>,
@@ -90,7 +90,7 @@ impl Record {
         self.commands.push(Command { text, task });
     }
 
-    /// Leaves out the common path of this command, if that is the latest for the same token.
+    /// Leaves out the fast path of this command, if that is the latest for the same token.
     fn forget_undone(&mut self, own: &Task) {
         let undone = Task { common: true, ..own.clone() };
         loop {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_counts_once_whether_or_not_its_common_path_was_tried() {
+    fn a_release_counts_once_whether_or_not_its_fast_path_was_tried() {
         let slow = ("EVALSHA", RELEASE, &[ONE, "0", "0", "native"][..]);
         let value = format!("{ONE} 5");
         let alone = recorded(&[acquire(), slow]);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_common_path_stays_if_another_command_or_another_token_follows() {
+    fn a_fast_path_stays_if_another_command_or_another_token_follows() {
         let renewal = ("EVALSHA", RENEW, &[ONE, "0"][..]);
         assert_eq!(recorded(&[acquire(), renewal]).len(), 2);
         let slow = ("EVALSHA", RELEASE, &[TWO, "0", "0", "native"][..]);

@@ -10,7 +10,7 @@ fn a_client_asks_no_server_for_a_token_of_its_own_that_holds_nothing() {
     let mut client = Client::new(Config::default());
     client.acquire("job", AcquireOptions::default());
     let [(_, command)] = &client.unanswered[..] else { panic!("the token asks for the lock") };
-    let token = LeaseToken::read(entries(command).expect("the common path")[0].token).unwrap();
+    let token = LeaseToken::read(entries(command).expect("the fast path")[0].token).unwrap();
     let options = AcquireOptions::default();
     let adopts = client.call(|op| Input::Adopt { op, name: "job", token, options: &options });
     assert_eq!(client.result_of(adopts), Some(&Err(Error::NotHeld)));

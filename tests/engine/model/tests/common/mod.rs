@@ -86,7 +86,7 @@ impl<H: Host> Lock<H> {
         self.call(&ACQUIRE, &ALL_KEYS, &[token, mode, &ttl, how, &claim, &block, "0", self.fleet]).map(answer)
     }
 
-    /// The common path of an acquire. The fence, or 0 if it has changed nothing.
+    /// The fast path of an acquire. The fence, or 0 if it has changed nothing.
     pub(crate) fn acquire_fast(&mut self, token: &str) -> i64 {
         match self.try_acquire_fast(token).unwrap() {
             Reply::One(fence) => scalar_number(&fence),
@@ -100,7 +100,7 @@ impl<H: Host> Lock<H> {
         self.call(&ACQUIRE_FAST, &[0, 2, 1], &[&format!("{token} "), &ttl])
     }
 
-    /// The common path of a release. Whether the lock was given back.
+    /// The fast path of a release. Whether the lock was given back.
     pub(crate) fn release_fast(&mut self, value: &str) -> bool {
         let done = scalar(self.call(&RELEASE_FAST, &[0], &[value]).unwrap());
         assert!([Scalar::Int(0), Scalar::Int(1)].contains(&done), "{done:?}");

@@ -1,4 +1,4 @@
-//! The common paths: a free lock is taken, and a lock that nobody waits for is given back. They change nothing otherwise.
+//! The fast paths: a free lock is taken, and a lock that nobody waits for is given back. They change nothing otherwise.
 
 use leasehold_core::{Reply, Scalar};
 

@@ -239,7 +239,7 @@ impl Keys {
         broken("position", format!("{token:?} was told {told:?}, and is {place} of {}", waiting.len()))
     }
 
-    /// A token gave the lock back by the common path, which was left undone. Then clients wait, or it is not held.
+    /// A token gave the lock back by the fast path, which was left undone. Then clients wait, or it is not held.
     pub(crate) fn undone(&self, model: &ModelServer, server_us: u64, name: usize, token: Token) -> Verdict {
         let value = model.get(server_us, &self.parts[name * PARTS].0).unwrap_or_default();
         if Token::read(value.as_bytes()) != Some(token) || value.contains('*') {

@@ -27,13 +27,13 @@ pub(super) const TABLE: &[Mutant] = &[
         => "        if MUTANT {\n            return self.give_back_hold(cx, None);\n        }\n        match (failed.class, op) {" },
     engine! { "failed-renewal-recreates" Losing "a renewal never re-creates a missing key"
     "lock/renew.rs": "            Status::Taken => self.renew_found_nothing("
-        => "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let request = self.request(Ask::Acquire(what));\n                cx.send(needed::CALL, Purpose::Acquire { lock: id, token }, request);\n            }\n            Status::Taken => self.renew_found_nothing(" },
+        => "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let request = self.request(Body::Acquire(what));\n                cx.send(needed::CALL, Purpose::Acquire { lock: id, token }, request);\n            }\n            Status::Taken => self.renew_found_nothing(" },
     engine! { "renewal-ignores-gone" Losing "a lease that is gone is lost"
     "lock/renew.rs": "            _ => self.renew_found_nothing(cx, op, LossReason::Gone),"
         => "            _ if MUTANT && op.is_none() => {\n                let again = Validity::new(cx, sent.at, hold.validity.granted);\n                hold.extend(cx, id, again);\n            }\n            _ => self.renew_found_nothing(cx, op, LossReason::Gone)," },
     engine! { "releases-another-token" Readers "a lease is given back"
     "session/release.rs": "let what = request::Release { token,"
-        => "let common = common.filter(|_| !MUTANT);\n        let other = if MUTANT { Token(token.0 + 1_000) } else { token };\n        let what = request::Release { token: other," },
+        => "let fast = fast.filter(|_| !MUTANT);\n        let other = if MUTANT { Token(token.0 + 1_000) } else { token };\n        let what = request::Release { token: other," },
     engine! { "no-margin" Short "a loss is reported early enough for a late timer" seed 1_012
     "lock/hold.rs": ".saturating_sub(margin(granted))"
         => ".saturating_sub(if MUTANT { Duration::ZERO } else { margin(granted) })" },
@@ -104,8 +104,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/hold.rs": "if waiting > 0 && self.budget.is_none() {"
         => "if waiting > 0 && self.budget.is_none() && !MUTANT {" },
     engine! { "stranded-caller" Calm "the client asks with the next token at once"
-    "lock/claim.rs": "} else {\n            self.ask_by(cx, Path::Own);"
-        => "} else if !MUTANT {\n            self.ask_by(cx, Path::Own);" },
+    "lock/claim.rs": "} else {\n            self.ask_by(cx, Path::Full);"
+        => "} else if !MUTANT {\n            self.ask_by(cx, Path::Full);" },
     engine! { "no-refill-while-untold" Hot "a host without messages asks with refills" seed 873
     "lock/renew.rs": "hold.budget.is_none() && long_ago {" => "hold.budget.is_none() && long_ago && !MUTANT {" },
     engine! { "refill-lowers-fence" Hot "a late refill never lowers the next fence"
@@ -158,10 +158,10 @@ pub(super) const TABLE: &[Mutant] = &[
     "client/batch.rs": "if refused || number == Some(0) {" => "if refused || (number == Some(0) && !MUTANT) {" },
     engine! { "batch-mixes-slots" Network "in a cluster, only names of one slot share a call"
     "session/flow.rs": "first.slot == entry.slot" => "first.slot == entry.slot || MUTANT" },
-    // The common path of one command.
-    engine! { "common-release-forgets-used" Hot "a release that must tell a used fence takes the slow path"
+    // The fast path of one command.
+    engine! { "fast-release-forgets-used" Hot "a release that must tell a used fence takes the slow path"
     "lock/hand_over.rs": "_ if wanted || used > 0 => None," => "_ if wanted || (used > 0 && !MUTANT) => None," },
-    engine! { "common-release-never-buries" GivingUp "a release that must bury its token takes the slow path"
+    engine! { "fast-release-never-buries" GivingUp "a release that must bury its token takes the slow path"
     "session/release.rs": "held && !bury)" => "held && (!bury || MUTANT))" },
     engine! { "stamp-kept" Network "after `again`, the fence in the key is not known"
     "lock/grant.rs": "if answer.status == Status::Again\n"

@@ -133,7 +133,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "batch": "    redis.call('SET', KEYS[#KEYS], fence, 'KEEPTTL')\n" => "" },
     script! { "batch-keeps-a-lost-counter" Network "a batch leaves a lost counter to the slow path"
     "batch": "    redis.call('DEL', KEYS[#KEYS])\n" => "" },
-    // The common path of one command.
+    // The fast path of one command.
     script! { "fast-takes-from-others" Network "it takes only what is free"
     "acquire-fast": "redis.call('EXISTS', KEYS[1], KEYS[2])" => "redis.call('EXISTS', KEYS[2])" },
     script! { "fast-passes-waiters" GivingUp "it overtakes no waiter, and digs up no token"
@@ -177,7 +177,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "release": " and ARGV[3] == '0'" => "" },
     script! { "hand-over-loses-the-mark" Hot "the next holder is told that others wait"
     "release": "local mark = waiting > 0 and '*' or ' '" => "local mark = ' '" },
-    script! { "short-cut-for-given-up-tokens" Hot "a token that was given up does not join by the short cut"
+    script! { "early-return-for-given-up-tokens" Hot "a token that was given up does not join by the early return"
     "acquire": "if behind and (behind >= waiting or ARGV[4] == 'try') then"
         => "if behind and ARGV[4] == 'try' then" },
 ];
