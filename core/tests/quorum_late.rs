@@ -132,7 +132,7 @@ fn a_late_answer_does_not_serve_a_caller_with_another_ttl() {
 fn a_lease_that_arrives_late_is_given_back_if_nobody_wants_it() {
     for mut it in Late::released() {
         let server = it.server;
-        // To bury the token would cost the late server more than to give its lease back.
+        // A tombstone would cost the late server more than to give its lease back.
         assert!(it.sent(server).is_empty(), "only the two other servers get a release");
         it.forget();
         assert_eq!(it.answer(it.late), None);

@@ -1,4 +1,4 @@
--- The fast path of an exclusive acquire: takes the lock if it is free, no client waits, and no token is buried.
+-- The fast path of an exclusive acquire: takes the lock if it is free, no client waits, and no token has a tombstone.
 -- Changes nothing otherwise.
 -- KEYS    1 N  2 queue  3 fence
 -- ARGV    1 token and a space  2 ttl

@@ -27,7 +27,7 @@ if holder and holder ~= ARGV[1] then
   if behind and (behind >= waiting or ARGV[4] == 'try') then
     usual = false
   end
-  -- Not if the first waiter is dead, if the caller is buried, or if the holder's key never ends.
+  -- Not if the first waiter is dead, if the caller has a tombstone, or if the holder's key never ends.
   if usual then
     local word, position = 'tried ', 1
     if ARGV[4] == 'wait' then
@@ -94,7 +94,7 @@ end
 purge()
 
 local holds = held(token, mode)
-if buried(token) then
+if has_tombstone(token) then
   grant()
   return answer('gone')
 end
@@ -153,7 +153,7 @@ if not queued then
   join()
 end
 mark_holder()
-local position = redis.call('ZRANK', KEYS[3], token) - graves + 1
+local position = redis.call('ZRANK', KEYS[3], token) - tombstones + 1
 local reply = with_holder(answer('waiting', position, crowded and 1 or 0, left()))
 if position == 1 and reply[7] == 0 then
   tell_holders('wanted ')

@@ -101,7 +101,7 @@ for entry = 3, #ARGV + 2 do
     end
     key, arg = key + 2, arg + 3
   elseif what == 'share' then
-    -- No client waits, and no token is buried. If the token is a reader already, its own script raises its TTL.
+    -- No client waits, and no token has a tombstone. If the token is a reader already, its own script raises its TTL.
     local token, ttl = ARGV[arg + 2], ARGV[arg + 3]
     local new, joins, keep = false, false, ttl + 0
     if fence and pcall('EXISTS', KEYS[key + 2]) == 0 then

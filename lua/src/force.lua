@@ -17,7 +17,7 @@ draw()
 local victims = holders(-1)
 for _, token in ipairs(victims) do
   give_up(token)
-  bury(token, 60000)
+  leave_tombstone(token, 60000)
 end
 grant()
 local reply = answer('released', #victims)

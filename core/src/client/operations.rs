@@ -90,7 +90,7 @@ impl Client {
         let waits = |lock: &LockState| lock.claim.as_ref().is_some_and(|claim| claim.token == token.token);
         let is_used = || self.locks.iter().any(waits) || self.cx.is_given_up_or_new(token.token);
         if token.client.text() == self.cx.client && is_used() {
-            // The server would bury this client's token, which waits for the lock, or will.
+            // The server would leave a tombstone for this client's token, which waits for the lock, or will.
             return Err(Error::NotHeld);
         }
         Ok(Name::new(key, options.kind.family(), &self.cx.counter))

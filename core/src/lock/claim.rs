@@ -132,7 +132,7 @@ const OTHER_MODE: Error = Error::Conflict(
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, kind, mode, ttl, block, .. } = *what;
     // This client doesn't know which fences another one used. The script draws one above all that the other may use.
-    Convert { old: Old::Adopted(old), new, kind, mode, ttl, block, bury: true, used: 0 }
+    Convert { old: Old::Adopted(old), new, kind, mode, ttl, block, tombstone: true, used: 0 }
 }
 
 impl LockState {
@@ -255,7 +255,7 @@ impl LockState {
         let id = self.id;
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
         hold.in_flight.answered();
-        // A convert in flight may have overtaken it and buried this token.
+        // A convert in flight may have overtaken it and left a tombstone for this token.
         if hold.converting.is_some() {
             return;
         }
@@ -298,7 +298,7 @@ impl LockState {
             }
             Status::Conflict if self.adopts.is_some() => self.refuse_all(cx, &OTHER_MODE),
             _ if self.adopts.is_some() => self.refuse_all(cx, &Error::NotHeld),
-            // The token is buried although this client did not give it up: an operator took the lock before
+            // The token has a tombstone although this client did not give it up: an operator took the lock before
             // the grant was known here.
             Status::Gone => self.ask_by_another_token(cx),
             _ => {

@@ -167,7 +167,7 @@ impl LockState {
         };
         // The fences of a lease that is detached are not used.
         let handoffs = converting.lease.map_or(0, |_| cx.config.local_handoffs);
-        converting.buries |= hold.in_flight.any();
+        converting.tombstone |= hold.in_flight.any();
         let what = Convert {
             old: Old::Own(hold.token),
             new: converting.new,
@@ -175,7 +175,7 @@ impl LockState {
             mode: converting.to,
             ttl: ttl.unwrap_or(hold.validity.granted),
             block: u64::from(handoffs).saturating_add(1),
-            bury: converting.buries,
+            tombstone: converting.tombstone,
             used: hold.fences.used(),
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
@@ -214,7 +214,7 @@ impl LockState {
             if hold.token == new {
                 hold.in_flight.answered();
             } else if hold.refused == Some(new) && matches!(answer.status, Status::Converted | Status::Again) {
-                // The server had lost the buried token, and a delayed copy of the command has moved the lease to it. The
+                // The server had lost the token's tombstone, and a delayed copy of the command has moved the lease to it. The
                 // holders stay readers, as after a local hand-over from a writer.
                 hold.moved(cx, id, new, Mode::Exclusive, answer);
                 hold.in_flight = InFlight::default();
@@ -258,14 +258,14 @@ impl LockState {
                 self.settle_converted(cx, converting.is_left);
             }
             Status::Conflict if converting.lease.is_some() => {
-                // The script has buried the new token. While the server has it there, no delayed copy of the command can
-                // convert the lease.
+                // The script has left a tombstone for the new token. While the server has that, no delayed copy of the
+                // command can convert the lease.
                 hold.refused = Some(new);
                 hold.converting = Some(converting);
                 self.unconvert(cx, OTHER_READERS);
             }
             status => {
-                // The lease had already been lost. The new token must be buried too.
+                // The lease had already been lost. The new token needs a tombstone too.
                 hold.converting = Some(converting);
                 let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
                 self.lose_hold(cx, reason, GiveBack::Always);
@@ -375,7 +375,7 @@ impl Converting {
             lease,
             new,
             to,
-            buries: false,
+            tombstone: false,
             is_left: false,
             in_flight: InFlight::default(),
             failures: 0,

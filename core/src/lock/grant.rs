@@ -162,7 +162,7 @@ impl LockState {
         }
     }
 
-    /// The server has buried the claim's token. Waiting callers go on with a new one.
+    /// The server has a tombstone for the claim's token. Waiting callers go on with a new one.
     pub(super) fn ask_by_another_token(&mut self, cx: &mut Context) {
         if let Some(mut claim) = self.claim.take() {
             claim.clear_timer(cx, self.id);

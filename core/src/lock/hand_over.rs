@@ -143,12 +143,12 @@ impl LockState {
         hold.clear_timers(cx, self.id);
         let valid_until = Some(hold.validity.until);
         let moved = hold.converting.is_some();
-        let bury = hold.in_flight.any() || moved;
+        let tombstone = hold.in_flight.any() || moved;
         let used = hold.used(cx);
         let is_left = hold.converting.as_ref().is_some_and(|converting| converting.is_left);
         if let Some(converting) = hold.converting.take_if(|converting| converting.lease.is_some()) {
             converting.complete(cx, Err(Error::NotHeld));
-            let new = ReleaseParams { valid_until, used, ..ReleaseParams::of(converting.new, bury) };
+            let new = ReleaseParams { valid_until, used, ..ReleaseParams::of(converting.new, tombstone) };
             cx.give_back(&self.name, new);
         }
         let wanted = hold.budget.is_some();
@@ -158,7 +158,7 @@ impl LockState {
             (Family::Lock, Mode::Exclusive) => hold.stamp.map(|stamp| (Mode::Exclusive, stamp)),
             (_, mode) => Some((mode, 0)),
         };
-        let params = ReleaseParams::of(hold.token, bury);
+        let params = ReleaseParams::of(hold.token, tombstone);
         cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, fast, ..params });
         if is_left {
             cx.end_detaching();
@@ -170,9 +170,9 @@ impl LockState {
         let Some(mut claim) = self.claim.take() else { return };
         claim.clear_timer(cx, self.id);
         self.stop_listening(cx);
-        let bury = claim.in_flight.any();
-        if bury || claim.joined {
-            cx.give_back(&self.name, ReleaseParams::of(claim.token, bury));
+        let tombstone = claim.in_flight.any();
+        if tombstone || claim.joined {
+            cx.give_back(&self.name, ReleaseParams::of(claim.token, tombstone));
         }
     }
 

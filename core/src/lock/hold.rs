@@ -119,8 +119,8 @@ pub(crate) struct Converting {
     pub(super) lease: Option<LeaseId>,
     pub(crate) new: Token,
     pub(super) to: Mode,
-    /// Whether the old token is buried: a command of it was unanswered when one of the copies was sent.
-    pub(super) buries: bool,
+    /// Whether the old token leaves a tombstone: a command of it was unanswered when one of the copies was sent.
+    pub(super) tombstone: bool,
     /// Whether its lease has ended meanwhile and the lock stays taken, so that a close waits for the answer.
     pub(super) is_left: bool,
     pub(crate) in_flight: InFlight,

@@ -208,8 +208,8 @@ impl QuorumLock {
     }
 
     /// Gives back everything that the servers may have for us. With a `task`, the lease was released, and the task
-    /// waits for the servers where we hold the lock. Servers that have not answered yet then keep the token. To bury it
-    /// would cost them more than to give a lease back later.
+    /// waits for the servers where we hold the lock. Servers that have not answered yet then keep the token. A
+    /// tombstone would cost them more than to give a lease back later.
     pub(super) fn give_back(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>, place: Place) {
         self.clear_timer(cx);
         self.stage = Stage::Idle;

@@ -44,7 +44,7 @@ const BATCH: Script = Script::of(leasehold_lua::BATCH);
 const KEYS: usize = 6;
 
 /// How long the server remembers a token that was given up.
-const BURIED: Duration = Duration::from_secs(60);
+const TOMBSTONE: Duration = Duration::from_secs(60);
 
 /// How a request travels: to its own script, or as an entry of a batch (`lua/src/batch.lua`).
 struct Way {
@@ -168,7 +168,7 @@ impl Context {
             }
             Body::Release(what) => {
                 self.push_token(&mut command, what.token);
-                push_bury(&mut command, what.bury);
+                push_tombstone(&mut command, what.tombstone);
                 self.push_fleet(&mut command, name, what.used, false);
             }
             _ => {}
@@ -266,7 +266,7 @@ impl Context {
         push_mode(&mut command, what.kind, what.mode);
         command.push_number(millis(what.ttl));
         command.push_number(what.block);
-        push_bury(&mut command, what.bury);
+        push_tombstone(&mut command, what.tombstone);
         self.push_fleet(&mut command, name, what.used, false);
         command
     }
@@ -338,8 +338,8 @@ fn push_mode(command: &mut Command, kind: Kind, mode: Mode) {
     }
 }
 
-fn push_bury(command: &mut Command, bury: bool) {
-    command.push_number(if bury { millis(BURIED) } else { 0 });
+fn push_tombstone(command: &mut Command, tombstone: bool) {
+    command.push_number(if tombstone { millis(TOMBSTONE) } else { 0 });
 }
 
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {

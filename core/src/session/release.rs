@@ -21,7 +21,7 @@ use crate::wire::{Failed, FailureClass, Name, Status};
 #[derive(Clone, Hash)]
 pub(crate) struct Release {
     name: Arc<Name>,
-    bury: bool,
+    tombstone: bool,
     /// The call that waits for the outcome.
     pub(crate) op: Option<Caller>,
     heirs: Vec<LeaseId>,
@@ -60,7 +60,7 @@ const MOST_OWED: usize = 32;
 /// What is known about a token that is given back.
 pub(crate) struct ReleaseParams {
     pub(crate) token: Token,
-    pub(crate) bury: bool,
+    pub(crate) tombstone: bool,
     pub(crate) valid_until: Option<Instant>,
     pub(crate) op: Option<Caller>,
     /// If this token was held, the readers that go on under another token.
@@ -76,10 +76,10 @@ pub(crate) struct ReleaseParams {
 }
 
 impl ReleaseParams {
-    pub(crate) const fn of(token: Token, bury: bool) -> Self {
+    pub(crate) const fn of(token: Token, tombstone: bool) -> Self {
         Self {
             token,
-            bury,
+            tombstone,
             valid_until: None,
             op: None,
             heirs: Vec::new(),
@@ -100,13 +100,13 @@ impl Release {
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Arc<Name>, params: ReleaseParams) {
-        let ReleaseParams { token, bury, valid_until, op, heirs, moved, wanted, used, fast } = params;
-        let window = self.config.claim_window.saturating_mul(if bury { 20 } else { 1 });
+        let ReleaseParams { token, tombstone, valid_until, op, heirs, moved, wanted, used, fast } = params;
+        let window = self.config.claim_window.saturating_mul(if tombstone { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
         let held = valid_until.is_some_and(|until| until > self.now);
         let release = Release {
             name: name.clone(),
-            bury,
+            tombstone,
             op,
             heirs,
             valid_until,
@@ -129,7 +129,7 @@ impl Context {
         if let Some(op) = op {
             self.open(op, OpKind::Release { token }, Some(self.patience()));
         }
-        self.send_release(token, fast.filter(|_| held && !bury));
+        self.send_release(token, fast.filter(|_| held && !tombstone));
     }
 
     /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
@@ -146,7 +146,7 @@ impl Context {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { needed::NONE } else { needed::LEISURE };
         let (mode, stamp) = fast.unwrap_or((Mode::Exclusive, 0));
-        let what = request::Release { token, bury: release.bury, used: release.used, mode, stamp };
+        let what = request::Release { token, tombstone: release.tombstone, used: release.used, mode, stamp };
         let request = Request::new(&release.name, Body::Release(what));
         let purpose = Purpose::Release { token };
         let sent = match fast {

@@ -140,7 +140,7 @@ pub(crate) struct Acquire {
 #[derive(Clone, Copy, Hash)]
 pub(crate) struct Release {
     pub(crate) token: Token,
-    pub(crate) bury: bool,
+    pub(crate) tombstone: bool,
     /// The greatest fence that was used.
     pub(crate) used: u64,
     /// For the fast path: the mode, and the fence in the key of an exclusive lock.
@@ -171,7 +171,7 @@ pub(crate) struct Convert {
     pub(crate) mode: Mode,
     pub(crate) ttl: Duration,
     pub(crate) block: u64,
-    pub(crate) bury: bool,
+    pub(crate) tombstone: bool,
     /// The greatest fence that was used.
     pub(crate) used: u64,
 }

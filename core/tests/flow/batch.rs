@@ -320,10 +320,10 @@ fn a_call_that_is_cancelled_while_its_entry_is_out_leaves_no_lock_behind() {
     client.feed(Input::Cancel { op: cancelled });
     leave_undone(&mut client, &["held"]);
     client.feed(Input::Wake);
-    // The token is buried, so no late copy of its command can take the lock. The command itself is not sent again.
+    // The token has a tombstone, so no late copy of its command can take the lock. The command itself is not sent again.
     let about: Vec<_> = client.unanswered.iter().filter(|(_, command)| name_of(command) == "held").collect();
     assert_eq!(about.len(), 1, "{about:?}");
-    assert_eq!(words(&about[0].1)[10], "60000", "a release that buries");
+    assert_eq!(words(&about[0].1)[10], "60000", "a release that leaves a tombstone");
 }
 
 #[test]

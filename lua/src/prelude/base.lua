@@ -6,7 +6,7 @@ local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
 
-local waiting, graves = 0, 0 -- how many wait, how many tokens are buried
+local waiting, tombstones = 0, 0 -- how many wait, how many tombstones
 local crowded = false -- whether more waiters are dead, or more holders are over, than one script removes
 local granted_here = false -- whether N was written by this script
 local grants = {} -- what is published at the end
@@ -55,12 +55,12 @@ local function pass(used)
 end
 pass(tonumber(ARGV[#ARGV - 1]))
 
--- Reads the queue. The graves are its members with a negative score.
+-- Reads the queue. The tombstones are its members with a negative score.
 local function read_queue()
   waiting = redis.call('ZCARD', KEYS[3])
   if waiting > 0 then
-    graves = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
-    waiting = waiting - graves
+    tombstones = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
+    waiting = waiting - tombstones
     redis.call('HLEN', KEYS[4]) -- fails here, before the first write, if the key has another type
   end
 end

@@ -12,9 +12,9 @@ local function drop(token)
   waiting = waiting - 1
 end
 
--- A token's score in the queue: when it joined, or the negative end of its burial in server ms.
+-- A token's score in the queue: when it joined, or the negative end of its tombstone in server ms.
 local function score(token)
-  return waiting + graves > 0 and tonumber(redis.call('ZSCORE', KEYS[3], token) or 0) or 0
+  return waiting + tombstones > 0 and tonumber(redis.call('ZSCORE', KEYS[3], token) or 0) or 0
 end
 
 -- Removes a token from the queue. Returns whether it was there.
@@ -26,20 +26,20 @@ local function leave(token)
   return true
 end
 
-local function buried(token)
-  return graves > 0 and score(token) < -now
+local function has_tombstone(token)
+  return tombstones > 0 and score(token) < -now
 end
 
--- Buries a token: it can neither wait nor come back. Expired ones are deleted first, because a delete is allowed at
--- maxmemory.
-local function bury(token, ms)
+-- Leaves a tombstone for a token: it can neither wait nor come back. Expired ones are deleted first, because a delete is
+-- allowed at maxmemory.
+local function leave_tombstone(token, ms)
   if ms == 0 then
     return
   end
   redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')
   leave(token)
   redis.call('ZADD', KEYS[3], text(-now - ms), token)
-  graves = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
+  tombstones = redis.call('ZCOUNT', KEYS[3], '-inf', '(0')
   if redis.call('PTTL', KEYS[3]) < ms then
     redis.call('PEXPIRE', KEYS[3], text(ms))
   end
@@ -65,7 +65,7 @@ local function head()
       crowded = true
       return true
     end
-    local tokens = redis.call('ZRANGE', KEYS[3], text(graves), text(graves + size - 1))
+    local tokens = redis.call('ZRANGE', KEYS[3], text(tombstones), text(tombstones + size - 1))
     local records = redis.call('HMGET', KEYS[4], unpack(tokens))
     for at, token in ipairs(tokens) do
       local mode, ttl, claim, wanted, expiry = string.match(records[at] or '', '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
@@ -113,7 +113,7 @@ end
 -- Writes the last fence, publishes the grants, and returns the answer.
 local function answer(status, value, size, ms)
   if fence or stored and last > tonumber(stored) then
-    if not fence or graves > 0 then
+    if not fence or tombstones > 0 then
       -- Perhaps nothing was written yet. A delete first, because a release must be allowed at maxmemory.
       redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')
     end

@@ -71,7 +71,7 @@ impl<K: Kind> Acquire<'_, K> {
     fn run(mut self) -> Done<Vec<Scalar>> {
         let Request { token, mode, ttl, how, block, .. } = self.request;
         let holds = self.prelude.held(token, mode)?;
-        if self.prelude.buried(token)? {
+        if self.prelude.has_tombstone(token)? {
             return self.prelude.grant_and_answer("gone", Said::default());
         }
         if holds.as_deref() == Some(mode) {
@@ -139,7 +139,7 @@ impl<K: Kind> Acquire<'_, K> {
         self.prelude.kind.mark_holder(&mut self.prelude.base)?;
         let base = &mut self.prelude.base;
         let rank = base.call.zrank(base.keys.queue, self.request.token)?.ok_or(NO_PLACE)?;
-        let position = rank - base.graves + 1;
+        let position = rank - base.tombstones + 1;
         let ms = self.prelude.kind.left(&mut self.prelude.base)?;
         let block = self.prelude.base.crowded.into();
         let reply = self.prelude.answer("waiting", Said { value: position, block, ms })?;
@@ -220,7 +220,7 @@ impl EarlyReturn for super::prelude::SemaphoreState {}
 
 impl EarlyReturn for LockState {
     /// Another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows that it is
-    /// alive, or hears that the lock is busy. Not if the first waiter is dead, if the caller is buried, or if the holder's
+    /// alive, or hears that the lock is busy. Not if the first waiter is dead, if the caller has a tombstone, or if the holder's
     /// key never ends.
     fn return_early(call: &mut Call<'_>, keys: Keys<'_>, request: Request<'_>) -> Done<Option<Answer>> {
         let Request { token, how, claim, fleet, .. } = request;

@@ -1,4 +1,4 @@
-//! The fast path of an exclusive acquire: takes the lock if it is free, nobody waits, and no token is buried. Changes
+//! The fast path of an exclusive acquire: takes the lock if it is free, nobody waits, and no token has a tombstone. Changes
 //! nothing otherwise.
 //!
 //! Keys: N, queue, fence. Arguments: token and a space, ttl.

@@ -216,7 +216,7 @@ impl Entry<'_> {
     }
 }
 
-/// No client waits, and no token is buried. The caller is no reader yet, or its own script raises its TTL.
+/// No client waits, and no token has a tombstone. The caller is no reader yet, or its own script raises its TTL.
 fn share(
     call: &mut Call<'_>,
     name: &[u8],

@@ -2,7 +2,7 @@
 //! delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease, in the mode that
 //! it has. Only a lock has two modes.
 //!
-//! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, bury (ms, 0: no), used, fleet.
+//! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, tombstone (ms, 0: none), used, fleet.
 //! Answers `converted`, `again`, `conflict`, `gone` or `taken`.
 
 use super::arguments::Arguments;
@@ -13,25 +13,25 @@ use crate::answer::{Answer, Outcome};
 
 pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [old, new, mode, ttl, block, bury, used, fleet] = *arguments.words()?;
+    let [old, new, mode, ttl, block, tombstone, used, fleet] = *arguments.words()?;
     let (ttl, block) = (arguments.number("ttl", ttl)?, arguments.number("block", block)?);
-    let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
+    let (tombstone, used) = (arguments.number("tombstone", tombstone)?, arguments.used(used)?);
     let mut lock = Prelude::<K>::begin(call, keys, used, arguments.fleet(fleet)?)?;
     let (holds, held_before) = (lock.held(new, mode)?, lock.held(old, mode)?);
     let adopts = client_of(old) != client_of(new);
-    let answered = if lock.buried(new)? {
+    let answered = if lock.has_tombstone(new)? {
         // The lease was given up, or a copy of this call has already answered conflict.
         let status = if held_before.is_some() { "conflict" } else { "gone" };
         lock.grant_and_answer(status, Said::default())
     } else if holds.as_deref() == Some(mode) {
-        lock.bury(old, bury)?;
+        lock.leave_tombstone(old, tombstone)?;
         let ms = lock.raise(new, mode, ttl)?;
         let block = lock.block(block);
         let value = lock.base.draw();
         lock.grant_and_answer("again", Said { value, block, ms })
     } else if holds.is_none() && held_before.is_none() {
         // A late command may have put the client's own token into the queue. Another client's token keeps its place there.
-        lock.bury(old, if adopts { 0 } else { bury })?;
+        lock.leave_tombstone(old, if adopts { 0 } else { tombstone })?;
         lock.grant(None)?;
         let absent = lock.kind.absent();
         lock.answer(absent, Said::default())
@@ -44,7 +44,7 @@ pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outc
         lock.hold(new, mode, ttl)?;
         let block = lock.block(block);
         let value = lock.base.draw();
-        lock.bury(old, bury)?;
+        lock.leave_tombstone(old, tombstone)?;
         let reply = lock.grant_and_answer("converted", Said { value, block, ms: ttl })?;
         if adopts {
             let payload = [b"revoked", old, keys.name].join(&b' ');
@@ -54,7 +54,7 @@ pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outc
     } else if holds.is_some() || adopts || !K::LINGERS || mode == EXCLUSIVE && lock.kind.readers() > 1 {
         // A copy of this call must not convert the lease later, when the other readers are gone.
         if holds.is_none() {
-            lock.bury(new, 60_000)?;
+            lock.leave_tombstone(new, 60_000)?;
         }
         lock.grant_and_answer("conflict", Said::default())
     } else {
@@ -63,7 +63,7 @@ pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outc
         lock.hold(new, mode, ms)?;
         let block = lock.block(block);
         let value = lock.base.draw();
-        lock.bury(old, bury)?;
+        lock.leave_tombstone(old, tombstone)?;
         lock.grant_and_answer("converted", Said { value, block, ms })
     };
     answered.map(Answer::List)

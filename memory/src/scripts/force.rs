@@ -8,8 +8,8 @@ use super::call::Call;
 use super::prelude::{Kind, Prelude, Said};
 use crate::answer::{Answer, Outcome};
 
-/// How long a victim's token is buried.
-const BURIAL_MS: i64 = 60_000;
+/// How long a victim's tombstone lasts.
+const TOMBSTONE_MS: i64 = 60_000;
 
 pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
@@ -33,7 +33,7 @@ pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcom
     let victims = lock.holders(-1)?;
     for token in &victims {
         lock.give_up(token)?;
-        lock.bury(token, BURIAL_MS)?;
+        lock.leave_tombstone(token, TOMBSTONE_MS)?;
     }
     let reply = lock.grant_and_answer("released", Said { value: victims.len() as i64, ..Said::default() })?;
     for token in &victims {

@@ -1,6 +1,6 @@
 //! Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
 //!
-//! Keys: those of the lock. Arguments: token, bury (ms, 0: no), used, fleet.
+//! Keys: those of the lock. Arguments: token, tombstone (ms, 0: none), used, fleet.
 //! Answers `released`, `left`, `gone` or `taken`.
 
 use super::acquire_fast::is_before;
@@ -13,10 +13,10 @@ use crate::keys::Lifetime;
 
 pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [token, bury, used, fleet] = *arguments.words()?;
-    let (bury, used) = (arguments.number("burial", bury)?, arguments.used(used)?);
+    let [token, tombstone, used, fleet] = *arguments.words()?;
+    let (tombstone, used) = (arguments.number("tombstone", tombstone)?, arguments.used(used)?);
     let fleet = arguments.fleet(fleet)?;
-    if bury == 0
+    if tombstone == 0
         && used == 0
         && fleet == Fleet::Native
         && let Some(answer) = K::hand_over(&mut call, keys, token)?
@@ -31,7 +31,7 @@ pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Argumen
     } else {
         prelude.kind.absent()
     };
-    prelude.bury(token, bury)?;
+    prelude.leave_tombstone(token, tombstone)?;
     prelude.grant_and_answer(status, Said::default()).map(Answer::List)
 }
 

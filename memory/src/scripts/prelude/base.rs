@@ -16,8 +16,8 @@ pub(crate) struct Base<'a> {
     pub(crate) fleet: Fleet,
     /// How many wait.
     pub(crate) waiting: i64,
-    /// How many tokens are buried.
-    pub(crate) graves: i64,
+    /// How many tombstones it has.
+    pub(crate) tombstones: i64,
     /// Whether more waiters are dead, or more permits expired, than one script removes.
     pub(crate) crowded: bool,
     /// How many dead waiters were dropped.
@@ -81,7 +81,7 @@ impl<'a> Base<'a> {
             keys,
             fleet,
             waiting: 0,
-            graves: 0,
+            tombstones: 0,
             crowded: false,
             swept: 0,
             granted_here: false,
@@ -106,24 +106,24 @@ impl<'a> Base<'a> {
         *self.fence.get_or_insert((self.last + 1).max(self.call.us))
     }
 
-    /// Reads the queue. The graves are its members with a negative score.
+    /// Reads the queue. The tombstones are its members with a negative score.
     fn read_queue(&mut self) -> Done {
         self.waiting = self.call.zcard(self.keys.queue)?;
         if self.waiting > 0 {
-            self.graves = self.count_graves()?;
-            self.waiting -= self.graves;
+            self.tombstones = self.count_tombstones()?;
+            self.waiting -= self.tombstones;
             // Fails here, before the first write, if the key has another type.
             self.call.hlen(self.keys.waiters)?;
         }
         Ok(())
     }
 
-    pub(crate) fn count_graves(&mut self) -> Done<i64> {
+    pub(crate) fn count_tombstones(&mut self) -> Done<i64> {
         self.call.zcount(self.keys.queue, Bound::LOWEST, above(0))
     }
 
     /// A delete is allowed at maxmemory.
-    pub(crate) fn remove_old_graves(&mut self) -> Done {
+    pub(crate) fn remove_old_tombstones(&mut self) -> Done {
         self.call.zremrangebyscore(self.keys.queue, at(-self.call.now), above(0)).map(drop)
     }
 
@@ -133,9 +133,9 @@ impl<'a> Base<'a> {
         if self.fence.is_none() && !raised {
             return Ok(());
         }
-        if self.fence.is_none() || self.graves > 0 {
+        if self.fence.is_none() || self.tombstones > 0 {
             // Perhaps nothing was written yet. A delete first, because a release must be allowed at maxmemory.
-            self.remove_old_graves()?;
+            self.remove_old_tombstones()?;
         }
         let last = self.fence.unwrap_or(self.last);
         self.call.set(self.keys.fence, &number_text(last), Lifetime::Kept)

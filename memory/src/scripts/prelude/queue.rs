@@ -100,9 +100,9 @@ impl<'a, K: Kind> Prelude<'a, K> {
         Ok(())
     }
 
-    /// A token's score in the queue: when it joined, or the negative end of its burial in server ms.
+    /// A token's score in the queue: when it joined, or the negative end of its tombstone in server ms.
     pub(crate) fn score(&mut self, token: &[u8]) -> Done<i64> {
-        if self.base.waiting + self.base.graves <= 0 {
+        if self.base.waiting + self.base.tombstones <= 0 {
             return Ok(0);
         }
         Ok(self.base.call.zscore(self.base.keys.queue, token)?.unwrap_or(0))
@@ -117,21 +117,21 @@ impl<'a, K: Kind> Prelude<'a, K> {
         Ok(true)
     }
 
-    pub(crate) fn buried(&mut self, token: &[u8]) -> Done<bool> {
-        Ok(self.base.graves > 0 && self.score(token)? < -self.base.call.now)
+    pub(crate) fn has_tombstone(&mut self, token: &[u8]) -> Done<bool> {
+        Ok(self.base.tombstones > 0 && self.score(token)? < -self.base.call.now)
     }
 
-    /// Buries a token: it can neither wait nor come back. Expired ones are deleted first, because a delete is allowed
-    /// at maxmemory.
-    pub(crate) fn bury(&mut self, token: &[u8], ms: i64) -> Done {
+    /// Leaves a tombstone for a token: it can neither wait nor come back. Expired ones are deleted first, because a
+    /// delete is allowed at maxmemory.
+    pub(crate) fn leave_tombstone(&mut self, token: &[u8], ms: i64) -> Done {
         if ms == 0 {
             return Ok(());
         }
-        self.base.remove_old_graves()?;
+        self.base.remove_old_tombstones()?;
         self.leave(token)?;
         let queue = self.base.keys.queue;
         self.base.call.zadd(queue, -self.base.call.now - ms, token)?;
-        self.base.graves = self.base.count_graves()?;
+        self.base.tombstones = self.base.count_tombstones()?;
         self.base.call.expire_at_least(queue, ms)
     }
 
@@ -144,7 +144,7 @@ impl<'a, K: Kind> Prelude<'a, K> {
                 self.base.crowded = true;
                 return Ok(Head::Crowded);
             }
-            let first = Range::Ranks(self.base.graves, self.base.graves + size - 1);
+            let first = Range::Ranks(self.base.tombstones, self.base.tombstones + size - 1);
             let members = self.base.call.zrange(self.base.keys.queue, first)?;
             if members.is_empty() {
                 return Err(NO_WAITER);

@@ -123,7 +123,7 @@ fn entry(words: &[&str], clock: u64) -> Option<Entry> {
             if let Some(name) = named(key, "queue") {
                 let score: i64 = score.parse().ok()?;
                 let (name, token) = (own(name), own(token));
-                // A negative score buries the token.
+                // A negative score is a tombstone.
                 return Some(match u64::try_from(score) {
                     Ok(score) => Entry::Joined { name, token, score },
                     Err(_) => Entry::Left { name, token },

@@ -55,7 +55,7 @@ fn force_takes_only_the_permits_that_are_not_over_however_many_are() {
     write(&mut lock, "PEXPIRE", 0, &["60000".to_owned()]);
     let answer = list(lock.call(&semaphore::FORCE, &ALL_KEYS, &["leases", "0", "native"]).unwrap());
     assert_eq!(answer[..2].iter().map(scalar_text).collect::<Vec<_>>(), ["released", "1"]);
-    assert_eq!(lock.buried(), [token(250, 1)]);
+    assert_eq!(lock.tombstones(), [token(250, 1)]);
 }
 
 /// Runs the calls of one seed on one lock. The model compares what both engines do.
@@ -85,14 +85,14 @@ fn call(lock: &mut Lock<Model>, rng: &mut Rng, is_semaphore: bool, seen: &mut BT
         true => [semaphore::ACQUIRE, semaphore::RELEASE, semaphore::FORCE],
         false => [ACQUIRE, RELEASE, FORCE],
     };
-    let (token, bury) = (token(1 + rng.below(3) as u32, 1), *rng.pick(&["0", "0", "900"]));
+    let (token, tombstone) = (token(1 + rng.below(3) as u32, 1), *rng.pick(&["0", "0", "900"]));
     let mode = *rng.pick(if is_semaphore { &["1/3", "2/3"] } else { &["exclusive", "shared"] });
     let how = *rng.pick(&["wait", "wait", "try", "refill"]);
     let (script, keys, arguments): (_, &[usize], _) = match rng.below(16) {
         0..=1 if !is_semaphore => (MULTI, &[0, 2, 3, 1], vec!["30000", &token]),
         2 => (INSPECT, &ALL_KEYS, vec![]),
         3 => (force, &ALL_KEYS, vec!["leases", "0", "native"]),
-        4..=6 => (release, &ALL_KEYS, vec![&token, bury, "0", "native"]),
+        4..=6 => (release, &ALL_KEYS, vec![&token, tombstone, "0", "native"]),
         _ => (acquire, &ALL_KEYS, vec![&token, mode, "30000", how, "3000", "1", "0", "native"]),
     };
     let answer = match lock.call(&script, keys, &arguments) {
@@ -147,9 +147,9 @@ fn queue(lock: &mut Lock<Model>, rng: &mut Rng, size: u64) {
             _ => records.extend([token, format!("{mode} 30000 3000 1 {expiry}")]),
         }
     }
-    for grave in 0..*rng.pick(&[0, 0, 1, 5]) {
+    for tombstone in 0..*rng.pick(&[0, 0, 1, 5]) {
         let ends = if rng.once_in(2) { now - 5 } else { now + 900 };
-        joins.extend([format!("-{ends}"), token(3_000_000 + grave, 1)]);
+        joins.extend([format!("-{ends}"), token(3_000_000 + tombstone, 1)]);
     }
     write(lock, "ZADD", 2, &joins);
     write(lock, "HSET", 3, &records);

@@ -74,7 +74,7 @@ fn trouble(calls: &mut Calls, lock: &mut Lock<Model>) {
 #[test]
 fn a_change_on_either_side_is_found() {
     let changes = [
-        ("release", "bury(token, tonumber(ARGV[2]))\n", ""),
+        ("release", "leave_tombstone(token, tonumber(ARGV[2]))\n", ""),
         ("semaphore-acquire", "math.max(limit, wanted)", "math.max(limit, wanted + 1)"),
         (
             "batch",

@@ -57,7 +57,7 @@ fn digests_are_the_servers_own(server: &Server) {
 }
 
 fn at_maxmemory_leases_are_given_back_and_renewed(server: &Server) {
-    for (mode, other, bury) in [(EXCLUSIVE, SHARED, 0), (EXCLUSIVE, SHARED, 60_000), (SHARED, EXCLUSIVE, 60_000)] {
+    for (mode, other, tombstone) in [(EXCLUSIVE, SHARED, 0), (EXCLUSIVE, SHARED, 60_000), (SHARED, EXCLUSIVE, 60_000)] {
         let mut lock = lock(server);
         lock.wait(&token(1, 1), mode);
         lock.wait(&token(2, 1), EXCLUSIVE);
@@ -68,10 +68,14 @@ fn at_maxmemory_leases_are_given_back_and_renewed(server: &Server) {
         assert_eq!(lock.renew(&token(1, 1), mode, 1_000).status, "renewed", "a renewal that raises nothing");
         assert_eq!(lock.convert(&token(1, 1), &token(1, 2), other).status, "converted");
         lock.used = 2_000_000_000_000_000;
-        assert_eq!(lock.bury(&token(9, 1), bury).status, "taken", "and the used fence is remembered");
+        assert_eq!(
+            lock.release_with_tombstone(&token(9, 1), tombstone).status,
+            "taken",
+            "and the used fence is remembered"
+        );
         lock.used = 0;
-        assert_eq!(lock.bury(&token(1, 2), bury).status, "released");
-        assert_eq!(lock.bury(&token(2, 1), bury).status, "released", "it was granted");
+        assert_eq!(lock.release_with_tombstone(&token(1, 2), tombstone).status, "released");
+        assert_eq!(lock.release_with_tombstone(&token(2, 1), tombstone).status, "released", "it was granted");
         lock.command(&["CONFIG", "SET", "maxmemory", "0"]);
     }
 }
@@ -98,8 +102,8 @@ fn a_key_of_another_type_is_told_and_left_as_it_is(server: &Server) {
     lock.command(&["HSET", "invoice:42", "a-reentrant-lock", "1"]);
     for refused in [
         lock.acquire(&token(1, 1), EXCLUSIVE, "wait").unwrap_err(),
-        lock.release_and_bury(&token(1, 1), 60_000).unwrap_err(),
-        lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap_err(),
+        lock.try_release_with_tombstone(&token(1, 1), 60_000).unwrap_err(),
+        lock.convert_with_tombstone(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap_err(),
         lock.try_renew(&token(1, 1), EXCLUSIVE, 1_000).unwrap_err(),
         lock.inspect().unwrap_err(),
     ] {
@@ -162,16 +166,16 @@ fn every_script<H: Host>(lock: &mut Lock<H>) {
     assert_eq!(lock.wait(&token(2, 1), SHARED).status, "waiting");
     assert_eq!(lock.wait(&token(3, 1), EXCLUSIVE).status, "waiting");
     assert_eq!(lock.renew(&token(1, 1), EXCLUSIVE, 60_000).status, "renewed");
-    assert_eq!(lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap().status, "converted");
+    assert_eq!(lock.convert_with_tombstone(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap().status, "converted");
     assert_eq!(lock.renew(&token(2, 1), SHARED, 60_000).status, "renewed", "the downgrade let it in");
     assert_eq!(lock.renew(&token(9, 1), SHARED, 60_000).status, "taken");
     assert_eq!(lock.inspect().unwrap().len(), 5 + 4 + 1 + 3 + 2);
-    assert_eq!(lock.bury(&token(3, 1), 60_000).status, "left");
+    assert_eq!(lock.release_with_tombstone(&token(3, 1), 60_000).status, "left");
     assert_eq!(lock.release(&token(1, 2)).status, "released");
     assert_eq!(lock.refill(&token(2, 1), SHARED).status, "again");
     assert_eq!(lock.convert(&token(2, 1), &token(2, 2), EXCLUSIVE).status, "converted");
     assert_eq!(lock.release(&token(2, 2)).status, "released");
-    // The queue has the token that was buried.
+    // The queue has a tombstone.
     assert_eq!(lock.acquire_fast(&token(4, 1)), 0);
     let queue = lock.keys[2].clone();
     lock.command(&["DEL", &queue]);

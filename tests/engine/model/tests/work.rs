@@ -17,12 +17,12 @@ fn a_token_that_was_given_up_makes_no_hand_over_slower() {
         commands_of_a_cycle(&mut lock, clients);
         lock.claim /= 2;
         let usual = commands_of_a_cycle(&mut lock, clients);
-        lock.bury(&token(99, 1), 900_000);
-        assert_eq!(commands_of_a_cycle(&mut lock, clients), usual, "{clients} clients, during the burial");
-        lock.bury(&token(99, 2), 1);
+        lock.release_with_tombstone(&token(99, 1), 900_000);
+        assert_eq!(commands_of_a_cycle(&mut lock, clients), usual, "{clients} clients, during the tombstone");
+        lock.release_with_tombstone(&token(99, 2), 1);
         // Each client that joins asks for the queue's TTL, because an expired tombstone doesn't show it.
         let after = commands_of_a_cycle(&mut lock, clients);
-        assert!(after <= usual + u64::from(clients), "{clients} clients, after the burial: {after}, not {usual}");
+        assert!(after <= usual + u64::from(clients), "{clients} clients, after the tombstone: {after}, not {usual}");
     }
 }
 

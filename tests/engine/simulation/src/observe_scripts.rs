@@ -181,9 +181,9 @@ impl ClusterRun<'_> {
                 lock.queue.leaves(token);
                 lock.permits.released(token);
             }
-            // A late command may have put the old token into the queue. Burying it takes it out. An adoption that takes nothing
+            // A late command may have put the old token into the queue. A tombstone takes it out. An adoption that takes nothing
             // over leaves the queue as it is.
-            ScriptCommand::Convert { old, bury: true, .. } if script.adopts().is_none() || answer.grants() => {
+            ScriptCommand::Convert { old, tombstone: true, .. } if script.adopts().is_none() || answer.grants() => {
                 let waiting = self.watch.keys.waiting(&self.servers.models[server], server_us, name);
                 let gone = Some(old).filter(|old| !waiting.contains(old));
                 gone.into_iter().for_each(|old| lock.queue.leaves(old));
@@ -242,8 +242,8 @@ impl ClusterRun<'_> {
                 let verdict = lock.tokens.seen(self.world.now, token, "waits");
                 self.watch.check(verdict);
             }
-            ScriptCommand::Release { bury: true, .. } => {
-                let verdict = self.watch.keys.after_bury(&self.servers.models[server], server_us, name);
+            ScriptCommand::Release { tombstone: true, .. } => {
+                let verdict = self.watch.keys.after_tombstone(&self.servers.models[server], server_us, name);
                 self.watch.check(verdict);
             }
             ScriptCommand::Renew { .. } | ScriptCommand::Inspect => return,

@@ -305,7 +305,7 @@ impl ClusterRun<'_> {
             self.watch.locks[name].permits.released(*token);
         }
         // For the watchers, this is a release by another client.
-        self.observe(server, name, &ScriptCommand::Release { token: *first, bury: true, used: 0 }, &executed);
+        self.observe(server, name, &ScriptCommand::Release { token: *first, tombstone: true, used: 0 }, &executed);
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }

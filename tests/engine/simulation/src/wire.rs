@@ -74,7 +74,7 @@ pub(crate) enum ScriptCommand {
         /// The token.
         token: Token,
         /// Whether it leaves a tombstone.
-        bury: bool,
+        tombstone: bool,
         /// The greatest fence that was used, or 0.
         used: u64,
     },
@@ -96,7 +96,7 @@ pub(crate) enum ScriptCommand {
         /// The TTL.
         ttl_ms: u64,
         /// Whether the old token leaves a tombstone.
-        bury: bool,
+        tombstone: bool,
         /// The greatest fence that was used, or 0.
         used: u64,
     },
@@ -156,14 +156,16 @@ impl ScriptCommand {
                 },
                 claim_ms: number(args.get(4)?)?,
             },
-            "release" => Self::Release { token: token(0)?, bury: *args.get(1)? != b"0", used: number(args.get(2)?)? },
+            "release" => {
+                Self::Release { token: token(0)?, tombstone: *args.get(1)? != b"0", used: number(args.get(2)?)? }
+            }
             "renew" => Self::Renew { token: token(0)?, ttl_ms: number(args.get(1)?)? },
             "convert" => Self::Convert {
                 old: token(0)?,
                 new: token(1)?,
                 mode: mode(args.get(2)?)?,
                 ttl_ms: number(args.get(3)?)?,
-                bury: *args.get(5)? != b"0",
+                tombstone: *args.get(5)? != b"0",
                 used: number(args.get(6)?)?,
             },
             "inspect" => Self::Inspect,
@@ -209,7 +211,7 @@ impl<'a> Asked<'a> {
             let (token, ttl_ms) = (Token::read(it.token.as_bytes())?, it.ttl);
             let script = match it.what {
                 "release" | "release-reentrant" | "unshare" | "unpermit" => {
-                    ScriptCommand::Release { token, bury: false, used: 0 }
+                    ScriptCommand::Release { token, tombstone: false, used: 0 }
                 }
                 what if what.starts_with("renew") => ScriptCommand::Renew { token, ttl_ms },
                 what => {

@@ -14,5 +14,5 @@ fn a_client_asks_no_server_for_a_token_of_its_own_that_holds_nothing() {
     let options = AcquireOptions::default();
     let adopts = client.call(|op| Input::Adopt { op, name: "job", token, options: &options });
     assert_eq!(client.result_of(adopts), Some(&Err(Error::NotHeld)));
-    assert_eq!(client.unanswered.len(), 1, "the server would have buried the token, which may wait");
+    assert_eq!(client.unanswered.len(), 1, "the server would have left a tombstone for the token, which may wait");
 }

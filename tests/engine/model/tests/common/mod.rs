@@ -108,16 +108,16 @@ impl<H: Host> Lock<H> {
     }
 
     pub(crate) fn release(&mut self, token: &str) -> Answer {
-        self.release_and_bury(token, 0).unwrap()
+        self.try_release_with_tombstone(token, 0).unwrap()
     }
 
-    pub(crate) fn bury(&mut self, token: &str, ms: u64) -> Answer {
-        self.release_and_bury(token, ms).unwrap()
+    pub(crate) fn release_with_tombstone(&mut self, token: &str, ms: u64) -> Answer {
+        self.try_release_with_tombstone(token, ms).unwrap()
     }
 
-    pub(crate) fn release_and_bury(&mut self, token: &str, ms: u64) -> Result<Answer, String> {
-        let [bury, used] = [ms, self.used].map(|n| n.to_string());
-        self.call(&RELEASE, &ALL_KEYS, &[token, &bury, &used, self.fleet]).map(answer)
+    pub(crate) fn try_release_with_tombstone(&mut self, token: &str, ms: u64) -> Result<Answer, String> {
+        let [tombstone, used] = [ms, self.used].map(|n| n.to_string());
+        self.call(&RELEASE, &ALL_KEYS, &[token, &tombstone, &used, self.fleet]).map(answer)
     }
 
     pub(crate) fn renew(&mut self, token: &str, mode: &str, ttl: i64) -> Answer {
@@ -130,12 +130,18 @@ impl<H: Host> Lock<H> {
     }
 
     pub(crate) fn convert(&mut self, old: &str, new: &str, mode: &str) -> Answer {
-        self.convert_and_bury(old, new, mode, 0).unwrap()
+        self.convert_with_tombstone(old, new, mode, 0).unwrap()
     }
 
-    pub(crate) fn convert_and_bury(&mut self, old: &str, new: &str, mode: &str, ms: u64) -> Result<Answer, String> {
-        let [ttl, block, bury, used] = [self.ttl, self.block, ms, self.used].map(|n| n.to_string());
-        self.call(&CONVERT, &ALL_KEYS, &[old, new, mode, &ttl, &block, &bury, &used, self.fleet]).map(answer)
+    pub(crate) fn convert_with_tombstone(
+        &mut self,
+        old: &str,
+        new: &str,
+        mode: &str,
+        ms: u64,
+    ) -> Result<Answer, String> {
+        let [ttl, block, tombstone, used] = [self.ttl, self.block, ms, self.used].map(|n| n.to_string());
+        self.call(&CONVERT, &ALL_KEYS, &[old, new, mode, &ttl, &block, &tombstone, &used, self.fleet]).map(answer)
     }
 
     pub(crate) fn force(&mut self) -> Answer {

@@ -73,8 +73,8 @@ impl Lock<Model> {
         self.queue_members(false)
     }
 
-    /// The buried tokens, the one that is buried for the longest time first.
-    pub(crate) fn buried(&self) -> Vec<String> {
+    /// The tokens with a tombstone, the one that lasts longest first.
+    pub(crate) fn tombstones(&self) -> Vec<String> {
         self.queue_members(true)
     }
 
@@ -92,9 +92,9 @@ impl Lock<Model> {
         std::mem::take(&mut self.host.published)
     }
 
-    fn queue_members(&self, buried: bool) -> Vec<String> {
+    fn queue_members(&self, tombstones: bool) -> Vec<String> {
         let members = self.host.server.zset(self.host.now_us, &self.keys[2]).into_iter();
-        members.filter(|(_, score)| (*score < 0.0) == buried).map(|(member, _)| member).collect()
+        members.filter(|(_, score)| (*score < 0.0) == tombstones).map(|(member, _)| member).collect()
     }
 
     fn members(&self, key: usize) -> Vec<String> {

@@ -47,8 +47,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     let (one, two, other) = (holder.as_str(), token(1, 2), token(8, 1));
     let mut all = Vec::new();
     for (held, status) in [(Held::Exclusive, "released"), (Held::Shared, "released"), (Held::SharedOver, "gone")] {
-        for bury in ["0", "60000"] {
-            all.push(scenario(RELEASE, held, &[one, bury, "0", "native"], status));
+        for tombstone in ["0", "60000"] {
+            all.push(scenario(RELEASE, held, &[one, tombstone, "0", "native"], status));
         }
         all.push(scenario(FORCE, held, &["leases", "0", "native"], "released"));
         for how in ["try", "wait", "refill"] {

@@ -241,7 +241,7 @@ impl Calls {
         };
         let all = [1, 2, 3, 4, 5, 6];
         let (token, ttl) = (self.token(), self.ttl());
-        let bury = (*self.rng.pick(&["0", "0", "0", "40", "60000"])).to_owned();
+        let tombstone = (*self.rng.pick(&["0", "0", "0", "40", "60000"])).to_owned();
         let block = (*self.rng.pick(&["1", "33", "1024", "9000", "0"])).to_owned();
         let (used, fleet) = (self.fence(), self.fleet(kind));
         let (script, numbers, arguments): (_, &[usize], _) = match self.rng.below(32) {
@@ -254,10 +254,10 @@ impl Calls {
                 let arguments = vec![token, self.mode(kind), ttl, how, self.claim(), block, "0".to_owned(), fleet];
                 (acquire, &all, arguments)
             }
-            13..=18 => (release, &all, vec![token, bury, used, fleet]),
+            13..=18 => (release, &all, vec![token, tombstone, used, fleet]),
             19..=20 if kind != Kind::Reentrant => {
                 let convert = if kind == Kind::Lock { CONVERT } else { semaphore::CONVERT };
-                let arguments = vec![token, self.token(), self.mode(kind), ttl, block, bury, used, fleet];
+                let arguments = vec![token, self.token(), self.mode(kind), ttl, block, tombstone, used, fleet];
                 (convert, &all, arguments)
             }
             19..=22 => {

@@ -10,7 +10,7 @@ fn another_client_takes_the_lease_over_with_the_time_that_it_asks_for() {
         let entered = lock.wait(&token(1, 1), EXCLUSIVE);
         lock.wait(&token(3, 1), EXCLUSIVE);
         lock.ttl = ttl.into();
-        let adopted = lock.convert_and_bury(&token(1, 1), &token(2, 1), EXCLUSIVE, 60_000).unwrap();
+        let adopted = lock.convert_with_tombstone(&token(1, 1), &token(2, 1), EXCLUSIVE, 60_000).unwrap();
         assert_eq!((adopted.status.as_str(), adopted.ms, adopted.waiting), ("converted", i64::from(ttl), 1));
         assert_eq!((lock.holder(), lock.pttl(0)), (Some(token(2, 1)), i64::from(ttl)));
         assert!(adopted.value >= entered.value + entered.block, "above each fence of the former holder's block");
@@ -23,7 +23,7 @@ fn another_client_takes_the_lease_over_with_the_time_that_it_asks_for() {
 fn the_former_holder_is_told_and_its_token_never_comes_back() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.convert_and_bury(&token(1, 1), &token(2, 1), EXCLUSIVE, 60_000).unwrap();
+    lock.convert_with_tombstone(&token(1, 1), &token(2, 1), EXCLUSIVE, 60_000).unwrap();
     let payload = format!("revoked {} {}", token(1, 1), lock.keys[0]);
     assert!(lock.messages().iter().any(|(_, message)| *message == payload));
     assert_eq!(lock.renew(&token(1, 1), EXCLUSIVE, 30_000).status, "taken");
@@ -38,10 +38,10 @@ fn adoptions_leave_the_counter_within_a_millisecond_of_the_clock() {
     lock.wait(&token(1, 1), EXCLUSIVE);
     for counter in 1..1_000 {
         let [old, new] = [counter, counter + 1].map(|counter| token(2 - counter % 2, counter.into()));
-        let adopted = lock.convert_and_bury(&old, &new, EXCLUSIVE, 60_000).unwrap();
+        let adopted = lock.convert_with_tombstone(&old, &new, EXCLUSIVE, 60_000).unwrap();
         // A copy of the command, and another client that comes too late.
-        let again = lock.convert_and_bury(&old, &new, EXCLUSIVE, 60_000).unwrap();
-        let late = lock.convert_and_bury(&old, &token(3, counter.into()), EXCLUSIVE, 60_000).unwrap();
+        let again = lock.convert_with_tombstone(&old, &new, EXCLUSIVE, 60_000).unwrap();
+        let late = lock.convert_with_tombstone(&old, &token(3, counter.into()), EXCLUSIVE, 60_000).unwrap();
         assert_eq!([adopted.status, again.status, late.status], ["converted", "again", "taken"]);
         lock.pass_ms(1);
     }
@@ -65,8 +65,8 @@ fn an_adoption_passes_a_block_whose_holder_has_told_nothing() {
 fn a_token_of_another_client_that_only_waits_keeps_its_place() {
     let mut lock = model_lock();
     [token(1, 1), token(2, 1), token(3, 1)].iter().for_each(|token| drop(lock.wait(token, EXCLUSIVE)));
-    assert_eq!(lock.convert_and_bury(&token(2, 1), &token(4, 1), EXCLUSIVE, 60_000).unwrap().status, "taken");
-    assert_eq!((lock.queue(), lock.buried()), (vec![token(2, 1), token(3, 1)], vec![]));
+    assert_eq!(lock.convert_with_tombstone(&token(2, 1), &token(4, 1), EXCLUSIVE, 60_000).unwrap().status, "taken");
+    assert_eq!((lock.queue(), lock.tombstones()), (vec![token(2, 1), token(3, 1)], vec![]));
     lock.release(&token(1, 1));
     assert_eq!(lock.holder(), Some(token(2, 1)));
 }
@@ -93,7 +93,7 @@ fn a_lease_is_taken_over_once_and_a_resent_call_finds_it_again() {
 fn an_adopter_that_gave_up_takes_nothing() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.bury(&token(2, 1), 60_000);
+    lock.release_with_tombstone(&token(2, 1), 60_000);
     assert_eq!(lock.convert(&token(1, 1), &token(2, 1), EXCLUSIVE).status, "conflict");
     assert_eq!(lock.holder(), Some(token(1, 1)));
 }

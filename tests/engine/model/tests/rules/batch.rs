@@ -128,14 +128,14 @@ fn an_acquire_is_left_undone_unless_the_lock_is_free_and_nobody_has_a_claim() {
             lock.pass_ms(101);
         }),
         ("of another type", |lock, _| drop(lock.command(&["HSET", "invoice:42", "field", "1"]))),
-        ("one that a token was buried for", |lock, _| drop(lock.bury(&token(1, 1), 60_000))),
+        ("one with a tombstone", |lock, _| drop(lock.release_with_tombstone(&token(1, 1), 60_000))),
     ];
     for (what, prepare) in held {
         let mut lock = counted_lock();
         prepare(&mut lock, &other);
-        let before = (lock.value(), lock.queue(), lock.buried());
+        let before = (lock.value(), lock.queue(), lock.tombstones());
         assert_eq!(entries(&mut lock, &[acquire(&mine)]), [0], "{what}");
-        assert_eq!((lock.value(), lock.queue(), lock.buried()), before, "{what}");
+        assert_eq!((lock.value(), lock.queue(), lock.tombstones()), before, "{what}");
     }
 }
 
@@ -268,7 +268,7 @@ fn a_reader_is_left_undone_if_somebody_holds_the_lock_or_has_a_claim() {
             lock.wait(&token(3, 1), SHARED);
             lock.wait(other, EXCLUSIVE);
         }),
-        ("a token was given up", |lock, other| drop(lock.bury(other, 60_000))),
+        ("a token was given up", |lock, other| drop(lock.release_with_tombstone(other, 60_000))),
         ("evicted readers", |lock, other| {
             lock.wait(other, SHARED);
             let readers = lock.keys[4].clone();
@@ -404,14 +404,14 @@ fn in_a_cluster_another_client_always_waits_for_a_reentrant_lock() {
 }
 
 #[test]
-fn a_reentrant_lock_is_left_undone_unless_it_is_free_and_no_token_is_buried() {
+fn a_reentrant_lock_is_left_undone_unless_it_is_free_and_no_token_has_a_tombstone() {
     let [mine, other] = [token(1, 1), token(2, 1)];
     type Prepare = fn(&mut Lock<Model>, &str);
     let held: [(&str, Prepare); 4] = [
         ("held", |lock, other| drop(entries(lock, &[acquire_reentrant(other)]))),
         ("held by the caller", |lock, _| drop(entries(lock, &[acquire_reentrant(&token(1, 1))]))),
         ("of another type", |lock, _| drop(lock.command(&["SET", "invoice:42", "somebody"]))),
-        ("one that a token was buried for", |lock, _| drop(lock.bury(&token(1, 1), 60_000))),
+        ("one with a tombstone", |lock, _| drop(lock.release_with_tombstone(&token(1, 1), 60_000))),
     ];
     for (what, prepare) in held {
         let mut lock = counted_lock();
@@ -459,7 +459,7 @@ fn permits_that_the_batch_does_not_know_are_left_to_their_own_script() {
     assert_eq!(entries(&mut lock, &[permit(&two, "1/2")]), [0], "an expired holder is there");
 
     let mut lock = counted_lock();
-    lock.bury(&token(9, 1), 60_000);
+    lock.release_with_tombstone(&token(9, 1), 60_000);
     assert_eq!(entries(&mut lock, &[permit(&one, "1/2"), unpermit(&one)]), [0, 0], "a token was given up");
 }
 

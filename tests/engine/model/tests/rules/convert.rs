@@ -29,9 +29,9 @@ fn a_reader_beside_others_conflicts_and_keeps_reading() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), SHARED);
     lock.wait(&token(2, 1), SHARED);
-    assert_eq!(lock.convert_and_bury(&token(1, 1), &token(1, 2), EXCLUSIVE, 60_000).unwrap().status, "conflict");
+    assert_eq!(lock.convert_with_tombstone(&token(1, 1), &token(1, 2), EXCLUSIVE, 60_000).unwrap().status, "conflict");
     assert_eq!(lock.renew(&token(1, 1), SHARED, 30_000).status, "renewed");
-    assert_eq!(lock.wait(&token(1, 1), SHARED).status, "again", "a lease that goes on is not buried");
+    assert_eq!(lock.wait(&token(1, 1), SHARED).status, "again", "a lease that goes on has no tombstone");
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn a_resent_convert_is_granted_again() {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), from);
         let first = lock.convert(&token(1, 1), &token(1, 2), to);
-        let resent = lock.convert_and_bury(&token(1, 1), &token(1, 2), to, 60_000).unwrap();
+        let resent = lock.convert_with_tombstone(&token(1, 1), &token(1, 2), to, 60_000).unwrap();
         assert_eq!((resent.status.as_str(), resent.ms), ("again", 30_000), "to {to}");
         assert!(resent.value > first.value);
-        assert_eq!(lock.wait(&token(1, 1), from).status, "gone", "the resend buried it");
+        assert_eq!(lock.wait(&token(1, 1), from).status, "gone", "the resend left a tombstone");
     }
 }
 
@@ -94,7 +94,7 @@ fn a_delayed_copy_of_a_convert_does_not_undo_a_later_one() {
 fn the_old_token_never_comes_back_by_a_straggler() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap();
+    lock.convert_with_tombstone(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap();
     lock.release(&token(1, 2));
     for how in ["try", "wait", "refill"] {
         assert_eq!(lock.acquire(&token(1, 1), EXCLUSIVE, how).unwrap().status, "gone");
@@ -103,11 +103,11 @@ fn the_old_token_never_comes_back_by_a_straggler() {
 }
 
 #[test]
-fn a_convert_that_lost_its_lease_buries_the_old_token_out_of_the_queue() {
+fn a_convert_that_lost_its_lease_takes_the_old_token_out_of_the_queue_by_a_tombstone() {
     let mut lock = model_lock();
     lock.wait(&token(2, 1), EXCLUSIVE);
     lock.wait(&token(1, 1), EXCLUSIVE); // a late heartbeat of a lease that is gone
-    assert_eq!(lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap().status, "taken");
+    assert_eq!(lock.convert_with_tombstone(&token(1, 1), &token(1, 2), SHARED, 60_000).unwrap().status, "taken");
     assert_eq!(lock.queue(), Vec::<String>::new());
     assert_eq!(lock.wait(&token(1, 1), EXCLUSIVE).status, "gone");
 }
@@ -116,7 +116,7 @@ fn a_convert_that_lost_its_lease_buries_the_old_token_out_of_the_queue() {
 fn a_convert_that_was_given_up_before_it_arrived_changes_nothing() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.bury(&token(1, 2), 60_000);
+    lock.release_with_tombstone(&token(1, 2), 60_000);
     assert_eq!(lock.convert(&token(1, 1), &token(1, 2), SHARED).status, "conflict");
     assert_eq!(lock.holder(), Some(token(1, 1)));
 }

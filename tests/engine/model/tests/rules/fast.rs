@@ -21,7 +21,7 @@ const OBSTACLES: [(&str, Prepare); 7] = [
         lock.wait(&token(2, 1), EXCLUSIVE);
         lock.command(&["DEL", "invoice:42"]);
     }),
-    ("one that a token was buried for", |lock| drop(lock.bury(&token(1, 1), 60_000))),
+    ("one with a tombstone", |lock| drop(lock.release_with_tombstone(&token(1, 1), 60_000))),
 ];
 
 #[test]

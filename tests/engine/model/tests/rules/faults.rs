@@ -17,38 +17,47 @@ fn at_maxmemory_a_new_lock_is_refused_and_nothing_is_written() {
 
 #[test]
 fn at_maxmemory_a_release_passes_and_grants_the_next() {
-    for (mode, bury) in [(EXCLUSIVE, 0), (EXCLUSIVE, 60_000), (SHARED, 0), (SHARED, 60_000)] {
+    for (mode, tombstone) in [(EXCLUSIVE, 0), (EXCLUSIVE, 60_000), (SHARED, 0), (SHARED, 60_000)] {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), mode);
         lock.wait(&token(2, 1), EXCLUSIVE);
         lock.host.server.set_out_of_memory(true);
-        assert_eq!(lock.release_and_bury(&token(1, 1), bury).map(|answer| answer.status), Ok("released".to_owned()));
-        assert_eq!(lock.holder(), Some(token(2, 1)), "{mode} {bury}");
+        assert_eq!(
+            lock.try_release_with_tombstone(&token(1, 1), tombstone).map(|answer| answer.status),
+            Ok("released".to_owned())
+        );
+        assert_eq!(lock.holder(), Some(token(2, 1)), "{mode} {tombstone}");
     }
 }
 
 #[test]
-fn at_maxmemory_a_release_of_nothing_buries_and_grants_too() {
-    for bury in [0, 60_000] {
+fn at_maxmemory_a_release_of_nothing_leaves_a_tombstone_and_grants_too() {
+    for tombstone in [0, 60_000] {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), EXCLUSIVE);
         lock.wait(&token(2, 1), EXCLUSIVE);
         lock.command(&["DEL", "invoice:42"]);
         lock.host.server.set_out_of_memory(true);
-        assert_eq!(lock.release_and_bury(&token(1, 1), bury).map(|answer| answer.status), Ok("gone".to_owned()));
-        assert_eq!((lock.holder(), lock.buried().len()), (Some(token(2, 1)), usize::from(bury > 0)));
+        assert_eq!(
+            lock.try_release_with_tombstone(&token(1, 1), tombstone).map(|answer| answer.status),
+            Ok("gone".to_owned())
+        );
+        assert_eq!((lock.holder(), lock.tombstones().len()), (Some(token(2, 1)), usize::from(tombstone > 0)));
     }
 }
 
 #[test]
 fn at_maxmemory_a_release_of_nothing_remembers_the_used_fence() {
-    for bury in [0, 60_000] {
+    for tombstone in [0, 60_000] {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), EXCLUSIVE);
         lock.used = lock.host.now_us + 2_000;
         lock.host.server.set_out_of_memory(true);
-        assert_eq!(lock.release_and_bury(&token(2, 1), bury).map(|answer| answer.status), Ok("taken".to_owned()));
-        assert_eq!(lock.last_fence() as u64, lock.host.now_us + 2_000, "{bury}");
+        assert_eq!(
+            lock.try_release_with_tombstone(&token(2, 1), tombstone).map(|answer| answer.status),
+            Ok("taken".to_owned())
+        );
+        assert_eq!(lock.last_fence() as u64, lock.host.now_us + 2_000, "{tombstone}");
     }
 }
 
@@ -69,7 +78,7 @@ fn at_maxmemory_a_waiter_leaves() {
     lock.wait(&token(1, 1), EXCLUSIVE);
     lock.wait(&token(2, 1), EXCLUSIVE);
     lock.host.server.set_out_of_memory(true);
-    assert_eq!(lock.bury(&token(2, 1), 60_000).status, "left");
+    assert_eq!(lock.release_with_tombstone(&token(2, 1), 60_000).status, "left");
 }
 
 #[test]
@@ -91,8 +100,8 @@ fn a_key_of_another_type_fails_every_script_before_it_writes() {
         |lock| lock.acquire(&token(1, 1), EXCLUSIVE, "wait").map(drop),
         |lock| lock.acquire(&token(2, 1), SHARED, "wait").map(drop),
         |lock| lock.acquire(&token(1, 1), EXCLUSIVE, "refill").map(drop),
-        |lock| lock.release_and_bury(&token(1, 1), 60_000).map(drop),
-        |lock| lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 60_000).map(drop),
+        |lock| lock.try_release_with_tombstone(&token(1, 1), 60_000).map(drop),
+        |lock| lock.convert_with_tombstone(&token(1, 1), &token(1, 2), SHARED, 60_000).map(drop),
         |lock| lock.inspect().map(drop),
     ];
     for key in 0..5 {
@@ -161,7 +170,7 @@ fn random_call(lock: &mut Lock<Model>, rng: &mut Rng) {
     match rng.below(9) {
         0..=2 => drop(lock.wait(&one, mode)),
         3 => drop(lock.refill(&one, mode)),
-        4 => drop(lock.bury(&one, *rng.pick(&[0, 60_000]))),
+        4 => drop(lock.release_with_tombstone(&one, *rng.pick(&[0, 60_000]))),
         5 => drop(lock.convert(&one, &other, mode)),
         6 => drop(lock.acquire_fast(&other)),
         7 => drop(lock.renew(&one, mode, *rng.pick(&[0, 100, 30_000]))),

@@ -299,8 +299,8 @@ fn an_invalid_counter_prevents_every_grant_and_changes_nothing() {
         let before = lock.state();
         for error in [
             lock.acquire(&token(1, 1), EXCLUSIVE, "refill").unwrap_err(),
-            lock.convert_and_bury(&token(1, 1), &token(1, 2), SHARED, 0).unwrap_err(),
-            lock.release_and_bury(&token(1, 1), 0).unwrap_err(),
+            lock.convert_with_tombstone(&token(1, 1), &token(1, 2), SHARED, 0).unwrap_err(),
+            lock.try_release_with_tombstone(&token(1, 1), 0).unwrap_err(),
         ] {
             assert!(error.starts_with("BADFENCE"), "{absurd}: {error}");
         }
@@ -388,7 +388,7 @@ fn no_absurd_ttl_is_written_on() {
         let beyond = 31 * 24 * 3_600_000 + 1;
         let other = if mode == EXCLUSIVE { SHARED } else { EXCLUSIVE };
         lock.command(&["PEXPIRE", "invoice:42", ABSURD]);
-        let converted = lock.convert_and_bury(&token(1, 1), &token(1, 2), other, 0).unwrap();
+        let converted = lock.convert_with_tombstone(&token(1, 1), &token(1, 2), other, 0).unwrap();
         assert_eq!((converted.status.as_str(), converted.ms), ("converted", beyond), "{mode}");
         assert_eq!(lock.pttl(0), beyond, "{mode}");
     }

@@ -36,13 +36,13 @@ fn any_script_moves_a_queue_whose_holder_died() {
         |lock| drop(lock.wait(&token(9, 1), SHARED)),
         |lock| drop(lock.release(&token(9, 1))),
         |lock| drop(lock.convert(&token(9, 1), &token(9, 2), SHARED)),
-        |lock| drop(lock.wait(&token(8, 1), EXCLUSIVE)), // buried: it gets nothing, but it helps
+        |lock| drop(lock.wait(&token(8, 1), EXCLUSIVE)), // it has a tombstone: it gets nothing, but it helps
     ];
     for (index, script) in scripts.into_iter().enumerate() {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), EXCLUSIVE);
         lock.wait(&token(2, 1), EXCLUSIVE);
-        lock.bury(&token(8, 1), 60_000);
+        lock.release_with_tombstone(&token(8, 1), 60_000);
         lock.command(&["DEL", "invoice:42"]);
         lock.messages();
         script(&mut lock);

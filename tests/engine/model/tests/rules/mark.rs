@@ -87,9 +87,9 @@ fn a_try_marks_nobody() {
 }
 
 #[test]
-fn a_grave_is_no_waiter_and_marks_nobody() {
+fn a_tombstone_is_no_waiter_and_marks_nobody() {
     let mut lock = model_lock();
-    lock.bury(&token(9, 1), 60_000);
+    lock.release_with_tombstone(&token(9, 1), 60_000);
     lock.wait(&token(1, 1), EXCLUSIVE);
     assert!(!lock.is_marked());
 }

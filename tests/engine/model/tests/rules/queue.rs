@@ -172,7 +172,7 @@ fn the_head_tells_every_reader_that_it_is_wanted_but_at_most_64() {
 fn a_token_that_was_given_up_counts_for_no_position_and_no_length() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.bury(&token(9, 1), 60_000);
+    lock.release_with_tombstone(&token(9, 1), 60_000);
     let told = |lock: &mut Lock<Model>, number| {
         let answer = lock.wait(&token(number, 1), EXCLUSIVE);
         (answer.value, answer.waiting)
@@ -193,7 +193,7 @@ fn a_token_that_was_given_up_stays_so_while_others_wait() {
     for others in 0..3 {
         (0..others).for_each(|other| drop(lock.wait(&token(other, 1), EXCLUSIVE)));
         lock.wait(&token(5, 1), EXCLUSIVE);
-        lock.bury(&token(9, others.into()), 60_000);
+        lock.release_with_tombstone(&token(9, others.into()), 60_000);
         for how in ["wait", "try"] {
             assert_eq!(
                 lock.acquire(&token(9, others.into()), EXCLUSIVE, how).unwrap().status,
@@ -205,10 +205,10 @@ fn a_token_that_was_given_up_stays_so_while_others_wait() {
 }
 
 #[test]
-fn a_token_is_buried_until_the_end_even_if_others_wait_meanwhile() {
+fn a_tombstone_lasts_until_its_end_even_if_others_wait_meanwhile() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.bury(&token(9, 1), 60_000);
+    lock.release_with_tombstone(&token(9, 1), 60_000);
     lock.wait(&token(2, 1), EXCLUSIVE);
     assert_eq!(lock.pttl(2), 60_000);
     lock.pass_ms(58_000);
@@ -217,16 +217,16 @@ fn a_token_is_buried_until_the_end_even_if_others_wait_meanwhile() {
 }
 
 #[test]
-fn burials_that_are_over_are_removed_by_the_next_grant() {
+fn tombstones_that_are_over_are_removed_by_the_next_grant() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.bury(&token(8, 1), 60_000);
-    lock.bury(&token(9, 1), 500);
+    lock.release_with_tombstone(&token(8, 1), 60_000);
+    lock.release_with_tombstone(&token(9, 1), 500);
     lock.wait(&token(2, 1), SHARED);
     lock.pass_ms(1_000);
-    assert_eq!(lock.buried().len(), 2);
+    assert_eq!(lock.tombstones().len(), 2);
     lock.release(&token(1, 1));
-    assert_eq!((lock.holder(), lock.buried()), (Some("shared".to_owned()), vec![token(8, 1)]));
+    assert_eq!((lock.holder(), lock.tombstones()), (Some("shared".to_owned()), vec![token(8, 1)]));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_client_behind_a_crowd_of_dead_waiters_is_told_to_ask_again_at_once() {
 fn only_the_dead_before_the_first_live_waiter_are_dropped() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
-    lock.bury(&token(9, 1), 60_000);
+    lock.release_with_tombstone(&token(9, 1), 60_000);
     crowd(&mut lock, 30);
     lock.wait(&token(2, 1), SHARED);
     lock.wait(&token(3, 1), SHARED);

@@ -151,7 +151,7 @@ mod tests {
         commands.nobody_waits(false).unwrap();
         commands.sends(at(1), &acquire(B, AcquireMode::Wait), None).unwrap();
         assert_eq!(commands.clone().nobody_waits(false).unwrap_err().invariant, "left-behind");
-        commands.sends(at(2), &ScriptCommand::Release { token: B, bury: false, used: 0 }, None).unwrap();
+        commands.sends(at(2), &ScriptCommand::Release { token: B, tombstone: false, used: 0 }, None).unwrap();
         commands.nobody_waits(false).unwrap();
     }
 
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_convert_that_keeps_its_token_and_a_renewal_beside_it_are_seen() {
         let convert =
-            |new| ScriptCommand::Convert { old: A, new, mode: Mode::Shared, ttl_ms: 1_000, bury: false, used: 0 };
+            |new| ScriptCommand::Convert { old: A, new, mode: Mode::Shared, ttl_ms: 1_000, tombstone: false, used: 0 };
         let renew = ScriptCommand::Renew { token: A, ttl_ms: 1_000 };
         let mut commands = Commands::default();
         assert_eq!(commands.sends(at(0), &convert(A), Some(A)).unwrap_err().invariant, "convert-token");

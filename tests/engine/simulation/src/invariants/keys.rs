@@ -267,13 +267,13 @@ impl Keys {
         waiting.map(|token| (token, alive_until(&token).unwrap_or(0))).collect()
     }
 
-    /// Burying a token leaves no expired tombstone.
-    pub(crate) fn after_bury(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
+    /// A new tombstone leaves no expired one.
+    pub(crate) fn after_tombstone(&self, model: &ModelServer, server_us: u64, name: usize) -> Verdict {
         let over = |(_, score): &(String, f64)| *score < 0.0 && -*score <= (server_us / 1000) as f64;
         let queue = &self.parts[name * PARTS + Part::Queue as usize].0;
         match model.zset(server_us, queue).into_iter().find(over) {
             Some((token, until)) => {
-                broken("buried-grows", format!("{token} was buried until {until}, now is {server_us}"))
+                broken("tombstones-grow", format!("the tombstone of {token} lasted until {until}, now is {server_us}"))
             }
             None => Ok(()),
         }

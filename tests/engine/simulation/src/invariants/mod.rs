@@ -98,7 +98,7 @@ pub const ALL: [(&str, &str); 79] = [
     ("key-without-ttl", "only keys of other libraries have no TTL"),
     ("key-outlives", "no key outlives what it was written for"),
     ("key-unknown", "no other keys are written"),
-    ("buried-grows", "burying a token removes expired tombstones"),
+    ("tombstones-grow", "a new tombstone removes expired ones"),
     ("token-returns", "a token that was given up never holds or waits again"),
     ("in-flight", "a client never has more commands under way than allowed"),
     ("queue-silence", "time in the client's own queue doesn't count as the server's silence"),

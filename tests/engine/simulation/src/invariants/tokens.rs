@@ -8,7 +8,7 @@ use super::{Verdict, broken};
 use crate::wire::Token;
 
 /// How late a command may be: as long as a tombstone lasts, less what clocks differ by.
-const BURIED: Micros = 59_000_000;
+const TOMBSTONE: Micros = 59_000_000;
 
 /// The tokens whose release or conversion was answered.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Tokens {
     /// The server has a token as a holder or a waiter.
     pub(crate) fn seen(&self, now: Micros, token: Token, how: &str) -> Verdict {
         match self.given_up.get(&token) {
-            Some(since) if now - since < BURIED => {
+            Some(since) if now - since < TOMBSTONE => {
                 broken("token-returns", format!("{token:?} {how}, and was given up {} ms ago", (now - since) / 1000))
             }
             _ => Ok(()),

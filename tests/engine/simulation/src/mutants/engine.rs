@@ -74,7 +74,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/claim.rs": "            // The command took the lock or joined the queue anew,"
         => "            Status::Entered if MUTANT => {\n                hold.server = answer.server;\n                let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());\n                hold.extend(cx, id, validity);\n            }\n            // The command took the lock or joined the queue anew," },
     engine! { "cancel-keeps-place" GivingUp "a cancelled wait leaves the queue"
-    "lock/hand_over.rs": "if bury || claim.joined {" => "if (bury || claim.joined) && !MUTANT {" },
+    "lock/hand_over.rs": "if tombstone || claim.joined {" => "if (tombstone || claim.joined) && !MUTANT {" },
     engine! { "no-resend" Network "a command that may have been applied is sent again"
     "lock/renew.rs": "        let left = hold.validity.until.since(cx.now);\n        let again"
         => "        if MUTANT {\n            return;\n        }\n        let left = hold.validity.until.since(cx.now);\n        let again";
@@ -112,11 +112,11 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/renew.rs": "hold.fences.add(answer.value, answer.block);"
         => "if MUTANT {\n                    hold.fences = super::fences::Fences::new(answer.value, answer.block);\n                } else {\n                    hold.fences.add(answer.value, answer.block);\n                }" },
     // Giving up and converting.
-    engine! { "never-bury" GivingUp "a token that is given up with unanswered commands is buried"
-    "session/release.rs": "            name: name.clone(),\n            bury,"
-        => "            name: name.clone(),\n            bury: bury && !MUTANT,";
-    "lock/convert.rs": "converting.buries |= hold.in_flight.any();"
-        => "converting.buries |= hold.in_flight.any() && !MUTANT;" },
+    engine! { "never-tombstone" GivingUp "a token that is given up with unanswered commands leaves a tombstone"
+    "session/release.rs": "            name: name.clone(),\n            tombstone,"
+        => "            name: name.clone(),\n            tombstone: tombstone && !MUTANT,";
+    "lock/convert.rs": "converting.tombstone |= hold.in_flight.any();"
+        => "converting.tombstone |= hold.in_flight.any() && !MUTANT;" },
     engine! { "downgrade-from-answer" Converts "a downgraded lease is a reader's from the time the command was sent"
     "lock/convert.rs": "        if to == Mode::Shared {\n            lease.mode"
         => "        if to == Mode::Shared && !MUTANT {\n            lease.mode";
@@ -161,8 +161,8 @@ pub(super) const TABLE: &[Mutant] = &[
     // The fast path of one command.
     engine! { "fast-release-forgets-used" Hot "a release that must tell a used fence takes the slow path"
     "lock/hand_over.rs": "_ if wanted || used > 0 => None," => "_ if wanted || (used > 0 && !MUTANT) => None," },
-    engine! { "fast-release-never-buries" GivingUp "a release that must bury its token takes the slow path"
-    "session/release.rs": "held && !bury)" => "held && (!bury || MUTANT))" },
+    engine! { "fast-release-no-tombstone" GivingUp "a release that must leave a tombstone takes the slow path"
+    "session/release.rs": "held && !tombstone)" => "held && (!tombstone || MUTANT))" },
     engine! { "stamp-kept" Network "after `again`, the fence in the key is not known"
     "lock/grant.rs": "if answer.status == Status::Again\n"
         => "if answer.status == Status::Again\n            && !MUTANT\n";

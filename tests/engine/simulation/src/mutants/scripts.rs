@@ -64,25 +64,25 @@ pub(super) const TABLE: &[Mutant] = &[
     "acquire": "if compatible(mode) and (mixed or not head()) then" => "if compatible(mode) then" },
     script! { "upgrade-beside-readers" Converts "only a sole reader upgrades"
     "convert": "(mode == 'exclusive' and readers > 1)" => "false" },
-    script! { "conflict-not-buried" Converts "after a conflict, no copy of the call converts" seed 235
-    "convert": "    bury(new, 60000)\n" => "" },
-    script! { "buried-ignored" GivingUp "a buried token neither waits nor enters"
-    "acquire": "if buried(token) then" => "if false then" },
-    script! { "buried-grows" Unhurried "burying a token removes expired tombstones"
+    script! { "conflict-no-tombstone" Converts "after a conflict, no copy of the call converts" seed 235
+    "convert": "    leave_tombstone(new, 60000)\n" => "" },
+    script! { "tombstone-ignored" GivingUp "a token with a tombstone neither waits nor enters"
+    "acquire": "if has_tombstone(token) then" => "if false then" },
+    script! { "tombstones-grow" Unhurried "a new tombstone removes expired ones"
     "release" "convert": "  redis.call('ZREMRANGEBYSCORE', KEYS[3], text(-now), '(0')\n  leave(token)\n"
         => "  leave(token)\n" },
     script! { "queue-without-ttl" Network "no key is without TTL"
     "acquire": "  if redis.call('PTTL', KEYS[3]) < claim then\n    redis.call('PEXPIRE', KEYS[3], text(claim))\n  end\n"
         => "" },
-    script! { "release-digs-up" GivingUp "a release leaves the grave of its token" seed 1_961
+    script! { "release-drops-tombstone" GivingUp "a release leaves the tombstone of its token" seed 1_961
     "release": "if score(token) <= 0 then" => "if score(token) == 0 then" },
-    script! { "graves-counted" GivingUp "graves count for no position"
-    "acquire": "redis.call('ZRANK', KEYS[3], token) - graves + 1" => "redis.call('ZRANK', KEYS[3], token) + 1" },
-    script! { "grave-at-the-head" GivingUp "the head of the queue is a waiter"
-    "acquire" "release" "convert": "KEYS[3], text(graves), text(graves + size - 1)"
+    script! { "tombstones-counted" GivingUp "tombstones count for no position"
+    "acquire": "redis.call('ZRANK', KEYS[3], token) - tombstones + 1" => "redis.call('ZRANK', KEYS[3], token) + 1" },
+    script! { "tombstone-at-the-head" GivingUp "the head of the queue is a waiter"
+    "acquire" "release" "convert": "KEYS[3], text(tombstones), text(tombstones + size - 1)"
         => "KEYS[3], '0', text(size - 1)" },
-    script! { "graves-wait" GivingUp "graves are not counted as waiters"
-    "acquire" "release" "convert": "    waiting = waiting - graves\n" => "" },
+    script! { "tombstones-wait" GivingUp "tombstones are not counted as waiters"
+    "acquire" "release" "convert": "    waiting = waiting - tombstones\n" => "" },
     script! { "joined-unmarked" Network "who joins the queue marks the holder"
     "acquire": "mark_holder()\nlocal position" => "local position" },
     script! { "handed-on-unmarked" Network "a hand-over keeps the mark while others wait"
@@ -96,7 +96,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "multi": "if not mine[name] and (holder" => "if not mine[name] and name == 1 and (holder" },
     script! { "multi-passes-waiters" Multi "a dead waiter hides no live one" seed 71
     "multi": "      return true\n    end\n  end\n" => "      return true\n    end\n    return false\n  end\n" },
-    script! { "multi-digs-up" Multi "a buried token does not enter" seed 45
+    script! { "multi-ignores-tombstone" Multi "a token with a tombstone does not enter" seed 45
     "multi": "or 0) < -now then" => "or 0) < -1e15 then" },
     // Batches.
     script! { "batch-renews-expired-permits" Semaphore "permits that have expired are not renewed" seed 4_413
@@ -116,7 +116,7 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "batch-takes-from-others" Network "a batch takes only what is free"
     "batch": "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0\n        and not"
         => "pcall('EXISTS', KEYS[key + 2]) == 0\n        and not" },
-    script! { "batch-passes-waiters" GivingUp "nobody overtakes a waiter by a batch, and no buried token enters"
+    script! { "batch-passes-waiters" GivingUp "nobody overtakes a waiter by a batch, and no token with a tombstone enters"
     "batch": "pcall('EXISTS', KEYS[key + 1], KEYS[key + 2]) == 0\n        and not"
         => "pcall('EXISTS', KEYS[key + 1]) == 0\n        and not" },
     script! { "batch-releases-for-others" Network "a batch releases only what the token holds"
@@ -136,7 +136,7 @@ pub(super) const TABLE: &[Mutant] = &[
     // The fast path of one command.
     script! { "fast-takes-from-others" Network "it takes only what is free"
     "acquire-fast": "redis.call('EXISTS', KEYS[1], KEYS[2])" => "redis.call('EXISTS', KEYS[2])" },
-    script! { "fast-passes-waiters" GivingUp "it overtakes no waiter, and digs up no token"
+    script! { "fast-passes-waiters" GivingUp "it overtakes no waiter, and ignores no tombstone"
     "acquire-fast": "redis.call('EXISTS', KEYS[1], KEYS[2])" => "redis.call('EXISTS', KEYS[1])" },
     script! { "fast-draws-the-clock" Hot "its fence is above the counter"
     "acquire-fast": "if not last or #last ~= 16 or last >= us or string.find(last, '%D') then"

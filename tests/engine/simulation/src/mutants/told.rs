@@ -14,9 +14,9 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "sweep-drops-the-living" Crowded "only dead waiters lose their places"
     "acquire" "release" "convert": "sweep(tokens, at - 1)" => "sweep(tokens, #tokens)" },
     script! { "adoption-takes-a-place" Adopting "a waiter keeps its place"
-    "convert": "bury(old, adopts and 0 or bury_ms)" => "bury(old, bury_ms)" },
-    engine! { "adoption-unburied" Adopting "the former holder's token never comes back"
-    "lock/claim.rs": "bury: true, used: 0" => "bury: !MUTANT, used: 0" },
+    "convert": "leave_tombstone(old, adopts and 0 or tombstone_ms)" => "leave_tombstone(old, tombstone_ms)" },
+    engine! { "adoption-no-tombstone" Adopting "the former holder's token never comes back"
+    "lock/claim.rs": "tombstone: true, used: 0" => "tombstone: !MUTANT, used: 0" },
     engine! { "hand-over-after-passing-on" Adopting "a token that was passed on is not handed over"
     "lock/hand_over.rs": "        hold.tainted = true;\n" => "        hold.tainted |= !MUTANT;\n" },
     engine! { "detached-given-back" Adopting "a client that gets no answer leaves the lease that it detaches to the server"

@@ -188,8 +188,8 @@ impl QuorumRun<'_> {
     /// A given-up token must neither hold nor come back. A call that takes several names passes no live waiter.
     fn check_names(&mut self, words: &[&[u8]], result: &Result<Reply, String>, wanted: &[(String, Token)], clock: u64) {
         let Ok(Reply::List(list)) = result else { return };
-        if let Some((ScriptCommand::Release { token, bury: true, .. }, _)) = ScriptCommand::read(words) {
-            self.watch.buried(token, self.world.now);
+        if let Some((ScriptCommand::Release { token, tombstone: true, .. }, _)) = ScriptCommand::read(words) {
+            self.watch.left_tombstone(token, self.world.now);
         }
         if !is(words, leasehold_lua::MULTI) {
             return;

@@ -10,8 +10,8 @@ use crate::invariants::{Verdict, broken};
 use crate::quorum::world::Mix;
 use crate::wire::{Life, Token};
 
-/// How long a token that was given up stays buried.
-const BURIED: Micros = 60_000_000;
+/// How long a token that was given up keeps its tombstone.
+const TOMBSTONE: Micros = 60_000_000;
 
 /// A lease that its client takes to be valid. One of several names is here once for each name.
 pub(crate) struct Belief {
@@ -52,8 +52,8 @@ pub(crate) struct Watch {
     told_within: Micros,
     /// Whether nothing keeps clients from renewing their leases.
     calm: bool,
-    /// Until when tokens that were given up stay buried, on a single server.
-    buried: HashMap<Token, Micros>,
+    /// Until when tokens that were given up have a tombstone, on a single server.
+    tombstones: HashMap<Token, Micros>,
     verdict: Verdict,
 }
 
@@ -66,7 +66,7 @@ impl Watch {
             forgot: vec![None; mix.names],
             told_within: mix.told_within(),
             calm: mix.is_single() && mix.chance == 0,
-            buried: HashMap::new(),
+            tombstones: HashMap::new(),
             verdict: Ok(()),
         }
     }
@@ -101,13 +101,13 @@ impl Watch {
     }
 
     /// A token was given up.
-    pub(crate) fn buried(&mut self, token: Token, now: Micros) {
-        self.buried.insert(token, now + BURIED);
+    pub(crate) fn left_tombstone(&mut self, token: Token, now: Micros) {
+        self.tombstones.insert(token, now + TOMBSTONE);
     }
 
     /// A token that was given up does not hold a name again.
     pub(crate) fn holds(&mut self, token: Option<Token>, now: Micros) {
-        if token.and_then(|token| self.buried.get(&token)).is_some_and(|until| *until > now) {
+        if token.and_then(|token| self.tombstones.get(&token)).is_some_and(|until| *until > now) {
             self.check(broken("token-returns", format!("{token:?} was given up, and holds again")));
         }
     }
