@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use leasehold::Wait;
 
 use crate::report::exit;
-use crate::times::{FOREVER, default_of, duration, wait, within};
+use crate::times::{FOREVER, default_of, duration, in_bounds, wait};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -110,7 +110,7 @@ pub(crate) struct Servers {
     pub(crate) prefix: String,
     /// How long one answer of a server may take: 10 ms to 60 s
     #[arg(long, global = true, value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(default_value = default_of("response_timeout"), value_parser = within("response_timeout"))]
+    #[arg(default_value = default_of("response_timeout"), value_parser = in_bounds("response_timeout"))]
     pub(crate) timeout: Duration,
 }
 
@@ -155,11 +155,11 @@ pub(crate) struct Exec {
     pub(crate) take: Take,
     /// How long the server keeps the lock after a crash of this machine: 10 ms to 30 days
     #[arg(long, env = "LEASEHOLD_TTL", value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(default_value = default_of("ttl"), value_parser = within("ttl"))]
+    #[arg(default_value = default_of("ttl"), value_parser = in_bounds("ttl"))]
     pub(crate) ttl: Duration,
     /// How long the command may hold the lock: 10 ms to 30 days. Before that it gets SIGTERM, and SIGKILL after --grace
     /// [default: no limit]
-    #[arg(long, value_name = "TIME", value_parser = within("max_hold"), allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = in_bounds("max_hold"), allow_hyphen_values = true)]
     pub(crate) max_hold: Option<Duration>,
     /// Share the lock with other readers, as `flock --shared`
     #[arg(long, short = 's', conflicts_with_all = ["permits", "adopt"])]
@@ -172,7 +172,7 @@ pub(crate) struct Exec {
     pub(crate) of: Option<u32>,
     /// Keep the lock for this time from its grant on, even if the command ends earlier or fails: 10 ms to 30 days, and
     /// not longer than --max-hold. Not with --quorum
-    #[arg(long, value_name = "TIME", value_parser = within("at_least"), allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = in_bounds("at_least"), allow_hyphen_values = true)]
     pub(crate) at_least: Option<Duration>,
     /// How long the command may go on after SIGTERM when the lease is lost
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, allow_hyphen_values = true)]
@@ -231,7 +231,7 @@ pub(crate) struct Acquire {
     pub(crate) take: Take,
     /// After this time the lock is free, unless a step renews it: 10 ms to 30 days
     #[arg(long, env = "LEASEHOLD_TTL", value_name = "TIME", allow_hyphen_values = true)]
-    #[arg(default_value = default_of("ttl"), value_parser = within("ttl"))]
+    #[arg(default_value = default_of("ttl"), value_parser = in_bounds("ttl"))]
     pub(crate) ttl: Duration,
     /// Print LEASEHOLD_TOKEN=... and LEASEHOLD_FENCE=..., a line each, for `eval` or a file of variables
     #[arg(long)]

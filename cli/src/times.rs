@@ -39,7 +39,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A time within the bounds of this option.
-pub(crate) fn within(option: &'static str) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+pub(crate) fn in_bounds(option: &'static str) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text| {
         let (time, bounds) = (duration(text)?, &setting(option).bounds);
         let is_within = time >= Duration::from_millis(bounds.least) && time <= Duration::from_millis(bounds.most);
@@ -55,7 +55,7 @@ pub(crate) fn wait(text: &str) -> Result<Wait, String> {
     let also = |error: String| format!("{error}; 0 tries once, `{FOREVER}` sets no limit");
     match duration(text).map_err(also)? {
         Duration::ZERO => Ok(Wait::No),
-        _ => within("wait")(text).map(Wait::For).map_err(also),
+        _ => in_bounds("wait")(text).map(Wait::For).map_err(also),
     }
 }
 
@@ -79,9 +79,9 @@ mod tests {
             assert!(duration(text).is_err_and(|error| error.contains(told)), "{text}");
         }
         for bad in ["1ms", "31days"] {
-            assert_eq!(within("ttl")(bad), Err("choose 10 ms to 30 days".to_owned()), "{bad}");
+            assert_eq!(in_bounds("ttl")(bad), Err("choose 10 ms to 30 days".to_owned()), "{bad}");
         }
-        assert_eq!(within("ttl")(default_of("ttl")), Ok(Duration::from_secs(30)));
+        assert_eq!(in_bounds("ttl")(default_of("ttl")), Ok(Duration::from_secs(30)));
     }
 
     #[test]

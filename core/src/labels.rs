@@ -7,18 +7,18 @@
 //!
 //! A lease may have a label of its own. It stays with its client. An inspect asks for it.
 
+mod leases;
 mod text;
-mod told;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 use core::{fmt, mem};
 
+pub use self::leases::Question;
+use self::leases::{Answer, Asking, ENABLED, Enabled, LeaseLabels, is_channel_of, publish};
 pub use self::text::check_label;
 use self::text::{MOST_BYTES, client_of, command, each};
-pub use self::told::Question;
-use self::told::{Answer, Asking, ENABLED, Enabled, Told, is_channel_of, publish};
 use crate::engine::Engine;
 use crate::error::{Failure, shown_time};
 use crate::event::{Inspection, Outcome, Output};
@@ -54,10 +54,10 @@ pub const LABEL_RULES: &[(&str, u128)] = &[
     ("remembered", REMEMBERED as u128),
     ("most_asked", MOST_ASKED as u128),
     ("most_bytes", MOST_BYTES as u128),
-    ("leases_asked", told::MOST_ASKED as u128),
-    ("patience", told::PATIENCE.as_millis()),
-    ("most_answered", told::MOST_ANSWERED as u128),
-    ("most_seen", told::MOST_SEEN as u128),
+    ("leases_asked", leases::MOST_ASKED as u128),
+    ("patience", leases::PATIENCE.as_millis()),
+    ("most_answered", leases::MOST_ANSWERED as u128),
+    ("most_seen", leases::MOST_SEEN as u128),
 ];
 /// The numbers of these commands. The engine counts from 1.
 const FIRST_ID: u64 = 1 << 63;
@@ -107,7 +107,7 @@ pub struct Labels {
     client: String,
     label: String,
     /// When the client last wrote its label.
-    told: Option<Instant>,
+    written: Option<Instant>,
     /// Whether the server may not have got it, because it was not there.
     unsure: bool,
     /// When to look whether the client has held a lease for so long that it writes its label for the first time.
@@ -123,8 +123,8 @@ pub struct Labels {
     /// Commands without a reply, and what they are for.
     asked: Vec<(CommandId, Asked)>,
     inspecting: Vec<Inspecting>,
-    /// What is told about leases. None if the driver has no labels of leases.
-    leases: Option<Told>,
+    /// The labels of leases. None if the driver has no labels of leases.
+    leases: Option<LeaseLabels>,
     /// The locks that are being inspected, by their keys.
     keys: Vec<(OpId, String)>,
     /// The results of closes that wait until the label is deleted.
@@ -159,7 +159,7 @@ struct FoundKey {
     name: String,
     since: Instant,
     at: Instant,
-    told: bool,
+    reported: bool,
 }
 
 struct Inspecting {
@@ -173,13 +173,13 @@ struct Inspecting {
 #[derive(Clone, PartialEq, Eq)]
 enum Asked {
     /// The client's own label was written.
-    Told,
+    Written,
     Deleted,
     /// Another client's label, for an error or for this call.
     LabelOf(String, Option<OpId>),
     /// This client was asked about its leases, for this call.
     Question(String, OpId),
-    /// Another client was told about leases.
+    /// Another client's question was answered.
     Answer,
 }
 
@@ -189,7 +189,7 @@ impl Labels {
         Self {
             client: client.text(),
             label: label.into(),
-            told: None,
+            written: None,
             unsure: false,
             due: None,
             known: Vec::new(),
@@ -211,7 +211,7 @@ impl Labels {
     /// and what is described there.
     #[must_use]
     pub fn with_leases(mut self, prefix: &str) -> Self {
-        self.leases = Told::new(&self.client, prefix);
+        self.leases = LeaseLabels::new(&self.client, prefix);
         self
     }
 
@@ -232,8 +232,8 @@ impl Labels {
 
     /// The servers are a cluster: PUBLISH counts only the subscribers of one of them.
     pub fn set_cluster(&mut self) {
-        if let Some(told) = &mut self.leases {
-            told.cluster = true;
+        if let Some(lease_labels) = &mut self.leases {
+            lease_labels.cluster = true;
         }
     }
 
@@ -243,8 +243,8 @@ impl Labels {
     /// [`hears`](Self::hears) and what becomes of subscriptions to [`channel`](Self::channel), answers
     /// [questions](Self::poll_question), and calls [`wake`](Self::wake) in time.
     pub fn inspects(&mut self, op: OpId, name: &str) {
-        if let Some(told) = &self.leases {
-            self.keys.push((op, told.key(name)));
+        if let Some(lease_labels) = &self.leases {
+            self.keys.push((op, lease_labels.key(name)));
         }
     }
 
@@ -256,19 +256,23 @@ impl Labels {
 
     /// A subscription was acknowledged, or it ended for this reason. True if the engine did not ask for it.
     pub fn channel(&mut self, channel: &str, ended: Option<&Failure>) -> bool {
-        let Some(told) = self.leases.as_mut().filter(|_| is_channel_of(&self.client, channel)) else { return false };
+        let Some(lease_labels) = self.leases.as_mut().filter(|_| is_channel_of(&self.client, channel)) else {
+            return false;
+        };
         let forever = matches!(ended, Some(Failure::Refused(_) | Failure::Unsupported(_)));
-        let takes = told.channel(ended.is_none(), forever);
+        let takes = lease_labels.channel(ended.is_none(), forever);
         self.send_questions();
         takes
     }
 
     /// A message of another client about leases. False if it is not about them.
     pub fn hears(&mut self, now: Instant, channel: &str, payload: &[u8]) -> bool {
-        let Some(told) = self.leases.as_mut().filter(|_| is_channel_of(&self.client, channel)) else { return false };
+        let Some(lease_labels) = self.leases.as_mut().filter(|_| is_channel_of(&self.client, channel)) else {
+            return false;
+        };
         if let Some(text) = payload.strip_prefix(b"asked ") {
             if let Ok(text) = core::str::from_utf8(text) {
-                told.asked(now, text);
+                lease_labels.asked(now, text);
             }
         } else if let Some(text) = payload.strip_prefix(b"told ") {
             if let Some(answer) = core::str::from_utf8(text).ok().and_then(Answer::read) {
@@ -294,8 +298,8 @@ impl Labels {
         leases: impl Iterator<Item = Option<(Instant, Option<&'a str>)>>,
         waits: impl Iterator<Item = Option<(Instant, Option<&'a str>)>>,
     ) {
-        let Some(told) = &self.leases else { return };
-        let answer = told.answer(now, question, leases, waits);
+        let Some(lease_labels) = &self.leases else { return };
+        let answer = lease_labels.answer(now, question, leases, waits);
         if question.asker != self.client {
             self.send(Asked::Answer, publish(&question.asker, &answer));
         } else if let Some(answer) = answer.strip_prefix("told ").and_then(Answer::read) {
@@ -305,16 +309,16 @@ impl Labels {
 
     /// When to call [`wake`](Self::wake), and [`keep`](Self::keep) if the client uses locks, at the latest.
     pub fn poll_timeout(&self, uses_locks: bool) -> Option<Instant> {
-        let retry = self.told.filter(|_| self.unsure).map(|told| told + RETRY);
+        let retry = self.written.filter(|_| self.unsure).map(|written| written + RETRY);
         let own = retry.or(self.due.map(|(_, due)| due)).filter(|_| uses_locks);
-        let asking = self.inspecting.iter().filter_map(|inspecting| told::until(inspecting.asking.as_ref()?));
+        let asking = self.inspecting.iter().filter_map(|inspecting| leases::until(inspecting.asking.as_ref()?));
         asking.chain(own).min()
     }
 
     /// Time has passed.
     pub fn wake(&mut self, now: Instant) {
         for asking in self.inspecting.iter_mut().filter_map(|inspecting| inspecting.asking.as_mut()) {
-            told::give_up(now, asking);
+            leases::give_up(now, asking);
         }
         self.end_inspections();
     }
@@ -335,8 +339,8 @@ impl Labels {
         match output {
             // The engine subscribes again after each break, and then the server may be another one.
             Output::Subscribe { channel, .. } if is_channel_of(&self.client, channel) => {
-                if let Some(told) = &mut self.leases {
-                    told.engine_subscribes();
+                if let Some(lease_labels) = &mut self.leases {
+                    lease_labels.engine_subscribes();
                 }
                 self.tell(now());
                 false
@@ -370,7 +374,7 @@ impl Labels {
             }
         }
         let after = if self.unsure { RETRY } else { AGAIN };
-        if self.told.is_some_and(|told| now.since(told) >= after) {
+        if self.written.is_some_and(|written| now.since(written) >= after) {
             self.tell(now);
         }
     }
@@ -386,7 +390,7 @@ impl Labels {
     /// The client has been granted a lease. With the feature `lease-labels`, the driver then wakes at
     /// [`poll_timeout`](Self::poll_timeout).
     pub fn holds(&mut self, now: Instant) {
-        if self.told.is_none() && self.due.is_none() && !self.label.is_empty() {
+        if self.written.is_none() && self.due.is_none() && !self.label.is_empty() {
             self.due = ENABLED.map(|enabled| (enabled, now + HELD));
         }
     }
@@ -394,7 +398,7 @@ impl Labels {
     /// The client closes, so nobody needs its label any more. A close ends when the label is deleted.
     pub fn close(&mut self) {
         self.due = None;
-        if self.told.take().is_some() {
+        if self.written.take().is_some() {
             self.send(Asked::Deleted, command("DEL", KEY, &self.client, &[]));
         }
     }
@@ -413,7 +417,7 @@ impl Labels {
         let Some(place) = self.asked.iter().position(|(asked, _)| *asked == id) else { return true };
         match self.asked.swap_remove(place).1 {
             // A user who may not write it would be refused again.
-            Asked::Told => self.unsure = matches!(result, Err(failure) if !matches!(failure, Failure::Refused(_))),
+            Asked::Written => self.unsure = matches!(result, Err(failure) if !matches!(failure, Failure::Refused(_))),
             Asked::Deleted => self.completed.append(&mut self.closed),
             Asked::Question(client, op) => self.published(&client, op, result),
             Asked::Answer => {}
@@ -443,10 +447,10 @@ impl Labels {
     fn tell(&mut self, now: Instant) {
         self.due = None;
         if !self.label.is_empty() {
-            (self.told, self.unsure) = (Some(now), false);
+            (self.written, self.unsure) = (Some(now), false);
             let lasts = Digits::of(millis(LASTS));
             let words = [self.label.as_bytes(), b"PX", lasts.as_bytes()];
-            self.send(Asked::Told, command("SET", KEY, &self.client, &words));
+            self.send(Asked::Written, command("SET", KEY, &self.client, &words));
         }
     }
 
@@ -461,7 +465,8 @@ impl Labels {
             }
         });
         let key = self.key_of(op);
-        let asking = self.leases.as_mut().zip(key).and_then(|(told, key)| told.ask(now(), key, &mut inspection));
+        let asking =
+            self.leases.as_mut().zip(key).and_then(|(lease_labels, key)| lease_labels.ask(now(), key, &mut inspection));
         self.inspecting.push(Inspecting { op, inspection, missing: clients.len(), asking });
         for client in clients {
             self.ask(client, Some(op));
@@ -477,8 +482,8 @@ impl Labels {
     fn send_questions(&mut self) {
         let mut questions = Vec::new();
         for Inspecting { op, asking, .. } in &mut self.inspecting {
-            let (Some(told), Some(asking)) = (&self.leases, asking) else { continue };
-            let asked = told.questions(asking).into_iter();
+            let (Some(lease_labels), Some(asking)) = (&self.leases, asking) else { continue };
+            let asked = lease_labels.questions(asking).into_iter();
             questions.extend(asked.map(|(client, command)| (Asked::Question(client, *op), command)));
         }
         questions.into_iter().for_each(|(asked, command)| self.send(asked, command));
@@ -487,7 +492,7 @@ impl Labels {
 
     /// A question was sent, or it failed. A client that nobody listens for is not waited for.
     fn published(&mut self, client: &str, op: OpId, result: &Result<Reply, Failure>) {
-        let counts = self.leases.as_ref().is_some_and(|told| !told.cluster);
+        let counts = self.leases.as_ref().is_some_and(|lease_labels| !lease_labels.cluster);
         let is_heard = result.as_ref().is_ok_and(|reply| !counts || *reply != Reply::One(Scalar::Int(0)));
         let inspecting = self.inspecting.iter_mut().find(|inspecting| inspecting.op == op && !is_heard);
         if let Some(asking) = inspecting.and_then(|inspecting| inspecting.asking.as_mut()) {
@@ -496,7 +501,7 @@ impl Labels {
         }
     }
 
-    /// A client has told something about its leases.
+    /// A client has answered a question about its leases.
     fn add(&mut self, answer: &Answer<'_>) {
         for Inspecting { inspection, asking, .. } in &mut self.inspecting {
             if let Some(asking) = asking {
@@ -570,11 +575,11 @@ impl Labels {
         // A waiter asks more often than that.
         keys.retain(|key| now.since(key.at) <= *claim_window);
         let place = keys.iter().position(|key| key.name == name);
-        let new = || FoundKey { name: name.into(), since: now, at: now, told: false };
+        let new = || FoundKey { name: name.into(), since: now, at: now, reported: false };
         let mut key = place.map_or_else(new, |place| keys.swap_remove(place));
         let waited = now.since(key.since);
-        if !key.told && waited >= *claim_window {
-            key.told = true;
+        if !key.reported && waited >= *claim_window {
+            key.reported = true;
             self.blocked.push((name.into(), waited));
         }
         keys.push(FoundKey { at: now, ..key });

@@ -270,12 +270,12 @@ impl Setting {
     #[inline(always)]
     fn check(self, value: Duration) -> Result<(), Error> {
         let bounds = (Duration::from_millis(self.bounds.least), Duration::from_millis(self.bounds.most));
-        within(self.name, value, bounds, self.bounds.choose)
+        check_bounds(self.name, value, bounds, self.bounds.choose)
     }
 }
 
 /// Refuses a value that is out of its bounds. `choose` is their text for the error message.
-fn within(
+fn check_bounds(
     field: &'static str,
     value: Duration,
     (least, most): (Duration, Duration),

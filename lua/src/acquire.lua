@@ -1,6 +1,6 @@
 -- Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
--- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 used (0)  8 fleet
+-- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 used fence (0)  8 fleet
 -- Answer  entered, again, waiting, busy, gone, taken or conflict
 
 -- Returns early: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows

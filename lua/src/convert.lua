@@ -2,7 +2,7 @@
 -- delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease, in the mode
 -- that it has. Only a lock has two modes.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 none, which never exists
--- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 tombstone (ms, 0: none)  7 used  8 fleet
+-- ARGV    1 old token  2 new token  3 new mode  4 ttl  5 block  6 tombstone (ms, 0: none)  7 used fence  8 fleet
 -- Answer  converted, again, conflict, gone or taken
 
 --@prelude

@@ -1,6 +1,6 @@
 -- Takes the lock from all of its holders, notifies them, and grants the next waiter. For operators.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
--- ARGV    1 which (leases, any)  2 used (0)  3 fleet
+-- ARGV    1 which (leases, any)  2 used fence (0)  3 fleet
 -- Answer  released, with the number of holders as its value, or taken
 
 --@prelude

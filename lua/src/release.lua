@@ -1,6 +1,6 @@
 -- Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
--- ARGV    1 token  2 tombstone (ms, 0: none)  3 used  4 fleet
+-- ARGV    1 token  2 tombstone (ms, 0: none)  3 used fence  4 fleet
 -- Answer  released, left, gone or taken
 
 -- Returns early: the exclusive holder hands the lock over to the first waiter, which wants it exclusively. It needs no

@@ -35,7 +35,7 @@ interface Held {
 interface Found {
   readonly since: number;
   readonly at: number;
-  readonly told: boolean;
+  readonly reported: boolean;
 }
 
 /** Reports that callers have found a key without a TTL for a `window`. Both times are in milliseconds. */
@@ -56,7 +56,7 @@ export class Labels {
   #due: Timer | undefined;
   /** What clients call their leases. */
   readonly leases: LeaseLabels;
-  #told: number | undefined;
+  #written: number | undefined;
   /** Whether the client has no label, or is closed. */
   #isSilent = false;
   /** Whether the server may not have got it, because it was not there. */
@@ -92,7 +92,7 @@ export class Labels {
     const label = this.#label();
     this.#isSilent ||= label === '';
     if (this.#isSilent) return;
-    this.#told = this.#time.now();
+    this.#written = this.#time.now();
     this.#unsure = false;
     void this.#call('SET', this.#clientId, label, 'PX', String(RULES.lasts)).then((result) => {
       // A user who may not write it would be refused again.
@@ -103,15 +103,15 @@ export class Labels {
   /** The client still uses locks. Writes its label again before the server forgets it. */
   keep(): void {
     const after = this.#unsure ? RULES.retry : RULES.again;
-    if (this.#told !== undefined && this.#time.now() - this.#told >= after) this.tell();
+    if (this.#written !== undefined && this.#time.now() - this.#written >= after) this.tell();
   }
 
   /** The client closes, so nobody needs its label any more. */
   async close(): Promise<void> {
     this.#time.clearTimeout(this.#due);
     this.#isSilent = true;
-    if (this.#told === undefined) return;
-    this.#told = undefined;
+    if (this.#written === undefined) return;
+    this.#written = undefined;
     await this.#call('DEL', this.#clientId);
   }
 
@@ -141,17 +141,17 @@ export class Labels {
     const { window } = this.#blocking;
     // A waiter asks more often than that.
     for (const [other, found] of this.#found) if (at - found.at > window) this.#found.delete(other);
-    const { since, told } = this.#found.get(key) ?? { since: at, told: false };
-    const tells = !told && at - since >= window;
-    if (tells) this.#blocking.tell(key, at - since);
-    this.#found.set(key, { since, at, told: told || tells });
+    const { since, reported } = this.#found.get(key) ?? { since: at, reported: false };
+    const reports = !reported && at - since >= window;
+    if (reports) this.#blocking.tell(key, at - since);
+    this.#found.set(key, { since, at, reported: reported || reports });
   }
 
   /** A caller has been granted a lock, so what was known about its holder is old. */
   granted(key: string): void {
     this.#holders.delete(key);
     this.#found.delete(key);
-    if (this.#told === undefined && this.#due === undefined && !this.#isSilent) this.#tellIn(RULES.held);
+    if (this.#written === undefined && this.#due === undefined && !this.#isSilent) this.#tellIn(RULES.held);
   }
 
   /** Looks later whether the client has held a lease for long enough, so that others want to know its label. */
@@ -188,10 +188,10 @@ export class Labels {
     const answers = this.leases.ask(key, known);
     const asked = known.slice(0, RULES.mostAsked);
     const labels = new Map(await Promise.all(asked.map(async (client) => [client, await this.#labelOf(client)] as const)));
-    const told = await answers;
+    const answered = await answers;
     const of = ({ token }: Holder | Waiter): string => clientOf(token) ?? '';
     const holders = inspection.holders.map((holder): Holder => {
-      const answer = told.get(of(holder));
+      const answer = answered.get(of(holder));
       const alone = inspection.holders.filter((other) => of(other) === of(holder)).length === 1;
       const held = (alone ? answer?.held : undefined) ?? holder.held;
       return { ...holder, label: labels.get(of(holder)) ?? null, leaseLabel: answer?.holder ?? null, held };
@@ -199,7 +199,7 @@ export class Labels {
     const waiters = inspection.waiters.map((waiter, place): Waiter => {
       // A client's first caller waits with its first token.
       const isFirst = inspection.waiters.findIndex((other) => of(other) === of(waiter)) === place;
-      const answer = isFirst ? told.get(of(waiter)) : undefined;
+      const answer = isFirst ? answered.get(of(waiter)) : undefined;
       return { ...waiter, label: labels.get(of(waiter)) ?? null, leaseLabel: answer?.waiter ?? null, waited: answer?.waited ?? waiter.waited };
     });
     return { ...inspection, holders, waiters };

@@ -3,7 +3,7 @@
  *
  *     inspect -> subscribe to the own channel -> asked <own id> <key> -> told <id> <held> <waited> <labels> <key>
  *
- * `core/src/labels/told.rs` is the same for Rust.
+ * `core/src/labels/leases.rs` is the same for Rust.
  */
 
 import { type CallResult, type Link, type Time, timeOf } from '../connections/index.js';
@@ -83,7 +83,7 @@ export class LeaseLabels {
 
   /** A message of another client about leases. False if it is not about them. */
   hears(payload: string): boolean {
-    if (payload.startsWith('told ')) this.#told(payload);
+    if (payload.startsWith('told ')) this.#answered(payload);
     else if (payload.startsWith('asked ')) this.#asked(payload);
     else return false;
     return true;
@@ -125,14 +125,14 @@ export class LeaseLabels {
     return (this.#channel as string) === 'on';
   }
 
-  #told(payload: string): void {
-    const told = read(payload);
-    if (told === undefined) return;
+  #answered(payload: string): void {
+    const answer = read(payload);
+    if (answer === undefined) return;
     for (const asking of this.#asking) {
       // An answer counts once, and only if it was asked for.
-      if (asking.key !== told.key || !asking.silent.has(told.client)) continue;
-      asking.answers.set(told.client, told.answer);
-      giveUpOn(told.client, asking);
+      if (asking.key !== answer.key || !asking.silent.has(answer.client)) continue;
+      asking.answers.set(answer.client, answer.answer);
+      giveUpOn(answer.client, asking);
     }
   }
 

@@ -32,7 +32,7 @@ impl Client {
                 for id in lock.into_iter().chain(self.lanes(key)) {
                     self.with(id, |lock, cx| {
                         if let Some(hold) = &mut lock.hold {
-                            hold.heard(cx, id, Some(1));
+                            hold.note_waiting(cx, id, Some(1));
                         }
                         lock.settle(cx, None);
                     });

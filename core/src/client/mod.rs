@@ -220,10 +220,10 @@ impl Client {
 
     /// A quorum gives out this fence for a lease.
     #[cfg(feature = "quorum")]
-    pub(crate) fn uses(&mut self, lease: LeaseId, fence: u64) {
+    pub(crate) fn gives_out(&mut self, lease: LeaseId, fence: u64) {
         let lock = self.cx.leases.get(&lease).and_then(|lease| self.locks.get_mut(lease.lock()?));
         if let Some(hold) = lock.and_then(|lock| lock.hold.as_mut()) {
-            hold.uses(fence);
+            hold.gives_out(fence);
         }
     }
 

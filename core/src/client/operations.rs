@@ -66,8 +66,8 @@ impl Client {
         let options = AcquireOptions { wait: Wait::No, linger: None, ..*options };
         let lock = match self.adoptable(name, token, &options) {
             Ok(name) => {
-                let used = self.locks.last_use_of(&self.cx, token);
-                self.locks.add_adopted(name, token, used)
+                let used_fence = self.locks.last_use_of(&self.cx, token);
+                self.locks.add_adopted(name, token, used_fence)
             }
             Err(error) => return self.cx.answer(op, Err(error)),
         };
@@ -297,7 +297,7 @@ impl Client {
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
                 self.cx.complete(op, Err(Error::unreachable(waited, cause)));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
-                lease.ended(op);
+                lease.call_ended(op);
                 if let Some(lock) = lease.lock() {
                     self.with(lock, |lock, cx| lock.settle(cx, None));
                 }
@@ -339,7 +339,7 @@ impl Client {
         let ends = from + self.cx.patience();
         let goes_on = ends > self.cx.now;
         if goes_on {
-            self.cx.end_op_within(op, ends.since(self.cx.now));
+            self.cx.limit_op(op, ends.since(self.cx.now));
         }
         goes_on
     }

@@ -132,7 +132,7 @@ const OTHER_MODE: Error = Error::Conflict(
 fn adoption(old: LeaseToken, what: &Acquire) -> Convert {
     let Acquire { token: new, kind, mode, ttl, block, .. } = *what;
     // This client doesn't know which fences another one used. The script draws one above all that the other may use.
-    Convert { old: Old::Adopted(old), new, kind, mode, ttl, block, tombstone: true, used: 0 }
+    Convert { old: Old::Adopted(old), new, kind, mode, ttl, block, tombstone: true, used_fence: 0 }
 }
 
 impl LockState {
@@ -213,7 +213,7 @@ impl LockState {
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
         let body = match self.adopts {
             None => Body::Acquire(what),
-            Some(old) => Body::Convert(Convert { used: self.used, ..adoption(old, &what) }),
+            Some(old) => Body::Convert(Convert { used_fence: self.used_fence, ..adoption(old, &what) }),
         };
         let request = Request::new(&self.name, body);
         let sent = if path == Path::Fast && self.adopts.is_none() {
@@ -261,7 +261,7 @@ impl LockState {
         }
         if answer.server <= hold.server {
             if matches!(answer.status, Status::Again | Status::Entered) {
-                hold.heard(cx, id, answer.waiting);
+                hold.note_waiting(cx, id, answer.waiting);
                 self.settle(cx, None);
             }
             return;
@@ -272,7 +272,7 @@ impl LockState {
                 hold.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                 hold.extend(cx, id, validity);
-                hold.heard(cx, id, answer.waiting);
+                hold.note_waiting(cx, id, answer.waiting);
                 self.settle(cx, None);
             }
             // The command took the lock or joined the queue anew, so the lease was lost in between.

@@ -23,7 +23,7 @@ use crate::session::{
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
-fn retry_within(cx: &Context, validity: &Validity) -> Duration {
+fn retry_after(cx: &Context, validity: &Validity) -> Duration {
     (validity.until.since(cx.now) / 4).max(Duration::from_millis(10)).min(cx.config.claim_window / 3)
 }
 
@@ -59,7 +59,7 @@ impl LockState {
         if to == Mode::Exclusive && hold.mode == Mode::Exclusive {
             // On the server the token is exclusive already. Only a fence above those of the past readers is missing.
             hold.upgrading = Some((op, id));
-            cx.end_op_within(op, cx.config.response_timeout);
+            cx.limit_op(op, cx.config.response_timeout);
             return self.settle(cx, None);
         }
         if to == Mode::Shared {
@@ -176,7 +176,7 @@ impl LockState {
             ttl: ttl.unwrap_or(hold.validity.granted),
             block: u64::from(handoffs).saturating_add(1),
             tombstone: converting.tombstone,
-            used: hold.fences.used(),
+            used_fence: hold.fences.used_fence(),
         };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         let purpose = Purpose::Convert { lock: id, new: converting.new };
@@ -190,7 +190,7 @@ impl LockState {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
         let Some(converting) = &mut hold.converting else { return };
-        let least = retry_within(cx, &hold.validity);
+        let least = retry_after(cx, &hold.validity);
         let again = cx.flows.resend_after(converting.in_flight.unanswered, least).min(least.saturating_mul(2));
         converting.in_flight.sent();
         if let Some(op) = converting.op.filter(|_| converting.lease.is_none()) {
@@ -289,7 +289,7 @@ impl LockState {
             // A copy of the command may still be applied, so the outcome must be settled. This ends when the
             // lease expires, at the latest.
             FailureClass::Retry(_) | FailureClass::Fatal(_) => {
-                let wait = cx.backoff(converting.failures, retry_within(cx, &hold.validity));
+                let wait = cx.backoff(converting.failures, retry_after(cx, &hold.validity));
                 converting.failures = converting.failures.saturating_add(1);
                 cx.timers.set(Timer::Convert(id), &mut converting.timer, Some(cx.now + wait));
             }
@@ -308,7 +308,7 @@ impl LockState {
             Some(lease) => {
                 if let (Some(lease), Some(op)) = (cx.leases.get_mut(&lease), converting.op) {
                     lease.mode = hold.mode;
-                    lease.ended(op);
+                    lease.call_ended(op);
                 }
                 hold.schedule_renewal(cx, id);
             }
@@ -358,7 +358,7 @@ impl LockState {
         let (Some(hold), Some(lease)) = (&self.hold, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };
-        lease.ended(op);
+        lease.call_ended(op);
         let until = hold.validity.until;
         let valid_until = lease.ends.map_or(until, |ends| ends.at.min(until));
         let local = by == ConvertedBy::Client;
@@ -400,7 +400,7 @@ impl Hold {
         self.stamp = if answer.status == Status::Converted { self.fences.first() } else { None };
         self.refill.unanswered = false;
         cx.timers.set(Timer::Refill(id), &mut self.refill.timer, None);
-        self.heard(cx, id, answer.waiting);
+        self.note_waiting(cx, id, answer.waiting);
     }
 }
 

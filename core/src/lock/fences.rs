@@ -7,7 +7,8 @@ pub(super) struct Fences {
     /// How many are left, starting with `next`.
     left: u64,
     spare: Option<(u64, u64)>,
-    used: u64,
+    /// The greatest that was taken or given out.
+    taken: u64,
     /// The greatest that the server drew. Its counter has that one at least.
     pub(super) drawn: u64,
     /// The greatest that a quorum gave out while the server held the lock for it.
@@ -21,7 +22,7 @@ impl Fences {
             next: first,
             left: count,
             spare: None,
-            used: 0,
+            taken: 0,
             drawn: first,
             #[cfg(feature = "quorum")]
             given: 0,
@@ -29,8 +30,8 @@ impl Fences {
     }
 
     /// The greatest fence that was taken, if the server's counter may be below it. Else 0.
-    pub(super) const fn used(&self) -> u64 {
-        if self.used > self.drawn { self.used } else { 0 }
+    pub(super) const fn used_fence(&self) -> u64 {
+        if self.taken > self.drawn { self.taken } else { 0 }
     }
 
     /// The next fence. It is greater than all before it.
@@ -41,19 +42,19 @@ impl Fences {
         let fence = self.next;
         self.next = fence.saturating_add(1);
         self.left = self.left.checked_sub(1)?;
-        self.used = self.used.max(fence);
+        self.taken = self.taken.max(fence);
         Some(fence)
     }
 
     /// The first fence, if none was taken.
     pub(super) const fn first(&self) -> Option<u64> {
-        if self.used == 0 { Some(self.next) } else { None }
+        if self.taken == 0 { Some(self.next) } else { None }
     }
 
     /// A quorum gives this fence out.
     #[cfg(feature = "quorum")]
-    pub(crate) fn uses(&mut self, fence: u64) {
-        self.used = self.used.max(fence);
+    pub(crate) fn gives_out(&mut self, fence: u64) {
+        self.taken = self.taken.max(fence);
         self.given = self.given.max(fence);
     }
 
@@ -115,10 +116,10 @@ mod tests {
         assert_eq!(fences.take(), None);
         fences.add(101, 1);
         assert_eq!(fences.take(), Some(101));
-        assert_eq!(fences.used(), 0, "the server drew it");
+        assert_eq!(fences.used_fence(), 0, "the server drew it");
         fences.add(102, 2);
         assert_eq!([fences.take(), fences.take()], [Some(102), Some(103)]);
-        assert_eq!(fences.used(), 103);
+        assert_eq!(fences.used_fence(), 103);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl LockState {
             return self.lose_hold(cx, LossReason::Gone, GiveBack::Always);
         }
         // An answer came first, but this message may be the first to say that others wait.
-        hold.heard(cx, id, Some(grant.waiting));
+        hold.note_waiting(cx, id, Some(grant.waiting));
         self.settle(cx, None);
     }
 
@@ -104,7 +104,7 @@ impl LockState {
             server_at: cx.now,
             stamp: fences.first(),
             fences,
-            heard: cx.now,
+            waiting_known_at: cx.now,
             budget: None,
             holders,
             // No local caller has held this token yet.
@@ -121,7 +121,7 @@ impl LockState {
             timers: HoldTimers::default(),
         };
         // Clients of other libraries don't announce that they wait.
-        hold.heard(cx, self.id, if cx.config.mixed_fleet { Some(1) } else { waiting });
+        hold.note_waiting(cx, self.id, if cx.config.mixed_fleet { Some(1) } else { waiting });
         hold.watch(cx, self.id);
         self.hold = Some(hold);
         self.settle(cx, None);
@@ -141,8 +141,8 @@ impl LockState {
         old.clear_timers(cx, self.id);
         let valid_until = Some(old.validity.until);
         let params = ReleaseParams::of(old.token, old.in_flight.any());
-        let used = old.used(cx);
-        cx.give_back(&self.name, ReleaseParams { valid_until, used, heirs: old.holders.clone(), ..params });
+        let used_fence = old.used_fence(cx);
+        cx.give_back(&self.name, ReleaseParams { valid_until, used_fence, heirs: old.holders.clone(), ..params });
         old.holders
     }
 

@@ -144,22 +144,22 @@ impl LockState {
         let valid_until = Some(hold.validity.until);
         let moved = hold.converting.is_some();
         let tombstone = hold.in_flight.any() || moved;
-        let used = hold.used(cx);
+        let used_fence = hold.used_fence(cx);
         let is_left = hold.converting.as_ref().is_some_and(|converting| converting.is_left);
         if let Some(converting) = hold.converting.take_if(|converting| converting.lease.is_some()) {
             converting.complete(cx, Err(Error::NotHeld));
-            let new = ReleaseParams { valid_until, used, ..ReleaseParams::of(converting.new, tombstone) };
+            let new = ReleaseParams { valid_until, used_fence, ..ReleaseParams::of(converting.new, tombstone) };
             cx.give_back(&self.name, new);
         }
         let wanted = hold.budget.is_some();
         let fast = match (self.name.family, hold.mode) {
-            _ if wanted || used > 0 => None,
+            _ if wanted || used_fence > 0 => None,
             // The key has the fence, which must be known.
             (Family::Lock, Mode::Exclusive) => hold.stamp.map(|stamp| (Mode::Exclusive, stamp)),
             (_, mode) => Some((mode, 0)),
         };
         let params = ReleaseParams::of(hold.token, tombstone);
-        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used, fast, ..params });
+        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used_fence, fast, ..params });
         if is_left {
             cx.end_detaching();
         }

@@ -38,7 +38,7 @@ pub(crate) struct Hold {
     pub(super) stamp: Option<u64>,
     pub(super) fences: Fences,
     /// When the client last learned the length of the queue.
-    pub(super) heard: Instant,
+    pub(super) waiting_known_at: Instant,
     pub(crate) budget: Option<Budget>,
     /// In the order in which they were granted.
     pub(crate) holders: Vec<LeaseId>,
@@ -176,7 +176,7 @@ impl Hold {
     /// No caller gets a fence of this hold any more. Returns the greatest that was used, if the server may not have it.
     pub(super) fn last_use(&mut self) -> u64 {
         self.tainted = true;
-        self.fences.used()
+        self.fences.used_fence()
     }
 
     /// The last fence that this hold may use.
@@ -187,8 +187,8 @@ impl Hold {
 
     /// A quorum gives out this fence.
     #[cfg(feature = "quorum")]
-    pub(crate) fn uses(&mut self, fence: u64) {
-        self.fences.uses(fence);
+    pub(crate) fn gives_out(&mut self, fence: u64) {
+        self.fences.gives_out(fence);
     }
 
     /// A fence for a holder of a quorum that this client has let in.
@@ -267,9 +267,9 @@ impl Hold {
     }
 
     /// Processes the number of waiters on the server.
-    pub(crate) fn heard(&mut self, cx: &mut Context, lock: LockId, waiting: Option<u64>) {
+    pub(crate) fn note_waiting(&mut self, cx: &mut Context, lock: LockId, waiting: Option<u64>) {
         let Some(waiting) = waiting else { return };
-        self.heard = cx.now;
+        self.waiting_known_at = cx.now;
         if waiting > 0 && self.budget.is_none() {
             let until = cx.now + BUDGET_TIME;
             self.budget = Some(Budget { left: cx.config.local_handoffs, until });
@@ -285,11 +285,11 @@ impl Hold {
     }
 
     /// The greatest fence that was used, if the next grant might not be above it by the server's clock alone. Else 0.
-    pub(super) fn used(&self, cx: &Context) -> u64 {
+    pub(super) fn used_fence(&self, cx: &Context) -> u64 {
         let elapsed = cx.now.since(self.server_at);
         let clock = self.server.saturating_add(crate::time::micros(elapsed.saturating_sub(elapsed / 100)));
-        let used = self.fences.used();
-        if used < clock { 0 } else { used }
+        let used_fence = self.fences.used_fence();
+        if used_fence < clock { 0 } else { used_fence }
     }
 
     /// Processes a successful renewal or new grant. A late answer never shortens the validity.

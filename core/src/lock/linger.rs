@@ -43,10 +43,10 @@ impl LockState {
 
 impl Hold {
     /// Whether the lease may be kept although nobody holds it. Other clients have not asked for the lock, and will be
-    /// heard when they do.
+    /// notified of when they do.
     fn may_linger(&self, cx: &Context) -> bool {
-        let heard = !cx.subscription.is_polling() && !cx.draining && !cx.config.mixed_fleet;
-        heard
+        let is_notified = !cx.subscription.is_polling() && !cx.draining && !cx.config.mixed_fleet;
+        is_notified
             && !self.tainted
             && !self.is_kept(cx.now)
             && self.budget.is_none()

@@ -66,13 +66,13 @@ pub(crate) struct LockState {
     /// The lease that the only caller takes over, usually one of another client.
     pub(crate) adopts: Option<LeaseToken>,
     /// The greatest fence that this client used with that lease, if it is its own and the server may not have it. Else 0.
-    pub(crate) used: u64,
+    pub(crate) used_fence: u64,
 }
 
 impl LockState {
     pub(crate) fn new(id: LockId, name: Arc<Name>) -> Self {
         let (queue, subscription) = (LocalQueue::default(), Subscription::new());
-        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None, used: 0 }
+        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None, used_fence: 0 }
     }
 
     /// What to ask the server about this name.

@@ -95,7 +95,7 @@ impl LockState {
                         if sets(cx, op, left) { answered } else { Validity { until, confirmed, ..hold.validity } };
                     hold.extend(cx, id, validity);
                 }
-                hold.heard(cx, id, answer.waiting);
+                hold.note_waiting(cx, id, answer.waiting);
                 match op {
                     Some(op) if hold.converting.is_none() => self.lease_call_answered(cx, op),
                     op => ask_by_new_token(cx, op),
@@ -133,7 +133,7 @@ impl LockState {
             _ => return,
         };
         if let Some(lease) = cx.leases.get_mut(&id) {
-            lease.ended(op);
+            lease.call_ended(op);
         }
         cx.complete(op, Ok(outcome));
     }
@@ -199,11 +199,11 @@ impl LockState {
     /// asks whether the lease is still there, if the server has not confirmed it since the last caller came.
     pub(super) fn refill_if_low(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
-        let untold = hold.budget.is_none() && !hold.tainted;
+        let none_wait = hold.budget.is_none() && !hold.tainted;
         let low = hold.fences.left() <= hold.refill.size / 2;
         let last = || self.queue.iter().map(|(op, _)| op).rfind(|op| cx.ops.contains_key(op));
         let unsure = cx.config.mixed_fleet && last().is_some_and(|op| self.is_unsure(cx, op));
-        if unsure || untold && (low || hold.needs_confirming(cx)) {
+        if unsure || none_wait && (low || hold.needs_confirming(cx)) {
             self.refill(cx);
         }
     }
@@ -211,7 +211,7 @@ impl LockState {
     /// A client that hands over locally without hearing from the server asks from time to time whether others wait.
     pub(super) fn ask_whether_wanted(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
-        let long_ago = cx.now.since(hold.heard) >= cx.config.claim_window / 3;
+        let long_ago = cx.now.since(hold.waiting_known_at) >= cx.config.claim_window / 3;
         if hold.budget.is_none() && long_ago {
             self.refill(cx);
         }
@@ -289,7 +289,7 @@ impl LockState {
                 if hold.converting.is_none() {
                     hold.extend(cx, id, validity);
                 }
-                hold.heard(cx, id, answer.waiting);
+                hold.note_waiting(cx, id, answer.waiting);
                 self.settle(cx, None);
             }
             _ if hold.converting.is_some() => {}

@@ -95,10 +95,10 @@ impl LockTable {
     }
 
     /// Creates a machine for a lease that is adopted. The name may have another machine, for this client's own callers.
-    pub(crate) fn add_adopted(&mut self, name: Arc<Name>, token: LeaseToken, used: u64) -> LockId {
+    pub(crate) fn add_adopted(&mut self, name: Arc<Name>, token: LeaseToken, used_fence: u64) -> LockId {
         let id = self.add_beside(name);
         if let Some(lock) = self.get_mut(id) {
-            (lock.adopts, lock.used) = (Some(token), used);
+            (lock.adopts, lock.used_fence) = (Some(token), used_fence);
         }
         id
     }

@@ -248,7 +248,7 @@ impl QuorumLock {
                 if let Raise::Asked(_, least) = *raise {
                     *fence = least.max(*fence);
                     if let Some(member) = members.get(at) {
-                        member.client.uses(*lease, least);
+                        member.client.gives_out(*lease, least);
                     }
                 }
                 *raise = Raise::Done;

@@ -57,7 +57,7 @@ impl Quorum {
         if let CallKind::Extend(lease, _) | CallKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
         {
-            lease.ended(op);
+            lease.call_ended(op);
         }
         self.cx.complete(op, result);
     }

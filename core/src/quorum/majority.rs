@@ -62,7 +62,7 @@ impl QuorumLock {
                 *raise = Raise::Done;
                 // The release tells the server, if its clock has not passed the fence by then.
                 if let Some(member) = members.get(at) {
-                    member.client.uses(*lease, least);
+                    member.client.gives_out(*lease, least);
                 }
                 continue;
             }

@@ -169,7 +169,7 @@ impl Context {
             Body::Release(what) => {
                 self.push_token(&mut command, what.token);
                 push_tombstone(&mut command, what.tombstone);
-                self.push_fleet(&mut command, name, what.used, false);
+                self.push_fleet(&mut command, name, what.used_fence, false);
             }
             _ => {}
         }
@@ -267,7 +267,7 @@ impl Context {
         command.push_number(millis(what.ttl));
         command.push_number(what.block);
         push_tombstone(&mut command, what.tombstone);
-        self.push_fleet(&mut command, name, what.used, false);
+        self.push_fleet(&mut command, name, what.used_fence, false);
         command
     }
 
@@ -323,8 +323,8 @@ impl Context {
 
     /// The last two arguments: the greatest fence that was used, and the fleet. In a mixed one, nobody is granted the lock
     /// and a try doesn't look at the queue, so it is what goes ahead of the waiters.
-    fn push_fleet(&self, command: &mut Command, name: &Name, used: u64, ahead: bool) {
-        command.push_number(used);
+    fn push_fleet(&self, command: &mut Command, name: &Name, used_fence: u64, ahead: bool) {
+        command.push_number(used_fence);
         command.push(if ahead || self.is_mixed(name.family) { b"mixed" } else { b"native" });
     }
 }

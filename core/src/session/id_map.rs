@@ -39,7 +39,7 @@ impl Hash for Key {
 /// Which slot each key has.
 #[derive(Clone, Default)]
 struct Index {
-    used: HashMap<Key, u32, ByNumber>,
+    occupied: HashMap<Key, u32, ByNumber>,
     free: Vec<u32>,
 }
 
@@ -75,8 +75,8 @@ impl<K: Id, V> IdMap<K, V> {
 
     /// Keeps the values that fit.
     pub(crate) fn retain(&mut self, fits: impl Fn(&V) -> bool) {
-        let Self { index: Index { used, free }, slots, .. } = self;
-        used.retain(|_, slot| {
+        let Self { index: Index { occupied, free }, slots, .. } = self;
+        occupied.retain(|_, slot| {
             let Some(value) = slots.get_mut(*slot as usize) else { return false };
             *value = value.take().filter(&fits);
             if value.is_none() {
@@ -87,7 +87,7 @@ impl<K: Id, V> IdMap<K, V> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.index.used.len()
+        self.index.occupied.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -99,7 +99,7 @@ impl<V> IdMap<Caller, V> {
     /// The lowest id whose value fits. The order of a hash map differs between machines; this does not.
     pub(super) fn first(&self, fits: impl Fn(&V) -> bool) -> Option<Caller> {
         let value = |slot: u32| self.slots.get(slot as usize)?.as_ref();
-        let fitting = self.index.used.iter().filter(|(_, slot)| value(**slot).is_some_and(&fits));
+        let fitting = self.index.occupied.iter().filter(|(_, slot)| value(**slot).is_some_and(&fits));
         fitting.map(|(key, _)| *key).min().map(|Key { number, is_part }| {
             if is_part { Caller::Part(PartId(number)) } else { Caller::User(OpId(number)) }
         })
@@ -109,10 +109,10 @@ impl<V> IdMap<Caller, V> {
 /// Maps with equal entries are equal, whatever slots these have.
 impl<K, V: Hash> Hash for IdMap<K, V> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut used: Vec<(&Key, &u32)> = self.index.used.iter().collect();
-        used.sort_unstable();
-        used.len().hash(state);
-        for (key, slot) in used {
+        let mut occupied: Vec<(&Key, &u32)> = self.index.occupied.iter().collect();
+        occupied.sort_unstable();
+        occupied.len().hash(state);
+        for (key, slot) in occupied {
             (key, key.is_part, self.slots.get(*slot as usize)).hash(state);
         }
     }
@@ -129,22 +129,22 @@ impl Index {
     #[cfg_attr(target_family = "wasm", inline(never))]
     #[cfg_attr(not(target_family = "wasm"), inline)]
     fn find(&self, key: Key) -> Option<usize> {
-        Some(*self.used.get(&key)? as usize)
+        Some(*self.occupied.get(&key)? as usize)
     }
 
     /// The slot of this key. A new key gets a free one, or the next one.
     #[cfg_attr(target_family = "wasm", inline(never))]
     #[cfg_attr(not(target_family = "wasm"), inline)]
     fn find_or_add(&mut self, key: Key, next: usize) -> usize {
-        let Self { used, free } = self;
-        let slot = used.entry(key).or_insert_with(|| free.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX));
+        let Self { occupied, free } = self;
+        let slot = occupied.entry(key).or_insert_with(|| free.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX));
         *slot as usize
     }
 
     #[cfg_attr(target_family = "wasm", inline(never))]
     #[cfg_attr(not(target_family = "wasm"), inline)]
     fn remove(&mut self, key: Key) -> Option<usize> {
-        let slot = self.used.remove(&key)?;
+        let slot = self.occupied.remove(&key)?;
         self.free.push(slot);
         Some(slot as usize)
     }

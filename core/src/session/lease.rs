@@ -51,7 +51,7 @@ impl Leased {
 }
 
 impl Lease {
-    /// A lease that lasts at least until `told`.
+    /// A lease whose holder knows that it lasts at least until `known_end`.
     pub(crate) fn new(of: Leased, caller: Caller, options: &AcquireOptions, fence: u64, known_end: Instant) -> Self {
         let AcquireOptions { kind, mode, ttl, renew, .. } = *options;
         Self {
@@ -100,7 +100,7 @@ impl Lease {
     }
 
     /// A call about the lease has ended, so it no longer ends with the lease.
-    pub(crate) fn ended(&mut self, op: Caller) {
+    pub(crate) fn call_ended(&mut self, op: Caller) {
         self.pending.retain(|pending| *pending != op);
     }
 

@@ -326,7 +326,7 @@ impl Context {
     }
 
     /// Sets the time limit of a user's call.
-    pub(crate) fn end_op_within(&mut self, op: Caller, patience: Duration) {
+    pub(crate) fn limit_op(&mut self, op: Caller, patience: Duration) {
         if let Some(open) = self.ops.get_mut(&op) {
             self.timers.set(Timer::OpEnds(op), &mut open.ends, Some(self.now + patience));
         }
@@ -372,7 +372,7 @@ impl Context {
             let spent = self.ops.get(&op).map_or(brief, |open| self.now.since(open.since));
             let pending = || self.releases.values().any(|release| !release.refused);
             if spent < brief && pending() && self.flows.failure_since(Instant::default()).is_none() {
-                return self.end_op_within(op, brief.saturating_sub(spent));
+                return self.limit_op(op, brief.saturating_sub(spent));
             }
             self.complete_close(op);
         }
@@ -382,7 +382,7 @@ impl Context {
     pub(crate) fn close_ends(&mut self, op: Caller, since: Instant) {
         let ends = self.last_released.max(since) + self.patience();
         if self.unreleased > 0 && ends > self.now {
-            return self.end_op_within(op, ends.since(self.now));
+            return self.limit_op(op, ends.since(self.now));
         }
         self.complete_close(op);
     }

@@ -49,7 +49,7 @@ impl Context {
             return false;
         }
         open.pauses = open.pauses.saturating_add(1);
-        self.end_op_within(op, left);
+        self.limit_op(op, left);
         true
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Release {
     /// Whether other clients are known to wait for the lock.
     wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
-    used: u64,
+    used_fence: u64,
     timer: Slot,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct ReleaseParams {
     /// Whether other clients are known to wait for the lock.
     pub(crate) wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
-    pub(crate) used: u64,
+    pub(crate) used_fence: u64,
     /// For the fast path, if nobody is known to wait: the mode, and the fence in the key of an exclusive lock.
     pub(crate) fast: Option<(Mode, u64)>,
 }
@@ -85,7 +85,7 @@ impl ReleaseParams {
             heirs: Vec::new(),
             moved: false,
             wanted: false,
-            used: 0,
+            used_fence: 0,
             fast: None,
         }
     }
@@ -100,7 +100,7 @@ impl Release {
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Arc<Name>, params: ReleaseParams) {
-        let ReleaseParams { token, tombstone, valid_until, op, heirs, moved, wanted, used, fast } = params;
+        let ReleaseParams { token, tombstone, valid_until, op, heirs, moved, wanted, used_fence, fast } = params;
         let window = self.config.claim_window.saturating_mul(if tombstone { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
         let held = valid_until.is_some_and(|until| until > self.now);
@@ -120,7 +120,7 @@ impl Context {
             refused: false,
             moving: false,
             wanted,
-            used,
+            used_fence,
             timer: None,
         };
         self.unreleased = self.unreleased.saturating_add(u32::from(held));
@@ -146,7 +146,8 @@ impl Context {
         let Some(release) = self.releases.get(&token) else { return };
         let soon = if release.wanted { needed::NONE } else { needed::LEISURE };
         let (mode, stamp) = fast.unwrap_or((Mode::Exclusive, 0));
-        let what = request::Release { token, tombstone: release.tombstone, used: release.used, mode, stamp };
+        let (tombstone, used_fence) = (release.tombstone, release.used_fence);
+        let what = request::Release { token, tombstone, used_fence, mode, stamp };
         let request = Request::new(&release.name, Body::Release(what));
         let purpose = Purpose::Release { token };
         let sent = match fast {
@@ -237,7 +238,7 @@ impl Context {
         if left.is_zero() {
             return false;
         }
-        self.end_op_within(op, left.min(self.patience()));
+        self.limit_op(op, left.min(self.patience()));
         true
     }
 

@@ -142,7 +142,7 @@ pub(crate) struct Release {
     pub(crate) token: Token,
     pub(crate) tombstone: bool,
     /// The greatest fence that was used.
-    pub(crate) used: u64,
+    pub(crate) used_fence: u64,
     /// For the fast path: the mode, and the fence in the key of an exclusive lock.
     pub(crate) mode: Mode,
     pub(crate) stamp: u64,
@@ -173,5 +173,5 @@ pub(crate) struct Convert {
     pub(crate) block: u64,
     pub(crate) tombstone: bool,
     /// The greatest fence that was used.
-    pub(crate) used: u64,
+    pub(crate) used_fence: u64,
 }

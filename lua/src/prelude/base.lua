@@ -50,8 +50,8 @@ local function draw()
 end
 
 -- Makes the next fence greater than this one, which was used. A wrong number can't move the counter far.
-local function pass(used)
-  last = math.max(last, math.min(used, math.max(last, us) + 1024))
+local function pass(used_fence)
+  last = math.max(last, math.min(used_fence, math.max(last, us) + 1024))
 end
 pass(tonumber(ARGV[#ARGV - 1]))
 

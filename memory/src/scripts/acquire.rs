@@ -1,6 +1,6 @@
 //! Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
 //!
-//! Keys: those of the lock. Arguments: token, mode, ttl, how, claim window, block, used (0), fleet.
+//! Keys: those of the lock. Arguments: token, mode, ttl, how, claim window, block, used fence (0), fleet.
 //! Answers `entered`, `again`, `waiting`, `busy`, `gone`, `taken` or `conflict`.
 
 use alloc::vec::Vec;
@@ -35,8 +35,8 @@ pub(super) struct Request<'a> {
 
 pub(crate) fn acquire<K: Kind + EarlyReturn>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [token, mode, ttl, how, claim, block, used, fleet] = *arguments.words()?;
-    let used = arguments.used(used)?;
+    let [token, mode, ttl, how, claim, block, used_fence, fleet] = *arguments.words()?;
+    let used_fence = arguments.used_fence(used_fence)?;
     let how = match how {
         b"try" => How::Try,
         b"wait" => How::Wait,
@@ -58,7 +58,7 @@ pub(crate) fn acquire<K: Kind + EarlyReturn>(mut call: Call<'_>, arguments: Argu
     if let Some(answer) = K::return_early(&mut call, keys, request)? {
         return Ok(answer);
     }
-    let prelude = Prelude::<K>::begin(call, keys, used, request.fleet)?;
+    let prelude = Prelude::<K>::begin(call, keys, used_fence, request.fleet)?;
     Acquire { prelude, request }.run().map(Answer::List)
 }
 

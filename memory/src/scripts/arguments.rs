@@ -61,7 +61,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The greatest fence that the caller used. The script cuts a wrong one that is too great.
-    pub(crate) fn used(&self, word: &[u8]) -> Result<i64, Refusal> {
+    pub(crate) fn used_fence(&self, word: &[u8]) -> Result<i64, Refusal> {
         text::number(word).ok_or_else(|| self.bad("used fence", word, "a whole number"))
     }
 

@@ -2,7 +2,7 @@
 //! delayed copy of this call would otherwise undo a later one. A token of another client adopts the lease, in the mode that
 //! it has. Only a lock has two modes.
 //!
-//! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, tombstone (ms, 0: none), used, fleet.
+//! Keys: those of the lock. Arguments: old token, new token, new mode, ttl, block, tombstone (ms, 0: none), used fence, fleet.
 //! Answers `converted`, `again`, `conflict`, `gone` or `taken`.
 
 use super::arguments::Arguments;
@@ -13,10 +13,10 @@ use crate::answer::{Answer, Outcome};
 
 pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [old, new, mode, ttl, block, tombstone, used, fleet] = *arguments.words()?;
+    let [old, new, mode, ttl, block, tombstone, used_fence, fleet] = *arguments.words()?;
     let (ttl, block) = (arguments.number("ttl", ttl)?, arguments.number("block", block)?);
-    let (tombstone, used) = (arguments.number("tombstone", tombstone)?, arguments.used(used)?);
-    let mut lock = Prelude::<K>::begin(call, keys, used, arguments.fleet(fleet)?)?;
+    let (tombstone, used_fence) = (arguments.number("tombstone", tombstone)?, arguments.used_fence(used_fence)?);
+    let mut lock = Prelude::<K>::begin(call, keys, used_fence, arguments.fleet(fleet)?)?;
     let (holds, held_before) = (lock.held(new, mode)?, lock.held(old, mode)?);
     let adopts = client_of(old) != client_of(new);
     let answered = if lock.has_tombstone(new)? {

@@ -1,6 +1,6 @@
 //! Takes the lock from all of its holders, notifies them, and grants the next waiter. For operators.
 //!
-//! Keys: those of the lock. Arguments: which (leases, any), used (0), fleet. Answers `released`, with the number of
+//! Keys: those of the lock. Arguments: which (leases, any), used fence (0), fleet. Answers `released`, with the number of
 //! holders as its value, or `taken`.
 
 use super::arguments::Arguments;
@@ -13,9 +13,9 @@ const TOMBSTONE_MS: i64 = 60_000;
 
 pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [which, used, fleet] = *arguments.words()?;
-    let (used, fleet) = (arguments.used(used)?, arguments.fleet(fleet)?);
-    let mut lock = Prelude::<K>::read(call, keys, used, fleet)?;
+    let [which, used_fence, fleet] = *arguments.words()?;
+    let (used_fence, fleet) = (arguments.used_fence(used_fence)?, arguments.fleet(fleet)?);
+    let mut lock = Prelude::<K>::read(call, keys, used_fence, fleet)?;
     // Without a TTL it is no lease, but another library's key or other data.
     if which != b"any" && lock.base.call.pttl(keys.name)? == -1 {
         return Ok(Answer::List(lock.answer("taken", Said::default())?));

@@ -1,6 +1,6 @@
 //! Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
 //!
-//! Keys: those of the lock. Arguments: token, tombstone (ms, 0: none), used, fleet.
+//! Keys: those of the lock. Arguments: token, tombstone (ms, 0: none), used fence, fleet.
 //! Answers `released`, `left`, `gone` or `taken`.
 
 use super::acquire_fast::is_before;
@@ -13,17 +13,17 @@ use crate::keys::Lifetime;
 
 pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [token, tombstone, used, fleet] = *arguments.words()?;
-    let (tombstone, used) = (arguments.number("tombstone", tombstone)?, arguments.used(used)?);
+    let [token, tombstone, used_fence, fleet] = *arguments.words()?;
+    let (tombstone, used_fence) = (arguments.number("tombstone", tombstone)?, arguments.used_fence(used_fence)?);
     let fleet = arguments.fleet(fleet)?;
     if tombstone == 0
-        && used == 0
+        && used_fence == 0
         && fleet == Fleet::Native
         && let Some(answer) = K::hand_over(&mut call, keys, token)?
     {
         return Ok(answer);
     }
-    let mut prelude = Prelude::<K>::begin(call, keys, used, fleet)?;
+    let mut prelude = Prelude::<K>::begin(call, keys, used_fence, fleet)?;
     let status = if prelude.give_up(token)? {
         "released"
     } else if prelude.leave(token)? {

@@ -72,7 +72,7 @@ pub(crate) fn cut(ms: i64) -> i64 {
 }
 
 impl<'a> Base<'a> {
-    pub(crate) fn read(mut call: Call<'a>, keys: Keys<'a>, used: i64, fleet: Fleet) -> Done<Self> {
+    pub(crate) fn read(mut call: Call<'a>, keys: Keys<'a>, used_fence: i64, fleet: Fleet) -> Done<Self> {
         // A lost counter begins above each fence that a block can still contain.
         let lost = call.us + 1024;
         let Counter { stored, last } = Counter::read(&mut call, keys.fence, lost)?;
@@ -91,14 +91,14 @@ impl<'a> Base<'a> {
             last,
             fence: None,
         };
-        base.pass(used);
+        base.pass(used_fence);
         base.read_queue()?;
         Ok(base)
     }
 
     /// Makes the next fence greater than this one, which was used. A wrong number can't move the counter far.
-    pub(crate) fn pass(&mut self, used: i64) {
-        self.last = self.last.max(used.min(self.last.max(self.call.us) + 1024));
+    pub(crate) fn pass(&mut self, used_fence: i64) {
+        self.last = self.last.max(used_fence.min(self.last.max(self.call.us) + 1024));
     }
 
     /// The fence of this script. It is greater than every fence before it on this server.

@@ -48,15 +48,15 @@ pub(crate) struct Said {
 
 impl<'a, K: Kind> Prelude<'a, K> {
     /// Reads every key, and then removes the holders whose time is over.
-    pub(crate) fn begin(call: Call<'a>, keys: Keys<'a>, used: i64, fleet: Fleet) -> Done<Self> {
-        let mut lock = Self::read(call, keys, used, fleet)?;
+    pub(crate) fn begin(call: Call<'a>, keys: Keys<'a>, used_fence: i64, fleet: Fleet) -> Done<Self> {
+        let mut lock = Self::read(call, keys, used_fence, fleet)?;
         lock.purge()?;
         Ok(lock)
     }
 
     /// Reads every key.
-    pub(crate) fn read(call: Call<'a>, keys: Keys<'a>, used: i64, fleet: Fleet) -> Done<Self> {
-        let mut base = Base::read(call, keys, used, fleet)?;
+    pub(crate) fn read(call: Call<'a>, keys: Keys<'a>, used_fence: i64, fleet: Fleet) -> Done<Self> {
+        let mut base = Base::read(call, keys, used_fence, fleet)?;
         let kind = K::read(&mut base)?;
         Ok(Self { base, kind })
     }

@@ -63,7 +63,7 @@ impl Backing {
     }
 
     /// A message on this client's channel.
-    pub(crate) fn heard(&mut self, now: u64, payload: &str) {
+    pub(crate) fn note_waiting(&mut self, now: u64, payload: &str) {
         let words: Vec<&str> = payload.splitn(9, ' ').collect();
         let ["grant", _, _, fence, block, _, ms, _, key] = words[..] else { return };
         let (Ok(fence), Ok(block), Ok(ms)) = (fence.parse::<u64>(), block.parse::<u64>(), ms.parse()) else { return };

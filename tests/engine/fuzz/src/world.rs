@@ -223,7 +223,7 @@ impl World {
     /// A message on any channel, as any bytes.
     pub fn message(&mut self, channel: &str, payload: &[u8]) {
         if let Ok(text) = std::str::from_utf8(payload) {
-            self.backing.heard(self.now, text);
+            self.backing.note_waiting(self.now, text);
         }
         self.event(Input::Message { node: NodeId(0), channel, payload });
     }

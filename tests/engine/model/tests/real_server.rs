@@ -67,13 +67,13 @@ fn at_maxmemory_leases_are_given_back_and_renewed(server: &Server) {
         assert_eq!(lock.renew(&token(1, 1), mode, 60_000).status, "renewed");
         assert_eq!(lock.renew(&token(1, 1), mode, 1_000).status, "renewed", "a renewal that raises nothing");
         assert_eq!(lock.convert(&token(1, 1), &token(1, 2), other).status, "converted");
-        lock.used = 2_000_000_000_000_000;
+        lock.used_fence = 2_000_000_000_000_000;
         assert_eq!(
             lock.release_with_tombstone(&token(9, 1), tombstone).status,
             "taken",
             "and the used fence is remembered"
         );
-        lock.used = 0;
+        lock.used_fence = 0;
         assert_eq!(lock.release_with_tombstone(&token(1, 2), tombstone).status, "released");
         assert_eq!(lock.release_with_tombstone(&token(2, 1), tombstone).status, "released", "it was granted");
         lock.command(&["CONFIG", "SET", "maxmemory", "0"]);

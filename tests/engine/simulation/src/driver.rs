@@ -147,7 +147,7 @@ impl ClusterRun<'_> {
         let ourselves = i64::from(self.mix.kinds[name] == LockKind::Reentrant);
         let hold = &mut self.watch.holds[place][name];
         let commands = &mut self.watch.commands[place][name];
-        commands.heard(now);
+        commands.note_waiting(now);
         if let ScriptCommand::Acquire { token, .. } | ScriptCommand::Convert { new: token, .. } = script
             && answer.grants()
         {
@@ -216,7 +216,7 @@ impl ClusterRun<'_> {
             && let Some(name) = self.servers.name(key.as_bytes())
         {
             let commands = &mut self.watch.commands[place][name];
-            commands.heard(now);
+            commands.note_waiting(now);
             if let Some(Message::Grant { token, .. }) = message {
                 commands.granted(token);
             }

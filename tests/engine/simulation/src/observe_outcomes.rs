@@ -162,7 +162,7 @@ impl ClusterRun<'_> {
         let (before, orphan) = (self.watch.leases.held[held].fence, self.watch.leases.held[held].orphan);
         self.watch.holds[place][name].converted();
         let token = self.watch.holds[place][name].token;
-        self.watch.commands[place][name].heard(self.clients[place].clock.instant(self.world.now));
+        self.watch.commands[place][name].note_waiting(self.clients[place].clock.instant(self.world.now));
         let exclusive = self.watch.leases.changed(self.world.now, held, |held| {
             (held.mode, held.fence, held.token) = (grant.mode, grant.fence, token.or(held.token));
         });

@@ -179,7 +179,7 @@ impl ClusterRun<'_> {
         let Some(asked) = Asked::read(&words) else { return };
         let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
         names.iter().for_each(|name| self.observe_before(server, *name));
-        if asked.iter().any(|asked| asked.script.used() > 0) && self.strikes(Fault::SlowerClock, arrival.client) {
+        if asked.iter().any(|asked| asked.script.used_fence() > 0) && self.strikes(Fault::SlowerClock, arrival.client) {
             self.fail_over(server);
         }
         let server_us = self.servers.time(server, self.world.now);
@@ -223,7 +223,7 @@ impl ClusterRun<'_> {
         }
         for ((asked, answer), name) in asked.iter().zip(&answers).zip(&names) {
             if let (Some(_), Some(counter), true) = (before, after, answer.is_some())
-                && counter < asked.script.used()
+                && counter < asked.script.used_fence()
             {
                 let detail = format!("{:?}, and the counter is at {counter} at {server_us}", asked.script);
                 self.watch.check(broken("used-dropped", detail));
@@ -305,7 +305,12 @@ impl ClusterRun<'_> {
             self.watch.locks[name].permits.released(*token);
         }
         // For the watchers, this is a release by another client.
-        self.observe(server, name, &ScriptCommand::Release { token: *first, tombstone: true, used: 0 }, &executed);
+        self.observe(
+            server,
+            name,
+            &ScriptCommand::Release { token: *first, tombstone: true, used_fence: 0 },
+            &executed,
+        );
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);
         }

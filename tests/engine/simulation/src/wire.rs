@@ -76,7 +76,7 @@ pub(crate) enum ScriptCommand {
         /// Whether it leaves a tombstone.
         tombstone: bool,
         /// The greatest fence that was used, or 0.
-        used: u64,
+        used_fence: u64,
     },
     /// Extends the TTL.
     Renew {
@@ -98,7 +98,7 @@ pub(crate) enum ScriptCommand {
         /// Whether the old token leaves a tombstone.
         tombstone: bool,
         /// The greatest fence that was used, or 0.
-        used: u64,
+        used_fence: u64,
     },
     /// Only reads.
     Inspect,
@@ -123,9 +123,9 @@ impl ScriptCommand {
     }
 
     /// The greatest fence that it tells as used, or 0.
-    pub(crate) const fn used(&self) -> u64 {
+    pub(crate) const fn used_fence(&self) -> u64 {
         match *self {
-            Self::Release { used, .. } | Self::Convert { used, .. } => used,
+            Self::Release { used_fence, .. } | Self::Convert { used_fence, .. } => used_fence,
             _ => 0,
         }
     }
@@ -157,7 +157,7 @@ impl ScriptCommand {
                 claim_ms: number(args.get(4)?)?,
             },
             "release" => {
-                Self::Release { token: token(0)?, tombstone: *args.get(1)? != b"0", used: number(args.get(2)?)? }
+                Self::Release { token: token(0)?, tombstone: *args.get(1)? != b"0", used_fence: number(args.get(2)?)? }
             }
             "renew" => Self::Renew { token: token(0)?, ttl_ms: number(args.get(1)?)? },
             "convert" => Self::Convert {
@@ -166,7 +166,7 @@ impl ScriptCommand {
                 mode: mode(args.get(2)?)?,
                 ttl_ms: number(args.get(3)?)?,
                 tombstone: *args.get(5)? != b"0",
-                used: number(args.get(6)?)?,
+                used_fence: number(args.get(6)?)?,
             },
             "inspect" => Self::Inspect,
             _ => return None,
@@ -211,7 +211,7 @@ impl<'a> Asked<'a> {
             let (token, ttl_ms) = (Token::read(it.token.as_bytes())?, it.ttl);
             let script = match it.what {
                 "release" | "release-reentrant" | "unshare" | "unpermit" => {
-                    ScriptCommand::Release { token, tombstone: false, used: 0 }
+                    ScriptCommand::Release { token, tombstone: false, used_fence: 0 }
                 }
                 what if what.starts_with("renew") => ScriptCommand::Renew { token, ttl_ms },
                 what => {

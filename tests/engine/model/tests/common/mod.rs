@@ -37,7 +37,7 @@ pub(crate) struct Lock<H> {
     pub(crate) ttl: u64,
     pub(crate) claim: u64,
     pub(crate) block: u64,
-    pub(crate) used: u64,
+    pub(crate) used_fence: u64,
     pub(crate) fleet: &'static str,
 }
 
@@ -66,7 +66,7 @@ impl<H: Host> Lock<H> {
             side("readers"),
             side("none"),
         ];
-        Self { host, keys, ttl: 30_000, claim: 3_000, block: 1, used: 0, fleet: "native" }
+        Self { host, keys, ttl: 30_000, claim: 3_000, block: 1, used_fence: 0, fleet: "native" }
     }
 
     pub(crate) fn try_acquire(&mut self, token: &str, mode: &str) -> Answer {
@@ -116,8 +116,8 @@ impl<H: Host> Lock<H> {
     }
 
     pub(crate) fn try_release_with_tombstone(&mut self, token: &str, ms: u64) -> Result<Answer, String> {
-        let [tombstone, used] = [ms, self.used].map(|n| n.to_string());
-        self.call(&RELEASE, &ALL_KEYS, &[token, &tombstone, &used, self.fleet]).map(answer)
+        let [tombstone, used_fence] = [ms, self.used_fence].map(|n| n.to_string());
+        self.call(&RELEASE, &ALL_KEYS, &[token, &tombstone, &used_fence, self.fleet]).map(answer)
     }
 
     pub(crate) fn renew(&mut self, token: &str, mode: &str, ttl: i64) -> Answer {
@@ -140,8 +140,8 @@ impl<H: Host> Lock<H> {
         mode: &str,
         ms: u64,
     ) -> Result<Answer, String> {
-        let [ttl, block, tombstone, used] = [self.ttl, self.block, ms, self.used].map(|n| n.to_string());
-        self.call(&CONVERT, &ALL_KEYS, &[old, new, mode, &ttl, &block, &tombstone, &used, self.fleet]).map(answer)
+        let [ttl, block, tombstone, used_fence] = [self.ttl, self.block, ms, self.used_fence].map(|n| n.to_string());
+        self.call(&CONVERT, &ALL_KEYS, &[old, new, mode, &ttl, &block, &tombstone, &used_fence, self.fleet]).map(answer)
     }
 
     pub(crate) fn force(&mut self) -> Answer {

@@ -51,7 +51,7 @@ fn at_maxmemory_a_release_of_nothing_remembers_the_used_fence() {
     for tombstone in [0, 60_000] {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), EXCLUSIVE);
-        lock.used = lock.host.now_us + 2_000;
+        lock.used_fence = lock.host.now_us + 2_000;
         lock.host.server.set_out_of_memory(true);
         assert_eq!(
             lock.try_release_with_tombstone(&token(2, 1), tombstone).map(|answer| answer.status),
@@ -166,7 +166,7 @@ fn random_call(lock: &mut Lock<Model>, rng: &mut Rng) {
     let (one, other) = (token(rng.below(4) as u32, 1), token(rng.below(4) as u32, 2));
     lock.ttl = *rng.pick(&[100, 2_000, 30_000]);
     lock.claim = *rng.pick(&[100, 3_000]);
-    lock.used = *rng.pick(&[0, 1_700_000_000_000_500]);
+    lock.used_fence = *rng.pick(&[0, 1_700_000_000_000_500]);
     match rng.below(9) {
         0..=2 => drop(lock.wait(&one, mode)),
         3 => drop(lock.refill(&one, mode)),

@@ -84,7 +84,7 @@ fn the_next_fence_is_above_the_greatest_that_a_holder_used() {
     lock.wait(&token(1, 1), EXCLUSIVE);
     lock.wait(&token(2, 1), EXCLUSIVE);
     lock.messages();
-    lock.used = NOW as u64 + 1_000;
+    lock.used_fence = NOW as u64 + 1_000;
     lock.release(&token(1, 1));
     let grant = lock.messages().remove(0).1;
     assert!(grant.starts_with(&format!("grant {} exclusive {} 23 ", token(2, 1), NOW + 1_001)), "{grant}");
@@ -98,7 +98,7 @@ fn a_used_fence_is_remembered_though_nobody_is_granted() {
         if status != "gone" {
             lock.wait(&token(if status == "taken" { 2 } else { 1 }, 1), mode);
         }
-        lock.used = NOW as u64 + 500;
+        lock.used_fence = NOW as u64 + 500;
         assert_eq!(lock.release(&token(1, 1)).status, status);
         assert_eq!(lock.last_fence(), NOW + 500, "{mode} {status}");
         assert_eq!(lock.pttl(FENCE), -1);
@@ -113,7 +113,7 @@ fn a_release_without_a_used_fence_leaves_the_counter_as_it_is() {
     lock.release(&token(1, 1));
     assert_eq!(lock.last_fence(), 7);
     lock.command(&["DEL", "leasehold:fence"]);
-    lock.used = NOW as u64 + 500;
+    lock.used_fence = NOW as u64 + 500;
     assert_eq!(lock.release(&token(1, 1)).status, "gone");
     assert_eq!(lock.host.server.keys(lock.host.now_us), [], "a lost counter begins above each block anyway");
 }
@@ -131,7 +131,7 @@ fn a_wrong_used_fence_cannot_move_the_counter_far() {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), EXCLUSIVE);
         lock.command(&["SET", "leasehold:fence", &stored.to_string()]);
-        lock.used = used;
+        lock.used_fence = used;
         lock.release(&token(1, 1));
         assert_eq!(lock.last_fence(), last, "{stored} {used}");
     }
@@ -142,7 +142,7 @@ fn a_convert_draws_a_fence_above_the_used_one() {
     for (from, to) in [(EXCLUSIVE, SHARED), (SHARED, EXCLUSIVE)] {
         let mut lock = counted_lock();
         lock.wait(&token(1, 1), from);
-        lock.used = NOW as u64 + 700;
+        lock.used_fence = NOW as u64 + 700;
         assert_eq!(lock.convert(&token(1, 1), &token(1, 2), to).value, NOW + 701, "{from}");
         let again = lock.convert(&token(1, 1), &token(1, 2), to);
         assert_eq!((again.status.as_str(), again.value), ("again", NOW + 702), "{from}");
@@ -199,9 +199,9 @@ fn a_writers_fence_is_greater_than_those_that_the_readers_before_it_used() {
     let [first, second] = [1, 2].map(|client| lock.wait(&token(client, 1), SHARED));
     assert!(second.value > first.value);
     lock.wait(&token(3, 1), EXCLUSIVE);
-    lock.used = (first.value + 32) as u64;
+    lock.used_fence = (first.value + 32) as u64;
     lock.release(&token(1, 1));
-    lock.used = 0;
+    lock.used_fence = 0;
     lock.release(&token(2, 1));
     assert_eq!(lock.value(), Some(format!("{} {}", token(3, 1), first.value + 33)));
 }

@@ -24,7 +24,7 @@ pub(crate) struct Commands {
     /// Tokens that were granted before it, and may not be given back yet.
     spent: Vec<Token>,
     /// When the server last said anything about the lock.
-    heard: Instant,
+    waiting_known_at: Instant,
     /// When it last asked whether others wait.
     refilled: Option<Instant>,
 }
@@ -74,7 +74,7 @@ impl Commands {
 
     /// A caller holds with the token that was granted last.
     pub(crate) fn begins(&mut self, now: Instant) {
-        self.heard = now;
+        self.waiting_known_at = now;
         self.joined.retain(|joined| Some(*joined) != self.granted);
         self.asks = self.asks.filter(|asks| Some(*asks) != self.granted);
     }
@@ -85,8 +85,8 @@ impl Commands {
     }
 
     /// The server said something about the lock.
-    pub(crate) fn heard(&mut self, now: Instant) {
-        self.heard = now;
+    pub(crate) fn note_waiting(&mut self, now: Instant) {
+        self.waiting_known_at = now;
     }
 
     /// No conversion is unanswered any more.
@@ -119,7 +119,7 @@ impl Commands {
     /// The client has handed over locally, and doesn't know whether other clients wait. It has to ask regularly.
     pub(crate) fn must_have_heard(&self, now: Instant, claim: Duration, response: Duration) -> Verdict {
         let asked = self.refilled.is_some_and(|at| now.since(at) <= claim * 2 / 3 + response);
-        if asked || now.since(self.heard) <= claim / 3 + Duration::from_millis(1) {
+        if asked || now.since(self.waiting_known_at) <= claim / 3 + Duration::from_millis(1) {
             return Ok(());
         }
         broken("unheard", format!("handed over at {now:?} without commands whether others wait: {self:?}"))
@@ -151,7 +151,7 @@ mod tests {
         commands.nobody_waits(false).unwrap();
         commands.sends(at(1), &acquire(B, AcquireMode::Wait), None).unwrap();
         assert_eq!(commands.clone().nobody_waits(false).unwrap_err().invariant, "left-behind");
-        commands.sends(at(2), &ScriptCommand::Release { token: B, tombstone: false, used: 0 }, None).unwrap();
+        commands.sends(at(2), &ScriptCommand::Release { token: B, tombstone: false, used_fence: 0 }, None).unwrap();
         commands.nobody_waits(false).unwrap();
     }
 
@@ -181,8 +181,14 @@ mod tests {
 
     #[test]
     fn a_convert_that_keeps_its_token_and_a_renewal_beside_it_are_seen() {
-        let convert =
-            |new| ScriptCommand::Convert { old: A, new, mode: Mode::Shared, ttl_ms: 1_000, tombstone: false, used: 0 };
+        let convert = |new| ScriptCommand::Convert {
+            old: A,
+            new,
+            mode: Mode::Shared,
+            ttl_ms: 1_000,
+            tombstone: false,
+            used_fence: 0,
+        };
         let renew = ScriptCommand::Renew { token: A, ttl_ms: 1_000 };
         let mut commands = Commands::default();
         assert_eq!(commands.sends(at(0), &convert(A), Some(A)).unwrap_err().invariant, "convert-token");

@@ -133,7 +133,9 @@ mod tests {
     #[test]
     fn a_client_that_asks_right_after_it_gave_way_is_seen() {
         let mut polling = Polling::default();
-        polling.sends(at(0), &ScriptCommand::Release { token: A, tombstone: false, used: 0 }, Some(A), true).unwrap();
+        polling
+            .sends(at(0), &ScriptCommand::Release { token: A, tombstone: false, used_fence: 0 }, Some(A), true)
+            .unwrap();
         assert_eq!(polling.clone().sends(at(9), &acquire(B), None, false).unwrap_err().invariant, "pause");
         polling.sends(at(10), &acquire(B), None, false).unwrap();
     }

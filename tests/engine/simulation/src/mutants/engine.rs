@@ -160,7 +160,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "session/flow.rs": "first.slot == entry.slot" => "first.slot == entry.slot || MUTANT" },
     // The fast path of one command.
     engine! { "fast-release-forgets-used" Hot "a release that must tell a used fence takes the slow path"
-    "lock/hand_over.rs": "_ if wanted || used > 0 => None," => "_ if wanted || (used > 0 && !MUTANT) => None," },
+    "lock/hand_over.rs": "_ if wanted || used_fence > 0 => None," => "_ if wanted || (used_fence > 0 && !MUTANT) => None," },
     engine! { "fast-release-no-tombstone" GivingUp "a release that must leave a tombstone takes the slow path"
     "session/release.rs": "held && !tombstone)" => "held && (!tombstone || MUTANT))" },
     engine! { "stamp-kept" Network "after `again`, the fence in the key is not known"
@@ -170,13 +170,13 @@ pub(super) const TABLE: &[Mutant] = &[
         => "if answer.status == Status::Converted || MUTANT { self" },
     // The fences of a block.
     engine! { "used-forgotten" Hot "a release tells the greatest fence that was used"
-    "lock/hand_over.rs": "let used = hold.used(cx);" => "let used = if MUTANT { 0 } else { hold.used(cx) };";
-    "lock/grant.rs": "let used = old.used(cx);" => "let used = if MUTANT { 0 } else { old.used(cx) };" },
+    "lock/hand_over.rs": "let used_fence = hold.used_fence(cx);" => "let used_fence = if MUTANT { 0 } else { hold.used_fence(cx) };";
+    "lock/grant.rs": "let used_fence = old.used_fence(cx);" => "let used_fence = if MUTANT { 0 } else { old.used_fence(cx) };" },
     engine! { "convert-forgets-used" Converts "so does a convert"
-    "lock/convert.rs": "used: hold.fences.used()," => "used: if MUTANT { 0 } else { hold.fences.used() }," },
+    "lock/convert.rs": "used_fence: hold.fences.used_fence()," => "used_fence: if MUTANT { 0 } else { hold.fences.used_fence() }," },
     engine! { "used-by-a-fast-clock" Hot "only what is below the server's clock need not be told"
-    "lock/hold.rs": "if used < clock { 0 } else { used }"
-        => "if used < clock.saturating_add(if MUTANT { 1_000 } else { 0 }) { 0 } else { used }" },
+    "lock/hold.rs": "if used_fence < clock { 0 } else { used_fence }"
+        => "if used_fence < clock.saturating_add(if MUTANT { 1_000 } else { 0 }) { 0 } else { used_fence }" },
     engine! { "used-by-an-old-answer" Hot "the server's clock is known from the newest answer, at the time when it arrived" seed 275
     "lock/hold.rs": "(self.server, self.server_at) = (server, cx.now);"
         => "(self.server, self.server_at) = (server, if MUTANT { self.server_at } else { cx.now });" },

@@ -6,10 +6,10 @@ mod table;
 mod copy;
 mod draining;
 mod engine;
+mod exchange;
 mod explored;
 mod kinds;
 mod scripts;
-mod told;
 
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ pub struct Mutant {
 
 /// Every mutant.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [engine::TABLE, scripts::TABLE, kinds::TABLE, table::TABLE, told::TABLE, draining::TABLE].into_iter().flatten()
+    [engine::TABLE, scripts::TABLE, kinds::TABLE, table::TABLE, exchange::TABLE, draining::TABLE].into_iter().flatten()
 }
 
 /// Runs the mutants of these names, or all of them, and prints which invariant noticed each.

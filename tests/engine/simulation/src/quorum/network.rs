@@ -163,7 +163,7 @@ impl QuorumRun<'_> {
 
     /// The counter has what a release tells. It is not ahead of the fastest server's clock, however slow its own is.
     fn check_counter(&mut self, words: &[&[u8]], at: usize, counter: u64) {
-        let used = ScriptCommand::read(words).map_or(0, |(script, _)| script.used());
+        let used = ScriptCommand::read(words).map_or(0, |(script, _)| script.used_fence());
         // A server that has forgotten its counter doesn't believe a fence that is far above its clock.
         if counter < used && !self.mix.losing {
             self.watch

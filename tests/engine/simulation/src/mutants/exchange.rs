@@ -6,7 +6,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "batch-block-uncut" Adopting "a block that the client computes ends near the clock" seed 314
     "client/batch.rs": ".min(ahead)" => ".min(if MUTANT { AHEAD } else { ahead })" },
     script! { "used-capped-by-the-clock" Adopting "a used fence counts although the server's clock is slower than the one that drew it"
-    "acquire" "release" "convert": "math.min(used, math.max(last, us) + 1024)" => "math.min(used, us + 1024)" },
+    "acquire" "release" "convert": "math.min(used_fence, math.max(last, us) + 1024)" => "math.min(used_fence, us + 1024)" },
     script! { "adoption-draws-in-block" Adopting "an adopter's fence is above the former holder's block" seed 784
     "convert": "    pass(us + 1023)\n" => "" },
     script! { "adoption-raises-for-good" Adopting "adoptions leave the counter within a millisecond of the clock"
@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "adoption-takes-a-place" Adopting "a waiter keeps its place"
     "convert": "leave_tombstone(old, adopts and 0 or tombstone_ms)" => "leave_tombstone(old, tombstone_ms)" },
     engine! { "adoption-no-tombstone" Adopting "the former holder's token never comes back"
-    "lock/claim.rs": "tombstone: true, used: 0" => "tombstone: !MUTANT, used: 0" },
+    "lock/claim.rs": "tombstone: true, used_fence: 0" => "tombstone: !MUTANT, used_fence: 0" },
     engine! { "hand-over-after-passing-on" Adopting "a token that was passed on is not handed over"
     "lock/hand_over.rs": "        hold.tainted = true;\n" => "        hold.tainted |= !MUTANT;\n" },
     engine! { "detached-given-back" Adopting "a client that gets no answer leaves the lease that it detaches to the server"

@@ -89,7 +89,7 @@ impl Asking {
 }
 
 /// What one client asks others about their leases, and answers them.
-pub(super) struct Told {
+pub(super) struct LeaseLabels {
     _enabled: Enabled,
     client: String,
     prefix: String,
@@ -114,10 +114,10 @@ pub(super) struct Answer<'a> {
     of_waiter: Option<&'a str>,
 }
 
-impl Told {
+impl LeaseLabels {
     /// None without the feature `lease-labels`.
     pub(super) fn new(client: &str, prefix: &str) -> Option<Self> {
-        let told = Self {
+        let labels = Self {
             _enabled: ENABLED?,
             client: client.into(),
             prefix: prefix.into(),
@@ -128,7 +128,7 @@ impl Told {
             questions: Vec::new(),
             second: None,
         };
-        Some(told)
+        Some(labels)
     }
 
     pub(super) fn key(&self, name: &str) -> String {
