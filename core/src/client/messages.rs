@@ -104,7 +104,7 @@ impl Client {
                 }
                 if lock.hold.as_ref().is_some_and(|hold| hold.tainted) {
                     // Less than any lease has left, so this sets nothing.
-                    lock.renew_to_pass(cx, Duration::from_millis(1));
+                    lock.renew_to(cx, Duration::from_millis(1));
                 }
             });
         }

@@ -126,10 +126,10 @@ impl Client {
             }
             Purpose::Renew { lock: id, op: Some(op), .. } => {
                 let hold = lock(id).and_then(|name| name.hold.as_ref());
-                hold.is_none_or(|hold| hold.converting.is_none()) && self.cx.ops.contains_key(&op)
+                hold.is_none_or(|hold| !hold.is_converting()) && self.cx.ops.contains_key(&op)
             }
             Purpose::Convert { lock: id, new } => {
-                let converting = lock(id).and_then(|name| name.hold.as_ref()?.converting.as_ref());
+                let converting = lock(id).and_then(|name| name.hold.as_ref()?.converting());
                 converting.is_some_and(|converting| converting.new == new)
             }
             Purpose::Inspect { op } | Purpose::Force { op } => self.cx.ops.contains_key(&op),

@@ -256,7 +256,7 @@ impl LockState {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
         hold.in_flight.answered();
         // A convert in flight may have overtaken it and left a tombstone for this token.
-        if hold.converting.is_some() {
+        if hold.is_converting() {
             return;
         }
         if answer.server <= hold.server {

@@ -11,8 +11,9 @@
 use core::time::Duration;
 
 use super::LockState;
+use super::change::{Change, Converting};
 use super::fences::Fences;
-use super::hold::{Converting, GiveBack, Hold, Validity};
+use super::hold::{GiveBack, Hold, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken, LockId, Token};
@@ -43,7 +44,7 @@ impl LockState {
         let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {
             return cx.complete(op, Err(Error::NotHeld));
         };
-        if hold.converting.is_some() || hold.upgrading.is_some() {
+        if hold.is_in_transition() {
             return cx.complete(op, Err(UNDER_WAY));
         }
         if lease.mode == to {
@@ -58,14 +59,14 @@ impl LockState {
         lease.pending.push(op);
         if to == Mode::Exclusive && hold.mode == Mode::Exclusive {
             // On the server the token is exclusive already. Only a fence above those of the past readers is missing.
-            hold.upgrading = Some((op, id));
+            hold.change = Change::Upgrade { op, lease: id };
             cx.limit_op(op, cx.config.response_timeout);
             return self.settle(cx, None);
         }
         if to == Mode::Shared {
             lease.mode = to;
         }
-        hold.converting = Some(Converting::new(cx, Some(op), Some(id), to));
+        hold.change = Change::Convert(Converting::new(cx, Some(op), Some(id), to));
         self.send_convert(cx);
     }
 
@@ -85,7 +86,7 @@ impl LockState {
         cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));
         // It counts as short from now on, and the command is sent again in time.
         hold.validity.until = hold.validity.until.min(end);
-        hold.converting = Some(Converting::new(cx, Some(op), Some(id), hold.mode));
+        hold.change = Change::Convert(Converting::new(cx, Some(op), Some(id), hold.mode));
         hold.watch(cx, lock);
         self.send_convert(cx);
     }
@@ -93,7 +94,7 @@ impl LockState {
     /// The hold of a lease that no other caller has, and that can get another token now.
     pub(super) fn sole<'a>(&mut self, cx: &'a Context, id: LeaseId) -> Result<(&mut Hold, &'a Lease), Error> {
         let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get(&id)) else { return Err(Error::NotHeld) };
-        if hold.converting.is_some() || hold.upgrading.is_some() {
+        if hold.is_in_transition() {
             return Err(UNDER_WAY);
         }
         if hold.holders.len() > 1 {
@@ -128,9 +129,9 @@ impl LockState {
             cx.open(op, OpKind::Release { token: converting.new }, Some(cx.patience()));
         }
         // Local callers ask the server for a lease of their own.
-        (hold.tainted, hold.passing) = (true, None);
+        hold.tainted = true;
         hold.validity.until = hold.validity.until.min(hold.keep.unwrap_or(cx.now));
-        hold.converting = Some(converting);
+        hold.change = Change::Convert(converting);
         hold.watch(cx, self.id);
         cx.begin_detaching();
         self.send_convert(cx);
@@ -142,7 +143,7 @@ impl LockState {
             return;
         };
         if let Some(converting) =
-            hold.converting.as_mut().filter(|converting| converting.lease.is_some() && !converting.is_left)
+            hold.converting_mut().filter(|converting| converting.lease.is_some() && !converting.is_left)
         {
             converting.is_left = true;
             cx.begin_detaching();
@@ -160,7 +161,7 @@ impl LockState {
     fn send_convert(&mut self, cx: &mut Context) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
-        let Some(converting) = &mut hold.converting else { return };
+        let Change::Convert(converting) = &mut hold.change else { return };
         let ttl = match converting.lease {
             Some(id) => cx.leases.get(&id).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl)),
             None => hold.keep.map(|keep| covering(keep.since(cx.now))),
@@ -189,7 +190,7 @@ impl LockState {
     pub(crate) fn convert_sent(&mut self, cx: &mut Context) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
-        let Some(converting) = &mut hold.converting else { return };
+        let Change::Convert(converting) = &mut hold.change else { return };
         let least = retry_after(cx, &hold.validity);
         let again = cx.flows.resend_after(converting.in_flight.unanswered, least).min(least.saturating_mul(2));
         converting.in_flight.sent();
@@ -201,7 +202,7 @@ impl LockState {
 
     /// The timer of an unanswered convert fired.
     pub(crate) fn convert_due(&mut self, cx: &mut Context) {
-        if let Some(converting) = self.hold.as_mut().and_then(|hold| hold.converting.as_mut()) {
+        if let Some(converting) = self.hold.as_mut().and_then(Hold::converting_mut) {
             converting.timer = None;
             self.send_convert(cx);
         }
@@ -210,7 +211,7 @@ impl LockState {
     pub(crate) fn convert_answered(&mut self, cx: &mut Context, sent: &SentCommand, new: Token, answer: &Answer) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
-        let Some(mut converting) = hold.converting.take_if(|converting| converting.new == new) else {
+        let Some(mut converting) = hold.take_converting(|converting| converting.new == new) else {
             if hold.token == new {
                 hold.in_flight.answered();
             } else if hold.refused == Some(new) && matches!(answer.status, Status::Converted | Status::Again) {
@@ -229,7 +230,7 @@ impl LockState {
                 // A reader had a writer's lease. What changes the mode shortens no TTL, so the next one does.
                 hold.moved(cx, id, new, converting.to, answer);
                 hold.in_flight = converting.in_flight;
-                hold.converting = Some(Converting::new(cx, converting.op, None, converting.to));
+                hold.change = Change::Convert(Converting::new(cx, converting.op, None, converting.to));
                 self.send_convert(cx);
             }
             Status::Converted | Status::Again if converting.lease.is_none() => self.detached(cx, &converting),
@@ -261,12 +262,12 @@ impl LockState {
                 // The script has left a tombstone for the new token. While the server has that, no delayed copy of the
                 // command can convert the lease.
                 hold.refused = Some(new);
-                hold.converting = Some(converting);
+                hold.change = Change::Convert(converting);
                 self.unconvert(cx, OTHER_READERS);
             }
             status => {
                 // The lease had already been lost. The new token needs a tombstone too.
-                hold.converting = Some(converting);
+                hold.change = Change::Convert(converting);
                 let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
                 self.lose_hold(cx, reason, GiveBack::Always);
             }
@@ -276,11 +277,10 @@ impl LockState {
     pub(crate) fn convert_failed(&mut self, cx: &mut Context, new: Token, failed: Failed) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
-        let Some(converting) = hold.converting.as_mut().filter(|converting| converting.new == new) else {
-            if hold.token == new {
-                hold.in_flight.failed(&failed);
-            }
-            return;
+        let converting = match &mut hold.change {
+            Change::Convert(converting) if converting.new == new => converting,
+            _ if hold.token == new => return hold.in_flight.failed(&failed),
+            _ => return,
         };
         converting.in_flight.failed(&failed);
         match failed.class {
@@ -301,7 +301,7 @@ impl LockState {
     fn unconvert(&mut self, cx: &mut Context, error: Error) {
         let id = self.id;
         let Some(hold) = &mut self.hold else { return };
-        let Some(mut converting) = hold.converting.take() else { return };
+        let Some(mut converting) = hold.take_converting(|_| true) else { return };
         cx.timers.set(Timer::Convert(id), &mut converting.timer, None);
         match converting.lease {
             None => self.forget_detached(cx),
@@ -340,13 +340,13 @@ impl LockState {
     /// Completes a local upgrade as soon as there is a fence for it.
     pub(super) fn finish_upgrade(&mut self, cx: &mut Context) {
         let Some(hold) = &mut self.hold else { return };
-        let Some((op, id)) = hold.upgrading else { return };
+        let Change::Upgrade { op, lease: id } = hold.change else { return };
         if !cx.ops.contains_key(&op) {
-            hold.upgrading = None;
+            hold.change = Change::None;
             return;
         }
         let Some(fence) = hold.fences.take() else { return self.refill(cx) };
-        hold.upgrading = None;
+        hold.change = Change::None;
         if let Some(lease) = cx.leases.get_mut(&id) {
             lease.mode = Mode::Exclusive;
             lease.fence = fence;
@@ -364,30 +364,6 @@ impl LockState {
         let local = by == ConvertedBy::Client;
         let grant = Grant { lease: id, mode: lease.mode, fence: lease.fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Converted(grant)));
-    }
-}
-
-impl Converting {
-    fn new(cx: &mut Context, op: Option<Caller>, lease: Option<LeaseId>, to: Mode) -> Self {
-        let new = cx.new_token();
-        Self {
-            op,
-            lease,
-            new,
-            to,
-            tombstone: false,
-            is_left: false,
-            in_flight: InFlight::default(),
-            failures: 0,
-            timer: None,
-        }
-    }
-
-    /// Ends the call that waits for it.
-    pub(super) fn complete(&self, cx: &mut Context, result: Result<Outcome, Error>) {
-        if let Some(op) = self.op {
-            cx.complete(op, result);
-        }
     }
 }
 

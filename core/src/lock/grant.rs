@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::change::Change;
 use super::claim::{Base, Claim};
 use super::fences::Fences;
 use super::hold::{GiveBack, Hold, HoldTimers, Refill, Validity};
@@ -66,7 +67,7 @@ impl LockState {
     /// Handles a reader's grant while a convert is unanswered. The convert itself may have made the grant possible. The
     /// token keeps its grant on the server. It is asked for again once the fate of the held lease is known.
     fn waits_for_convert(&mut self, cx: &mut Context) -> bool {
-        let converting = self.hold.as_ref().is_some_and(|hold| hold.converting.is_some());
+        let converting = self.hold.as_ref().is_some_and(|hold| hold.is_converting());
         match &mut self.claim {
             Some(claim) if converting && claim.mode == Mode::Shared => {
                 claim.send_by(cx, self.id, cx.now + Duration::from_millis(20));
@@ -113,11 +114,9 @@ impl LockState {
             keep: None,
             tainted: false,
             in_flight: claim.in_flight,
-            passing: None,
             refill: Refill { size: block, ..Refill::default() },
-            converting: None,
+            change: Change::None,
             refused: None,
-            upgrading: None,
             timers: HoldTimers::default(),
         };
         // Clients of other libraries don't announce that they wait.
@@ -150,7 +149,7 @@ impl LockState {
     /// message can overtake the reply.
     pub(crate) fn revoked(&mut self, cx: &mut Context, token: Token) {
         let holds = |hold: &Hold| {
-            let converting = hold.converting.as_ref();
+            let converting = hold.converting();
             hold.token == token || converting.is_some_and(|converting| converting.new == token)
         };
         if self.hold.as_ref().is_some_and(holds) {
@@ -179,12 +178,12 @@ impl LockState {
 
     fn lose_hold_quietly(&mut self, cx: &mut Context, reason: LossReason, give_back: GiveBack) {
         let Some(hold) = &mut self.hold else { return };
-        let in_flight = hold.in_flight.any() || hold.converting.is_some();
+        let in_flight = hold.in_flight.any() || hold.is_converting();
         for lease in core::mem::take(&mut hold.holders) {
             cx.lose_lease(lease, reason);
         }
         if hold.is_detaching() {
-            let op = hold.converting.as_mut().and_then(|converting| converting.op.take());
+            let op = hold.converting_mut().and_then(|converting| converting.op.take());
             not_detached_by(cx, op, reason);
         }
         if give_back == GiveBack::Always || in_flight {

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::change::Change;
 use super::convert::WRITERS_LEASE;
 use super::hold::Admission;
 use super::{LockState, is_try, only_adoptable};
@@ -24,14 +25,14 @@ impl LockState {
             };
             let admission = hold.admits(cx, &options);
             if admission != Admission::NeedsRenewal {
-                hold.passing = None;
+                hold.end_extra_renewal();
             }
             match admission {
                 Admission::Now => {
                     self.hand_over(cx, op, options);
                     continue;
                 }
-                Admission::NeedsRenewal => self.renew_to_pass(cx, options.ttl),
+                Admission::NeedsRenewal => self.renew_to(cx, options.ttl),
                 Admission::NeedsFences => self.refill(cx),
                 Admission::Blocked => self.refill_if_low(cx),
                 Admission::Incompatible if hold.in_use(cx.now) => self.ask_beside(cx),
@@ -120,11 +121,11 @@ impl LockState {
         let Some(hold) = &mut self.hold else { return false };
         let Some(at) = hold.holders.iter().position(|holder| *holder == id) else { return false };
         hold.holders.remove(at);
-        if hold.upgrading.is_some_and(|(_, lease)| lease == id) {
-            hold.upgrading = None;
+        if matches!(hold.change, Change::Upgrade { lease, .. } if lease == id) {
+            hold.change = Change::None;
         }
         // A convert is still in flight, so neither token may be handed over.
-        hold.tainted |= hold.converting.is_some();
+        hold.tainted |= hold.is_converting();
         true
     }
 
@@ -142,11 +143,11 @@ impl LockState {
         let Some(mut hold) = self.hold.take() else { return };
         hold.clear_timers(cx, self.id);
         let valid_until = Some(hold.validity.until);
-        let moved = hold.converting.is_some();
+        let moved = hold.is_converting();
         let tombstone = hold.in_flight.any() || moved;
         let used_fence = hold.used_fence(cx);
-        let is_left = hold.converting.as_ref().is_some_and(|converting| converting.is_left);
-        if let Some(converting) = hold.converting.take_if(|converting| converting.lease.is_some()) {
+        let is_left = hold.converting().is_some_and(|converting| converting.is_left);
+        if let Some(converting) = hold.take_converting(|converting| converting.lease.is_some()) {
             converting.complete(cx, Err(Error::NotHeld));
             let new = ReleaseParams { valid_until, used_fence, ..ReleaseParams::of(converting.new, tombstone) };
             cx.give_back(&self.name, new);

@@ -1,10 +1,12 @@
 //! A hold: the time during which this client holds a name on the server with one token, for any number of local holders.
 
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 
+use super::change::{Change, Converting};
 use super::fences::Fences;
-use crate::ids::{Caller, LeaseId, LockId, Token};
+use crate::ids::{LeaseId, LockId, Token};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::session::{Context, InFlight, Slot, Timer, drift, margin};
 use crate::time::{Instant, millis};
@@ -51,14 +53,10 @@ pub(crate) struct Hold {
     /// The token must be given back and not handed over, for example because a holder was notified of a loss.
     pub(crate) tainted: bool,
     pub(crate) in_flight: InFlight,
-    /// The TTL of the renewal that the next local caller waits for.
-    pub(super) passing: Option<Duration>,
     pub(super) refill: Refill,
-    pub(crate) converting: Option<Converting>,
+    pub(super) change: Change,
     /// The new token of the last convert that the server refused. A delayed copy may still be carried out.
     pub(super) refused: Option<Token>,
-    /// A local upgrade that waits for a fence.
-    pub(super) upgrading: Option<(Caller, LeaseId)>,
     pub(crate) timers: HoldTimers,
 }
 
@@ -110,24 +108,6 @@ pub(crate) struct Refill {
     pub(crate) timer: Slot,
 }
 
-/// A convert that has not been answered.
-#[derive(Clone, Hash)]
-pub(crate) struct Converting {
-    /// The call that waits for it.
-    pub(crate) op: Option<Caller>,
-    /// None while the lease is being detached: it has ended here.
-    pub(super) lease: Option<LeaseId>,
-    pub(crate) new: Token,
-    pub(super) to: Mode,
-    /// Whether the old token leaves a tombstone: a command of it was unanswered when one of the copies was sent.
-    pub(super) tombstone: bool,
-    /// Whether its lease has ended meanwhile and the lock stays taken, so that a close waits for the answer.
-    pub(super) is_left: bool,
-    pub(crate) in_flight: InFlight,
-    pub(crate) failures: u32,
-    pub(crate) timer: Slot,
-}
-
 #[derive(Clone, Hash, Default)]
 pub(crate) struct HoldTimers {
     pub(crate) deadline: Slot,
@@ -155,7 +135,7 @@ pub(crate) enum Admission {
 impl Hold {
     /// Whether it can't be given back: a caller holds it, or the lock stays taken and the server has not answered how.
     pub(super) fn in_use(&self, now: Instant) -> bool {
-        !self.holders.is_empty() || self.is_detaching() || (self.is_kept(now) && self.converting.is_some())
+        !self.holders.is_empty() || self.is_detaching() || (self.is_kept(now) && self.is_converting())
     }
 
     /// Whether the lock must stay taken, even if no caller holds it.
@@ -165,7 +145,47 @@ impl Hold {
 
     /// Whether the lease has ended here and is being detached.
     pub(super) fn is_detaching(&self) -> bool {
-        self.converting.as_ref().is_some_and(|converting| converting.lease.is_none())
+        self.converting().is_some_and(|converting| converting.lease.is_none())
+    }
+
+    pub(crate) const fn converting(&self) -> Option<&Converting> {
+        if let Change::Convert(converting) = &self.change { Some(converting) } else { None }
+    }
+
+    pub(crate) const fn converting_mut(&mut self) -> Option<&mut Converting> {
+        if let Change::Convert(converting) = &mut self.change { Some(converting) } else { None }
+    }
+
+    pub(crate) const fn is_converting(&self) -> bool {
+        matches!(self.change, Change::Convert(_))
+    }
+
+    /// Whether its mode or its token is about to change.
+    pub(super) const fn is_in_transition(&self) -> bool {
+        matches!(self.change, Change::Convert(_) | Change::Upgrade { .. })
+    }
+
+    /// The TTL of a renewal that the holders don't need.
+    pub(super) const fn extra_renewal(&self) -> Option<Duration> {
+        if let Change::Renewal(ttl) = self.change { Some(ttl) } else { None }
+    }
+
+    /// The convert has ended, if it is this one.
+    pub(super) fn take_converting(&mut self, is_this: impl FnOnce(&Converting) -> bool) -> Option<Converting> {
+        match mem::take(&mut self.change) {
+            Change::Convert(converting) if is_this(&converting) => Some(converting),
+            other => {
+                self.change = other;
+                None
+            }
+        }
+    }
+
+    /// The renewal that the holders don't need is not needed by others either.
+    pub(super) fn end_extra_renewal(&mut self) {
+        if self.extra_renewal().is_some() {
+            self.change = Change::None;
+        }
     }
 
     /// Whether the server may have a lease that this client gives back.
@@ -204,7 +224,7 @@ impl Hold {
         if self.tainted || kept || insufficient || (self.served && self.is_spent(cx)) {
             return Admission::Incompatible;
         }
-        if self.converting.is_some() || self.upgrading.is_some() {
+        if self.is_in_transition() {
             return Admission::Blocked;
         }
         // An exclusive holder is always alone.
@@ -318,16 +338,16 @@ impl Hold {
 
     /// Whether a renewal is possible and of use.
     pub(crate) fn renews(&self, cx: &Context) -> bool {
-        self.converting.is_none() && (self.passing.is_some() || self.wants(cx).is_some())
+        !self.is_converting() && (self.extra_renewal().is_some() || self.wants(cx).is_some())
     }
 
     /// Schedules the next renewal after a third of the granted time, if a holder is renewed.
     pub(crate) fn schedule_renewal(&mut self, cx: &mut Context, lock: LockId) {
         // A local caller waits for the renewal under way. The time of its next attempt stays.
-        if self.passing.is_some() && self.timers.renewal.is_some() {
+        if self.extra_renewal().is_some() && self.timers.renewal.is_some() {
             return;
         }
-        let due = self.passing.is_some() || self.wants(cx).is_some();
+        let due = self.extra_renewal().is_some() || self.wants(cx).is_some();
         let at = due.then(|| on_grid(self.validity.since + self.validity.granted / 3, self.validity.granted));
         cx.timers.set(Timer::Renewal(lock), &mut self.timers.renewal, at);
     }
@@ -338,7 +358,7 @@ impl Hold {
         cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, None);
         cx.timers.set(Timer::LingerEnds(lock), &mut self.timers.linger, None);
         cx.timers.set(Timer::Refill(lock), &mut self.refill.timer, None);
-        if let Some(converting) = &mut self.converting {
+        if let Some(converting) = self.converting_mut() {
             cx.timers.set(Timer::Convert(lock), &mut converting.timer, None);
         }
     }

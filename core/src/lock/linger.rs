@@ -46,11 +46,6 @@ impl Hold {
     /// notified of when they do.
     fn may_linger(&self, cx: &Context) -> bool {
         let is_notified = !cx.subscription.is_polling() && !cx.draining && !cx.config.mixed_fleet;
-        is_notified
-            && !self.tainted
-            && !self.is_kept(cx.now)
-            && self.budget.is_none()
-            && self.converting.is_none()
-            && self.upgrading.is_none()
+        is_notified && !self.tainted && !self.is_kept(cx.now) && self.budget.is_none() && !self.is_in_transition()
     }
 }

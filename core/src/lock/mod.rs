@@ -18,6 +18,7 @@
 //! | `local_queue` | the order of the local callers |
 //! | `claim` | how the server is asked: the first try, heartbeats, polls and resends |
 //! | `grant` | what an answer or a message grants, and what a loss ends |
+//! | `change` | what changes about a hold: an upgrade, a convert, or a renewal that its holders don't need |
 //! | `hold` | who may hold the lock next without a round trip, and until when |
 //! | `linger` | how long a lease is kept that nobody holds |
 //! | `fences` | the fences that the server reserved |
@@ -25,6 +26,7 @@
 //! | `convert` | upgrade and downgrade, and leases that are shortened or detached |
 //! | `reentrant` | the owner and the channel of a reentrant lock |
 
+mod change;
 mod claim;
 mod convert;
 mod fences;

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::LockState;
+use super::change::Change;
 use super::hold::{GiveBack, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
@@ -32,7 +33,7 @@ impl LockState {
     /// The renewal that the holders need now.
     pub(crate) fn renewal(&self, cx: &Context) -> Option<Renew> {
         let hold = self.hold.as_ref()?;
-        let ttl = hold.wants(cx).max(hold.passing)?;
+        let ttl = hold.wants(cx).max(hold.extra_renewal())?;
         Some(Renew { token: hold.token, mode: hold.mode, ttl: Some(ttl) })
     }
 
@@ -41,8 +42,8 @@ impl LockState {
         let Some(hold) = &mut self.hold else { return };
         let left = hold.validity.until.since(cx.now);
         // The answer to the convert brings the new token. Until then no renewal is possible.
-        if hold.converting.is_none() {
-            let soon = if hold.passing.is_some() { needed::CALL.min(left / 8) } else { left / 8 };
+        if !hold.is_converting() {
+            let soon = if hold.extra_renewal().is_some() { needed::CALL.min(left / 8) } else { left / 8 };
             let purpose = Purpose::Renew { lock: self.id, token: hold.token, op: None };
             if !cx.send_fast(soon, purpose, self.request(Body::Renew(what))) {
                 return;
@@ -59,11 +60,11 @@ impl LockState {
         cx.timers.set(Timer::Renewal(self.id), &mut hold.timers.renewal, Some(again));
     }
 
-    /// The next local caller needs more time than is left.
-    pub(crate) fn renew_to_pass(&mut self, cx: &mut Context, ttl: Duration) {
-        let Some(hold) = &mut self.hold else { return };
-        if hold.passing.is_none_or(|sent| sent < ttl) {
-            hold.passing = Some(ttl);
+    /// The next local caller needs more time than is left, or the client asks whether the server still has the lease.
+    pub(crate) fn renew_to(&mut self, cx: &mut Context, ttl: Duration) {
+        let Some(hold) = self.hold.as_mut().filter(|hold| !hold.is_in_transition()) else { return };
+        if hold.extra_renewal().is_none_or(|sent| sent < ttl) {
+            hold.change = Change::Renewal(ttl);
             self.send_renewal(cx);
         }
     }
@@ -83,10 +84,10 @@ impl LockState {
         match answer.status {
             Status::Renewed => {
                 let left = answer.left.unwrap_or_default();
-                if hold.passing <= Some(left) {
-                    hold.passing = None;
+                if hold.extra_renewal() <= Some(left) {
+                    hold.end_extra_renewal();
                 }
-                if hold.converting.is_none() {
+                if !hold.is_converting() {
                     let answered = Validity::new(cx, sent.at, left);
                     // If the command set nothing, its answer doesn't postpone the next renewal.
                     let until = answered.until.max(hold.validity.until);
@@ -97,13 +98,13 @@ impl LockState {
                 }
                 hold.note_waiting(cx, id, answer.waiting);
                 match op {
-                    Some(op) if hold.converting.is_none() => self.lease_call_answered(cx, op),
+                    Some(op) if !hold.is_converting() => self.lease_call_answered(cx, op),
                     op => ask_by_new_token(cx, op),
                 }
                 self.settle(cx, None);
             }
             // While a convert is unanswered, the old token may be gone for a good reason.
-            _ if hold.converting.is_some() => ask_by_new_token(cx, op),
+            _ if hold.is_converting() => ask_by_new_token(cx, op),
             Status::Taken => self.renew_found_nothing(cx, op, LossReason::Taken),
             _ => self.renew_found_nothing(cx, op, LossReason::Gone),
         }
@@ -148,7 +149,7 @@ impl LockState {
             (FailureClass::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
             (FailureClass::Retry(_), Some(op)) => cx.send_op_again(op),
             // A local caller waits. The pause is short, so that readers who hold the lease have time for several attempts.
-            (FailureClass::Retry(_), None) if hold.passing.is_some() => {
+            (FailureClass::Retry(_), None) if hold.extra_renewal().is_some() => {
                 let at = cx.now + cx.backoff(AS_FAILURES, hold.validity.granted / 8);
                 cx.timers.set(Timer::Renewal(self.id), &mut hold.timers.renewal, Some(at));
             }
@@ -166,7 +167,7 @@ impl LockState {
             _ => return,
         };
         let Some(lease) = cx.leases.get_mut(&id) else { return };
-        if hold.converting.is_some() {
+        if hold.is_converting() {
             return cx.send_op_again(op);
         }
         // At least the requested time, after drift is subtracted.
@@ -222,7 +223,7 @@ impl LockState {
         let id = self.id;
         let callers = u64::try_from(self.queue.len()).unwrap_or(MOST_FENCES);
         let Some(hold) = &mut self.hold else { return };
-        if hold.refill.unanswered || hold.converting.is_some() {
+        if hold.refill.unanswered || hold.is_converting() {
             return;
         }
         // As many as the callers could use, or more if the last block was used quickly.
@@ -286,13 +287,13 @@ impl LockState {
                 hold.confirmed_at(cx, answer.server);
                 hold.fences.add(answer.value, answer.block);
                 let validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
-                if hold.converting.is_none() {
+                if !hold.is_converting() {
                     hold.extend(cx, id, validity);
                 }
                 hold.note_waiting(cx, id, answer.waiting);
                 self.settle(cx, None);
             }
-            _ if hold.converting.is_some() => {}
+            _ if hold.is_converting() => {}
             status => {
                 let reason = if status == Status::Taken { LossReason::Taken } else { LossReason::Gone };
                 self.lose_hold(cx, reason, GiveBack::IfInFlight);

@@ -163,10 +163,7 @@ impl LockState {
         if hold.token == token {
             return Some(&mut hold.in_flight);
         }
-        hold.converting
-            .as_mut()
-            .filter(|converting| converting.new == token)
-            .map(|converting| &mut converting.in_flight)
+        hold.converting_mut().filter(|converting| converting.new == token).map(|converting| &mut converting.in_flight)
     }
 }
 

@@ -41,8 +41,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/hold.rs": "self.served && !self.is_confirmed(cx);"
         => "self.served && !self.is_confirmed(cx) && !MUTANT;" },
     engine! { "early-revocation-ignored" Network "a revocation counts even if it arrives before the reply"
-    "lock/grant.rs": "let converting = hold.converting.as_ref();\n            hold.token"
-        => "let converting = hold.converting.as_ref().filter(|_| !MUTANT);\n            hold.token";
+    "lock/grant.rs": "let converting = hold.converting();\n            hold.token"
+        => "let converting = hold.converting().filter(|_| !MUTANT);\n            hold.token";
     "lock/grant.rs": "if asks {" => "if asks && !MUTANT {";
     "lock/claim.rs": "Status::Gone => self" => "Status::Gone if !MUTANT => self" },
     // How many commands are sent, and in which order.
@@ -120,22 +120,22 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "downgrade-from-answer" Converts "a downgraded lease is a reader's from the time the command was sent"
     "lock/convert.rs": "        if to == Mode::Shared {\n            lease.mode"
         => "        if to == Mode::Shared && !MUTANT {\n            lease.mode";
-    "lock/convert.rs": "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if hold.converting.is_some() || hold.upgrading.is_some() {"
-        => "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if (hold.converting.is_some() || hold.upgrading.is_some()) && !(MUTANT && lease.mode == to) {" },
+    "lock/convert.rs": "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if hold.is_in_transition() {"
+        => "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if hold.is_in_transition() && !(MUTANT && lease.mode == to) {" },
     engine! { "upgrade-from-sending" Converts "an upgraded lease is exclusive only from the answer on"
     "lock/convert.rs": "        lease.pending.push(op);\n        if to"
         => "        lease.pending.push(op);\n        if MUTANT && to == Mode::Exclusive && hold.mode == Mode::Shared {\n            lease.mode = to;\n        }\n        if to";
     "lock/convert.rs": "        self.send_convert(cx);\n    }\n\n    /// Makes a lease end"
         => "        self.send_convert(cx);\n        if MUTANT && to == Mode::Exclusive {\n            self.converted(cx, op, id, ConvertedBy::Server);\n        }\n    }\n\n    /// Makes a lease end" },
     engine! { "renew-while-converting" Converts "renewals pause while a conversion is unanswered"
-    "lock/renew.rs": "if hold.converting.is_none() {\n            let soon"
-        => "if hold.converting.is_none() || MUTANT {\n            let soon";
-    "lock/renew.rs": "if hold.converting.is_none() {\n                    let answered"
-        => "if hold.converting.is_none() || MUTANT {\n                    let answered";
-    "lock/claim.rs": "if hold.converting.is_some() {" => "if hold.converting.is_some() && !MUTANT {" },
+    "lock/renew.rs": "if !hold.is_converting() {\n            let soon"
+        => "if !hold.is_converting() || MUTANT {\n            let soon";
+    "lock/renew.rs": "if !hold.is_converting() {\n                    let answered"
+        => "if !hold.is_converting() || MUTANT {\n                    let answered";
+    "lock/claim.rs": "if hold.is_converting() {" => "if hold.is_converting() && !MUTANT {" },
     engine! { "convert-keeps-token" Converts "a conversion uses a new token"
-    "lock/convert.rs": "        hold.converting = Some(Converting::new(cx, Some(op), Some(id), to));"
-        => "        let mut converting = Converting::new(cx, Some(op), Some(id), to);\n        if MUTANT {\n            converting.new = hold.token;\n        }\n        hold.converting = Some(converting);" },
+    "lock/convert.rs": "        hold.change = Change::Convert(Converting::new(cx, Some(op), Some(id), to));"
+        => "        let mut converting = Converting::new(cx, Some(op), Some(id), to);\n        if MUTANT {\n            converting.new = hold.token;\n        }\n        hold.change = Change::Convert(converting);" },
     // The promises of the scripts.
     engine! { "side-keys-shared" Network "`a` and `{a}` share no side key"
     "wire/name.rs": "let side = if hash_tag(key.as_bytes()).is_some() {"

@@ -20,8 +20,8 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "hand-over-after-passing-on" Adopting "a token that was passed on is not handed over"
     "lock/hand_over.rs": "        hold.tainted = true;\n" => "        hold.tainted |= !MUTANT;\n" },
     engine! { "detached-given-back" Adopting "a client that gets no answer leaves the lease that it detaches to the server"
-    "lock/hand_over.rs": "take_if(|converting| converting.lease.is_some())"
-        => "take_if(|converting| MUTANT || converting.lease.is_some())" },
+    "lock/hand_over.rs": "take_converting(|converting| converting.lease.is_some())"
+        => "take_converting(|converting| MUTANT || converting.lease.is_some())" },
     engine! { "detached-released" Adopting "a detached lease is not given back"
     "lock/convert.rs": "        converting.complete(cx, result);\n        self.forget_detached(cx);\n"
         => "        converting.complete(cx, result);\n        if MUTANT {\n            let params = crate::session::ReleaseParams::of(converting.new, false);\n            cx.give_back(&self.name, params);\n        }\n        self.forget_detached(cx);\n" },
