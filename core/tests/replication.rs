@@ -277,7 +277,7 @@ fn a_closed_client_hands_no_lease_to_the_next_caller() {
     client.input(Input::Close { op: OpId(9) });
     assert_eq!(*client.error(), Error::Closed);
     assert_eq!(client.result_of(OpId(7)), Some(&Err(Error::Closed)));
-    assert_eq!(client.result_of(OpId(9)), Some(&Ok(Outcome::Closed { lost: 1, unreleased: 0 })));
+    assert_eq!(client.result_of(OpId(9)), Some(&Ok(Outcome::Closed { lost: 0, unreleased: 0 })));
     client.assert_given_back();
 }
 
@@ -353,4 +353,14 @@ fn a_pause_of_our_own_is_not_the_replicas_silence() {
     client.renewed();
     client.confirmed(2);
     assert!(matches!(client.result(), Some(Ok(Outcome::Acquired(_)))), "{:?}", client.result());
+}
+
+#[test]
+fn a_close_does_not_count_a_lease_that_its_caller_never_got_as_lost() {
+    let mut client = Waiter::acquiring();
+    client.renewed();
+    let close = OpId(9);
+    client.input(Input::Close { op: close });
+    assert_eq!(client.error(), &Error::Closed);
+    assert_eq!(client.result_of(close), Some(&Ok(Outcome::Closed { lost: 0, unreleased: 0 })));
 }

@@ -59,6 +59,15 @@ impl Locks {
         }
     }
 
+    /// How many leases have no caller yet. Not in a quorum.
+    pub(super) fn set_unconfirmed(&mut self, leases: usize) {
+        match self {
+            Self::One(client) => client.cx.unconfirmed = leases,
+            #[cfg(feature = "quorum")]
+            Self::Quorum(_) => {}
+        }
+    }
+
     pub(super) fn lease(&self, lease: LeaseId) -> Option<LeaseInfo> {
         match self {
             Self::One(client) => client.lease(lease),

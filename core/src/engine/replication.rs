@@ -107,6 +107,9 @@ impl Replication {
             _ => {}
         }
         let ends = matches!(input, Input::Drain { .. } | Input::Close { .. });
+        if let Input::Close { .. } = input {
+            locks.set_unconfirmed(self.unconfirmed(locks));
+        }
         locks.handle(now, input);
         if ends {
             // While the locks still granted, a lease that fails would go to its next caller.
@@ -267,6 +270,18 @@ impl Replication {
         if until <= self.now {
             self.end_failed(op);
         }
+    }
+
+    /// How many leases no caller has yet: all of their holds wait for replicas.
+    fn unconfirmed(&self, locks: &Locks) -> usize {
+        let asking = self.acquires.iter().filter(|acquire| acquire.is_asking());
+        let mut leases: Vec<LeaseId> = asking.filter_map(|acquire| Some(acquire.grant?.lease)).collect();
+        leases.sort_unstable();
+        let holds = |lease| locks.lease(lease).map_or(0, |lease| lease.holds as usize);
+        leases
+            .chunk_by(|one, other| one == other)
+            .filter(|same| same.first().is_some_and(|id| holds(*id) == same.len()))
+            .count()
     }
 
     fn acquire(&self, op: OpId) -> Option<&ReplicatedAcquire> {

@@ -91,7 +91,9 @@ pub(crate) struct Context {
     /// Whether no further lease is granted: the client drains or is closed.
     pub(crate) draining: bool,
     pub(crate) closed: bool,
-    /// How many leases were held when the client was closed.
+    /// How many leases wait for replicas, so that no caller has them. Known when the client is closed.
+    pub(crate) unconfirmed: usize,
+    /// How many leases were held by callers when the client was closed.
     pub(crate) lost_by_close: u32,
     /// The time limit for calls that don't wait.
     pub(crate) patience: Duration,
@@ -139,6 +141,7 @@ impl Context {
             random: Random::new(seed),
             draining: false,
             closed: false,
+            unconfirmed: 0,
             lost_by_close: 0,
             last_token: 0,
             last_lease: 0,
@@ -347,7 +350,8 @@ impl Context {
     pub(crate) fn begin_close(&mut self) {
         (self.draining, self.closed) = (true, true);
         let held = self.leases.values().filter(|lease| matches!(lease.caller, Caller::User(_))).count();
-        self.lost_by_close = self.lost_by_close.saturating_add(u32::try_from(held).unwrap_or(u32::MAX));
+        let lost = held.saturating_sub(self.unconfirmed);
+        self.lost_by_close = self.lost_by_close.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
     }
 
     /// Ends the drains once no lease is held.
