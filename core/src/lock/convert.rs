@@ -337,13 +337,16 @@ impl LockState {
         }
     }
 
-    /// Completes a local upgrade as soon as there is a fence for it.
+    /// Completes an upgrade without a convert as soon as there is a fence for it, and the server has confirmed the lease.
     pub(super) fn finish_upgrade(&mut self, cx: &mut Context) {
         let Some(hold) = &mut self.hold else { return };
         let Change::Upgrade { op, lease: id } = hold.change else { return };
-        if !cx.ops.contains_key(&op) {
+        let Some(since) = cx.ops.get(&op).map(|open| open.since) else {
             hold.change = Change::None;
             return;
+        };
+        if !hold.is_confirmed_since(cx, since) {
+            return self.refill(cx);
         }
         let Some(fence) = hold.fences.take() else { return self.refill(cx) };
         hold.change = Change::None;

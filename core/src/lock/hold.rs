@@ -264,6 +264,12 @@ impl Hold {
         cx.now.since(self.validity.confirmed) < CONFIRMED_FOR
     }
 
+    /// Whether the server has confirmed the lease since then, or recently. The latter is not enough if another process may
+    /// have adopted it.
+    pub(super) fn is_confirmed_since(&self, cx: &Context, since: Instant) -> bool {
+        self.validity.confirmed >= since || !self.tainted && self.is_confirmed(cx)
+    }
+
     /// Whether to ask the server now, so that the next local holder doesn't have to wait for a confirmation.
     pub(super) fn needs_confirming(&self, cx: &Context) -> bool {
         cx.now.since(self.validity.confirmed) >= CONFIRMED_FOR / 2

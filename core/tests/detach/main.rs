@@ -4,8 +4,8 @@ mod at_least;
 mod world;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Config, Engine, Error, Failure, Input, Kind, LossReason, Mode, Outcome, Owner,
-    ReleaseOutcome, Wait,
+    AcquireOptions, ClientId, Config, Engine, Error, Failure, Input, Kind, LeaseToken, LossReason, Mode, Outcome,
+    Owner, ReleaseOutcome, Wait,
 };
 use leasehold_harness::Client;
 
@@ -394,4 +394,29 @@ fn a_force_release_takes_a_lock_that_was_detached() {
     assert_eq!(forced, Some(Ok(Outcome::Revoked(1))));
     assert_eq!(world.adopt(0, token, options()), Some(Err(Error::NotHeld)));
     assert!(world.is_free_for(0, options()));
+}
+
+#[test]
+fn an_upgrade_without_a_convert_asks_the_server_first_if_another_client_may_have_adopted_the_lease() {
+    let mut world = World::new(2);
+    // A new counter is ahead of the clock. Later, the server reserves many fences for a lease that may linger.
+    assert!(world.is_free_for(0, options()));
+    world.pass(seconds(1));
+    let lingers = AcquireOptions { linger: Some(seconds(1)), ..options() };
+    let writer = world.acquire(0, lingers);
+    let reader = AcquireOptions { mode: Mode::Shared, ..lingers };
+    let waits = world.clients[0].acquire("job", AcquireOptions { wait: Wait::Forever, ..reader });
+    world.call(0, |op| Input::Release { op, lease: writer });
+    let lease = world.clients[0].grant_of(waits).lease;
+    world.pass(seconds(3));
+    let holders = match world.call(1, |op| Input::Inspect { op, name: "job" }) {
+        Some(Ok(Outcome::Inspected(inspection))) => inspection.holders,
+        other => panic!("{other:?}"),
+    };
+    // The message about the adoption is lost.
+    world.clients[0].channels.clear();
+    let adopted = world.adopt(1, LeaseToken::read(&holders[0].token).unwrap(), options());
+    assert!(matches!(adopted, Some(Ok(Outcome::Acquired(_)))), "{adopted:?}");
+    let upgraded = world.call(0, |op| Input::Convert { op, lease, mode: Mode::Exclusive });
+    assert_eq!(upgraded, Some(Err(Error::Lost(LossReason::Gone))));
 }
