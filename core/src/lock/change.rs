@@ -37,6 +37,8 @@ pub(crate) struct Converting {
     pub(super) tombstone: bool,
     /// Whether its lease has ended meanwhile and the lock stays taken, so that a close waits for the answer.
     pub(super) is_left: bool,
+    /// The release of that lease, which waits for the answer, too.
+    pub(super) leaver: Option<Caller>,
     pub(crate) in_flight: InFlight,
     pub(crate) failures: u32,
     pub(crate) timer: Slot,
@@ -52,10 +54,16 @@ impl Converting {
             to,
             tombstone: false,
             is_left: false,
+            leaver: None,
             in_flight: InFlight::default(),
             failures: 0,
             timer: None,
         }
+    }
+
+    /// The release that waits for it, if that has not ended. The caller of this function goes on with it.
+    pub(super) fn take_leaver(&mut self, cx: &mut Context) -> Option<Caller> {
+        self.leaver.take().filter(|op| cx.close_op(*op))
     }
 
     /// Ends the call that waits for it.

@@ -137,8 +137,9 @@ impl LockState {
         self.send_convert(cx);
     }
 
-    /// If no caller holds the lease any more, and the lock stays taken: a close waits for the convert, to detach the lease then.
-    pub(super) fn await_convert(&mut self, cx: &mut Context) {
+    /// If no caller holds the lease any more, and the lock stays taken: a close and the lease's release wait for the convert,
+    /// to detach the lease then.
+    pub(super) fn await_convert(&mut self, cx: &mut Context, leaver: &mut Option<Caller>) {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.holders.is_empty() && hold.is_kept(cx.now)) else {
             return;
         };
@@ -146,14 +147,19 @@ impl LockState {
             hold.converting_mut().filter(|converting| converting.lease.is_some() && !converting.is_left)
         {
             converting.is_left = true;
+            converting.leaver = leaver.take();
+            if let Some(op) = converting.leaver {
+                cx.open(op, OpKind::Release { token: converting.new }, Some(cx.patience()));
+            }
             cx.begin_detaching();
         }
     }
 
     /// A convert was answered.
-    fn settle_converted(&mut self, cx: &mut Context, is_left: bool) {
-        self.settle(cx, None);
-        if is_left {
+    fn settle_converted(&mut self, cx: &mut Context, mut converting: Converting) {
+        let leaver = converting.take_leaver(cx);
+        self.settle(cx, leaver);
+        if converting.is_left {
             cx.end_detaching();
         }
     }
@@ -242,7 +248,7 @@ impl LockState {
                     hold.validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                     hold.watch(cx, id);
                     converting.op.into_iter().for_each(|op| self.lease_call_answered(cx, op));
-                    return self.settle_converted(cx, converting.is_left);
+                    return self.settle_converted(cx, converting);
                 }
                 let fence = hold.fences.take();
                 // The script only ever lengthens the TTL, so the earlier deadline still holds.
@@ -256,7 +262,7 @@ impl LockState {
                     }
                     self.converted(cx, op, id, ConvertedBy::Server);
                 }
-                self.settle_converted(cx, converting.is_left);
+                self.settle_converted(cx, converting);
             }
             Status::Conflict if converting.lease.is_some() => {
                 // The script has left a tombstone for the new token. While the server has that, no delayed copy of the
@@ -314,7 +320,7 @@ impl LockState {
             }
         }
         converting.complete(cx, Err(error));
-        self.settle_converted(cx, converting.is_left);
+        self.settle_converted(cx, converting);
     }
 
     /// The server has the lease under its new token.

@@ -182,8 +182,12 @@ impl LockState {
         for lease in core::mem::take(&mut hold.holders) {
             cx.lose_lease(lease, reason);
         }
-        if hold.is_detaching() {
-            let op = hold.converting_mut().and_then(|converting| converting.op.take());
+        let is_detaching = hold.is_detaching();
+        if is_detaching {
+            cx.end_detaching();
+        }
+        if let Some(converting) = hold.converting_mut() {
+            let op = if is_detaching { converting.op.take() } else { converting.leaver.take() };
             not_detached_by(cx, op, reason);
         }
         if give_back == GiveBack::Always || in_flight {
@@ -194,9 +198,8 @@ impl LockState {
     }
 }
 
-/// A lease was lost while it was being detached. If the call is a release, the lease was valid when it was given back.
+/// A lease was lost before it was detached. If the call is a release, the lease was valid when it was given back.
 fn not_detached_by(cx: &mut Context, op: Option<Caller>, reason: LossReason) {
-    cx.end_detaching();
     let Some(op) = op else { return };
     let releases = matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Release { .. }));
     let result = match reason {

@@ -49,7 +49,7 @@ impl LockState {
             }
             self.give_up_claim(cx);
         }
-        self.await_convert(cx);
+        self.await_convert(cx, &mut leaver);
         self.end_tries(cx);
         if let Some(op) = leaver {
             cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
@@ -147,6 +147,7 @@ impl LockState {
         let tombstone = hold.in_flight.any() || moved;
         let used_fence = hold.used_fence(cx);
         let is_left = hold.converting().is_some_and(|converting| converting.is_left);
+        let op = op.or_else(|| hold.converting_mut()?.take_leaver(cx));
         if let Some(converting) = hold.take_converting(|converting| converting.lease.is_some()) {
             converting.complete(cx, Err(Error::NotHeld));
             let new = ReleaseParams { valid_until, used_fence, ..ReleaseParams::of(converting.new, tombstone) };

@@ -78,11 +78,42 @@ fn a_release_during_a_conversion_waits_for_it() {
     world.clients[0].call(|op| Input::Convert { op, lease, mode: Mode::Shared });
     let released = world.clients[0].call(|op| Input::Release { op, lease });
     assert_eq!(scripts(&world.clients[0]), ["convert"]);
+    assert_eq!(world.clients[0].result_of(released), None);
     world.serve();
     world.serve();
-    assert!(matches!(world.clients[0].result_of(released), Some(Ok(Outcome::Released(_)))));
+    let detached = Ok(Outcome::Released(ReleaseOutcome::Detached));
+    assert_eq!(world.clients[0].result_of(released), Some(&detached));
     lasts_for(&world, 60_000);
     assert!(world.clients[0].engine.is_idle());
+}
+
+#[test]
+fn a_release_during_a_conversion_tells_what_became_of_the_lease() {
+    // The server answers after that time; it has lost the lease; it never answers.
+    for (passed, has_lease, answers) in [(200, true, true), (0, false, true), (0, true, false)] {
+        let mut world = World::new(1);
+        let lease = world.acquire(0, AcquireOptions { at_least: Some(seconds(1) / 10), ..options() });
+        world.clients[0].call(|op| Input::Convert { op, lease, mode: Mode::Shared });
+        let released = world.clients[0].call(|op| Input::Release { op, lease });
+        if !has_lease {
+            world.server.call(&[b"DEL", b"job"]).unwrap();
+        }
+        world.clients[0].now += passed * 1_000;
+        if answers {
+            world.serve();
+            world.serve();
+        } else {
+            world.pass_in_silence(seconds(3));
+        }
+        match world.clients[0].result_of(released) {
+            Some(Ok(Outcome::Released(ReleaseOutcome::Released))) => assert!(has_lease && answers),
+            Some(Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))) => assert!(!has_lease),
+            Some(Err(Error::Unreachable { .. })) => assert!(!answers),
+            other => panic!("{other:?}"),
+        }
+        world.pass(seconds(40));
+        assert!(world.clients[0].engine.is_idle());
+    }
 }
 
 #[test]
