@@ -1,7 +1,7 @@
 //! The numbers that stand for something else when they cross to TypeScript. They are declared here and nowhere else:
 //! `generated.rs` writes `ts/engine/codes.generated.ts` from them.
 
-use leasehold_core::{ErrorCode, FailureKind, LossReason, ReleaseOutcome};
+use leasehold_core::{AcquireOptions, ErrorCode, FailureKind, LossReason, ReleaseOutcome};
 
 use crate::number::small;
 
@@ -22,6 +22,9 @@ pub(crate) trait Code: Copy + 'static {
         Self::at(small(number)?)
     }
 }
+
+/// How many fields the record of inputs has.
+pub(crate) const FIELDS: usize = InputField::ALL.len() + AcquireOptions::TIMES.len();
 
 /// One of the enums, for TypeScript.
 #[cfg(test)]
@@ -65,11 +68,11 @@ macro_rules! codes {
 codes! {
     /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
     InputKind {
-        /// op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, atLeast?, replicas? and replicaTimeout?, owner? or permits? and
+        /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner? or permits? and
         /// limit?; the name.
         Acquire,
-        /// op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
-        /// names.
+        /// op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
+        /// each name; the names.
         AcquireAll,
         /// As for `acquire`, and channelLength; the lease's token and the name.
         Adopt,
@@ -120,7 +123,8 @@ codes! {
     }
 
     /// The fields of the record in which inputs arrive, in their order. A list of numbers follows them. Durations are in
-    /// milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there.
+    /// milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there. Behind
+    /// them are the times of a lock that are off by default: `AcquireOptions::TIMES`.
     InputField {
         /// The user's operation.
         Op,
@@ -134,16 +138,10 @@ codes! {
         Renew,
         /// A flag: the lease is shared with other readers.
         Shared,
-        /// How long a renewed lease lasts at most.
-        MaxHold,
         /// How long the call waits. Infinity to wait forever, absent not to wait.
         Wait,
         /// How long a call that does not wait may take, or a drain.
         Within,
-        /// How long to keep the lease after its release.
-        Linger,
-        /// How long the lock stays taken from its grant on.
-        AtLeast,
         /// How many replicas must have the lease.
         Replicas,
         /// How long to wait for them.

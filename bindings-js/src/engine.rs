@@ -177,7 +177,7 @@ impl Engine {
 /// The two records, which TypeScript writes and reads in this module's memory.
 #[cfg(test)]
 impl Engine {
-    pub(crate) fn write(&mut self, fields: impl Iterator<Item = (InputField, f64)>, list: &[f64]) {
+    pub(crate) fn write(&mut self, fields: impl Iterator<Item = (usize, f64)>, list: &[f64]) {
         self.record.write(fields, list);
     }
 

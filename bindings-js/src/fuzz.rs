@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use leasehold_core::Reply;
 
-use crate::codes::{Code, InputField, InputKind, OutputKind};
+use crate::codes::{Code, InputKind, OutputKind};
 use crate::engine::Engine;
+use crate::generated::input_fields;
 use crate::number::whole;
 use crate::reply;
 use crate::text::Texts;
@@ -97,10 +98,10 @@ fn kind(verb: &str) -> u8 {
     at.and_then(|at| u8::try_from(at).ok()).or_else(|| verb.parse().ok()).unwrap_or(u8::MAX)
 }
 
-fn field(word: &str) -> Option<(InputField, f64)> {
+fn field(word: &str) -> Option<(usize, f64)> {
     let (name, value) = word.split_once('=')?;
-    let field = InputField::ALL.iter().find(|field| alloc::format!("{field:?}") == name)?;
-    Some((*field, value.parse().ok()?))
+    let position = input_fields().iter().position(|field| field.eq_ignore_ascii_case(name))?;
+    Some((position, value.parse().ok()?))
 }
 
 /// Reads a record of outputs, as TypeScript does.

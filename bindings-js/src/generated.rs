@@ -7,11 +7,11 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    CLOSE_SETTINGS, ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_RIGHT,
-    NOT_READY, ReleaseOutcome, Setting,
+    AcquireOptions, CLOSE_SETTINGS, ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS,
+    NO_RIGHT, NOT_READY, ReleaseOutcome, Setting,
 };
 
-use crate::codes::{ABSENT, Code, DECLARED, Declared, InputKind};
+use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind};
 
 pub(crate) const HEADER: &str =
     "// Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.\n";
@@ -20,9 +20,8 @@ pub(crate) const WIDTH: usize = 120;
 /// Where an option is missing on purpose: the file, and the options. A new option must be in the file or here.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     // Arguments of the calls that make the lock.
-    ("native/src/api/lock.rs", &["limit"]),
-    // `mutex(..).max_hold(..)` and the like: they are for single locks.
-    ("native/src/api/builder.rs", &["renew", "max_hold", "wasm"]),
+    // Arguments of the calls that make the lock, and what only JavaScript needs.
+    ("native/src/api/options.rs", &["limit", "permits", "wasm"]),
     // Nothing renews a lease in the background, and no call runs a caller's work. A component has no labels for leases, and no `quorum.wasm`.
     ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "wasm"]),
     // A command holds one lock: see `docs/cli.md`.
@@ -48,16 +47,10 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 fn every_surface_has_the_options() {
     for (file, elsewhere) in ELSEWHERE {
         let text = read(&format!("../{file}"));
-        let every: &[&str] = &["lock", "manager", "quorum", "semaphore", "multi"];
-        let (places, forms): (&[&str], &[&str]) = match *file {
-            "native/src/api/lock.rs" => (&["lock", "semaphore", "multi"], &["pub fn NAME("]),
-            "native/src/api/builder.rs" => (&["manager", "quorum"], &["pub fn NAME("]),
-            "wit/locks.wit" => (every, &["    NAME: ", "    NAME-ms: "]),
-            _ => (every, &["pub(crate) NAME:"]),
-        };
-        for Setting { name, .. } in settings().filter(|it| it.places.iter().any(|place| places.contains(place))) {
+        let forms = OWN_COMMENTS.iter().filter(|(of, _)| of == file).map(|(_, form)| form);
+        for Setting { name, .. } in LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS) {
             let written = if file.ends_with(".wit") { name.replace('_', "-") } else { (*name).to_owned() };
-            let there = forms.iter().any(|form| text.contains(&form.replace("NAME", &written)));
+            let there = forms.clone().any(|form| text.contains(&format!("    {}", form.replace("NAME", &written))));
             assert_ne!(
                 there,
                 elsewhere.contains(name),
@@ -100,112 +93,80 @@ fn the_manual_has_the_options() {
     check("../docs/options.md", &page);
 }
 
-/// The comments that give an option's bounds, and perhaps its default: the file, the line below the comment or with it, and
-/// the option.
-const COMMENTS: &[(&str, &[(&str, &str)])] = &[
-    (
-        "core/src/options.rs",
-        &[
-            ("pub ttl:", "ttl"),
-            ("pub max_hold:", "max_hold"),
-            ("For(Duration)", "wait"),
-            ("pub linger:", "linger"),
-            ("pub at_least:", "at_least"),
-            ("pub timeout:", "wait_for_replicas"),
-            ("limit: u32", "limit"),
-            ("pub local_handoffs:", "local_handoffs"),
-            ("pub claim_window:", "claim_window"),
-            ("pub response_timeout:", "response_timeout"),
-            ("pub node_timeout:", "node_timeout"),
-        ],
-    ),
-    (
-        "native/src/api/lock.rs",
-        &[
-            ("pub fn ttl(", "ttl"),
-            ("pub fn max_hold(", "max_hold"),
-            ("pub fn wait(", "wait"),
-            ("pub fn linger(", "linger"),
-            ("pub fn at_least(", "at_least"),
-            ("pub fn wait_for_replicas(", "wait_for_replicas"),
-        ],
-    ),
-    (
-        "native/src/api/builder.rs",
-        &[
-            ("pub fn ttl(", "ttl"),
-            ("pub fn wait(", "wait"),
-            ("pub fn linger(", "linger"),
-            ("pub fn local_handoffs(", "local_handoffs"),
-            ("pub fn claim_window(", "claim_window"),
-            ("pub fn response_timeout(", "response_timeout"),
-            ("pub fn node_timeout(", "node_timeout"),
-        ],
-    ),
-    (
-        "native/src/api/lease.rs",
-        &[("pub async fn extend(", "ttl"), ("pub async fn shorten(", "ttl"), ("pub async fn detach_for(", "ttl")],
-    ),
-    ("native/src/api/manager.rs", &[("pub fn semaphore(", "limit")]),
-    (
-        "cli/src/args.rs",
-        &[
-            ("pub(crate) ttl:", "ttl"),
-            ("pub(crate) max_hold:", "max_hold"),
-            ("pub(crate) wait:", "wait"),
-            ("pub(crate) at_least:", "at_least"),
-            ("pub(crate) timeout:", "response_timeout"),
-        ],
-    ),
-    ("bindings-js/ts/api/validate.ts", &[("readonly timeout:", "wait_for_replicas")]),
-    ("bindings-js/ts/api/lease.ts", &[("async extend(", "ttl"), ("async shorten(", "ttl")]),
-    ("bindings-js/ts/dropins/redis-semaphore.ts", &[("lockTimeout?:", "ttl")]),
-    (
-        "wit/locks.wit",
-        &[
-            ("ttl-ms:", "ttl"),
-            ("max-hold-ms:", "max_hold"),
-            ("local-handoffs:", "local_handoffs"),
-            ("claim-window-ms:", "claim_window"),
-            ("response-timeout-ms:", "response_timeout"),
-            ("node-timeout-ms:", "node_timeout"),
-        ],
-    ),
-    ("docs/drop-ins.md", &[("| durations |", "ttl"), ("| `lockTimeout` |", "ttl")]),
-    ("docs/kinds.md", &[("- The limit is", "limit")]),
+/// The options' own comments, which give their bounds, and perhaps their default: the file, and the line below such a comment.
+const OWN_COMMENTS: &[(&str, &str)] = &[
+    ("core/src/options.rs", "pub NAME:"),
+    ("native/src/api/options.rs", "NAME("),
+    ("cli/src/args.rs", "pub(crate) NAME:"),
+    ("wit/locks.wit", "NAME:"),
+    ("wit/locks.wit", "NAME-ms:"),
 ];
+
+/// Other comments with the bounds of an option: the file, and the line below the comment or with it.
+const COMMENTS: &[(&str, &str, &str)] = &[
+    ("ttl", "native/src/api/lease.rs", "pub async fn extend("),
+    ("ttl", "native/src/api/lease.rs", "pub async fn shorten("),
+    ("ttl", "native/src/api/lease.rs", "pub async fn detach_for("),
+    ("ttl", "bindings-js/ts/api/lease.ts", "async extend("),
+    ("ttl", "bindings-js/ts/api/lease.ts", "async shorten("),
+    ("ttl", "bindings-js/ts/dropins/redis-semaphore.ts", "lockTimeout?:"),
+    ("ttl", "docs/drop-ins.md", "| durations |"),
+    ("ttl", "docs/drop-ins.md", "| `lockTimeout` |"),
+    ("wait", "core/src/options.rs", "For(Duration)"),
+    ("wait_for_replicas", "core/src/options.rs", "pub timeout:"),
+    ("wait_for_replicas", "bindings-js/ts/api/validate.ts", "readonly timeout:"),
+    ("limit", "core/src/options.rs", "limit: u32"),
+    ("limit", "native/src/api/manager.rs", "pub fn semaphore("),
+    ("limit", "docs/kinds.md", "- The limit is"),
+    ("response_timeout", "cli/src/args.rs", "pub(crate) timeout:"),
+];
+
+/// Own comments without the bounds: the type of the option has them.
+const WITHOUT_BOUNDS: &[(&str, &str)] =
+    &[("core/src/options.rs", "wait"), ("wit/locks.wit", "wait"), ("wit/locks.wit", "limit")];
 
 #[test]
 fn comments_give_the_bounds_and_the_defaults_of_the_table() {
-    for (file, items) in COMMENTS {
-        let path = format!("../{file}");
-        let mut lines: Vec<String> = read(&path).lines().map(str::to_owned).collect();
-        for (item, name) in *items {
-            let setting = settings().find(|setting| setting.name == *name).unwrap();
-            let end = lines.iter().position(|line| line.trim_start().starts_with(item));
-            let end = end.unwrap_or_else(|| panic!("{file} has no `{item}`"));
-            let is_comment =
-                |line: &String| ["///", "*", "/**", "#["].iter().any(|mark| line.trim_start().starts_with(mark));
-            let start = lines[..end].iter().rposition(|line| !is_comment(line)).map_or(0, |before| before + 1);
-            for line in &mut lines[start..=end] {
-                *line = with_bounds(line, setting);
-            }
-            let comment = lines[start..=end].join("\n");
-            let words: Vec<_> = comment.split_whitespace().filter(|word| !["///", "*", "/**"].contains(word)).collect();
-            let comment = words.join(" ");
-            let (least, most, bounds) = (setting.bounds.least, setting.bounds.most, setting.bounds.text);
-            let told = comment.contains(bounds) || comment.contains(&format!("{least} to {most}"));
-            assert!(told, "{file}: the comment of `{item}` does not give the bounds in one line: {bounds}");
-            if let Some((_, default)) = comment.split_once("Default").filter(|_| setting.default_number > 0) {
-                let default = default.trim_start_matches([':', ' ', '`', '\'']);
-                let number = setting.default_number.to_string();
-                let forms = [setting.default, &setting.default.replace(' ', ""), &number];
-                let told = forms.iter().any(|form| default.starts_with(form)) || item.contains("lockTimeout");
-                assert!(told, "{file}: the default of `{item}` is not {}", setting.default);
-            }
-        }
-        check(&path, &(lines.join("\n") + "\n"));
+    for (name, file, item) in COMMENTS {
+        let setting = settings().find(|setting| setting.name == *name).unwrap();
+        assert!(comments_give_the_bounds(file, item, setting), "{file} has no `{item}`");
     }
+    for setting in settings().filter(|setting| !setting.bounds.text.is_empty()) {
+        for (file, form) in OWN_COMMENTS.iter().filter(|(file, _)| !WITHOUT_BOUNDS.contains(&(file, setting.name))) {
+            let name = if file.ends_with(".wit") { setting.name.replace('_', "-") } else { setting.name.to_owned() };
+            comments_give_the_bounds(file, &form.replace("NAME", &name), setting);
+        }
+    }
+}
+
+/// Whether the file has such lines. The comments of all of them must give the bounds.
+fn comments_give_the_bounds(file: &str, item: &str, setting: &Setting) -> bool {
+    let path = format!("../{file}");
+    let mut lines: Vec<String> = read(&path).lines().map(str::to_owned).collect();
+    let found = (0..lines.len()).filter(|at| lines[*at].trim_start().starts_with(item)).collect::<Vec<_>>();
+    for end in &found {
+        let is_comment =
+            |line: &String| ["///", "*", "/**", "#["].iter().any(|mark| line.trim_start().starts_with(mark));
+        let start = lines[..*end].iter().rposition(|line| !is_comment(line)).map_or(0, |before| before + 1);
+        for line in &mut lines[start..=*end] {
+            *line = with_bounds(line, setting);
+        }
+        let comment = lines[start..=*end].join("\n");
+        let words: Vec<_> = comment.split_whitespace().filter(|word| !["///", "*", "/**"].contains(word)).collect();
+        let comment = words.join(" ");
+        let (least, most, bounds) = (setting.bounds.least, setting.bounds.most, setting.bounds.text);
+        let told = comment.contains(bounds) || comment.contains(&format!("{least} to {most}"));
+        assert!(told, "{file}: the comment of `{item}` does not give the bounds in one line: {bounds}");
+        if let Some((_, default)) = comment.split_once("Default").filter(|_| setting.default_number > 0) {
+            let default = default.trim_start_matches([':', ' ', '`', '\'']);
+            let number = setting.default_number.to_string();
+            let forms = [setting.default, &setting.default.replace(' ', ""), &number];
+            let told = forms.iter().any(|form| default.starts_with(form)) || item.contains("lockTimeout");
+            assert!(told, "{file}: the default of `{item}` is not {}", setting.default);
+        }
+    }
+    check(&path, &(lines.join("\n") + "\n"));
+    !found.is_empty()
 }
 
 #[test]
@@ -275,12 +236,20 @@ fn codes() -> String {
             let _ = writeln!(module, " * - `{}`:{}", camel_case(variant), about.join("\n *  "));
         }
         let _ = writeln!(module, " */\nexport const {name} = {{");
-        for (position, (variant, _)) in variants.iter().enumerate() {
-            let _ = writeln!(module, "  {}: {position},", camel_case(variant));
+        let variants = variants.iter().map(|(variant, _)| camel_case(variant)).collect();
+        let variants: Vec<_> = if *name == "InputField" { input_fields() } else { variants };
+        for (position, variant) in variants.iter().enumerate() {
+            let _ = writeln!(module, "  {variant}: {position},");
         }
         module += "} as const;\n";
     }
     module
+}
+
+/// The fields of the record of inputs, in JavaScript's case.
+pub(crate) fn input_fields() -> Vec<String> {
+    let fields = InputField::ALL.iter().map(|field| camel_case(&format!("{field:?}")));
+    fields.chain(AcquireOptions::TIMES.iter().map(|time| camel_case_name(time.name))).collect()
 }
 
 fn errors() -> String {
@@ -386,7 +355,9 @@ fn options() -> String {
     let mut module = HEADER.to_owned();
     // The engine's record has its own two fields for the replicas.
     let of_lock = || LOCK_SETTINGS.iter().filter(|it| it.places.contains(&"lock") && it.name != "wait_for_replicas");
-    module += "\n/** The options of a lock, once they are read. Durations are in milliseconds. */\n";
+    module += "\n/** How many replicas must have a lease, and how long to wait for them, in milliseconds. */\n";
+    module += "export interface ReplicaSettings {\n  readonly min: number;\n  readonly timeout: number;\n}\n";
+    module += "\n/** The options of a lock, once they are read. Durations are in milliseconds. A `wait` of `Infinity` waits forever. */\n";
     module += "export interface LockSettings {\n";
     for Setting { name, default, .. } in of_lock() {
         let kind = match (*name, *default) {
@@ -400,13 +371,21 @@ fn options() -> String {
         };
         let _ = writeln!(module, "  readonly {}{kind};", camel_case_name(name));
     }
-    module += "}\n";
+    module += "  /** How many replicas must have the lease before the caller gets it. */\n";
+    module += "  readonly replicas?: ReplicaSettings | undefined;\n";
+    module += "  /** How long a call that does not wait may take, if this is shorter than the response timeout. */\n";
+    module += "  readonly within?: number | undefined;\n}\n";
+    let fields = of_lock().map(|it| camel_case_name(it.name)).collect::<Vec<_>>().join(", ");
+    let without_wait = fields.replace("wait,", "wait: undefined,");
+    module += "\n/** The settings of a call that doesn't wait for the lock: its `wait` limits how long the server may take. Not a spread, which is slow. */\n";
+    let _ = writeln!(module, "export function withoutWait({{ {fields}, replicas }}: LockSettings): LockSettings {{");
+    let _ =
+        writeln!(module, "  return {{ {without_wait}, replicas, within: wait === Infinity ? undefined : wait }};\n}}");
     defaults(&mut module, "LOCK_DEFAULTS: LockSettings", "a lock", &of_lock().collect::<Vec<_>>());
     let of_manager: Vec<_> = MANAGER_SETTINGS.iter().filter(|it| !["", "none"].contains(&it.default)).collect();
     defaults(&mut module, "MANAGER_DEFAULTS", "a manager", &of_manager);
-    let fields = DECLARED.iter().find(|declared| declared.name == "InputField").unwrap().variants;
-    let sent = of_lock().map(|it| camel_case_name(it.name));
-    let sent = sent.filter(|name| fields.iter().any(|(field, _)| camel_case(field) == *name));
+    let fields = input_fields();
+    let sent = of_lock().map(|it| camel_case_name(it.name)).filter(|name| fields.contains(name));
     let sent: Vec<_> = sent.map(|name| format!("'{name}'")).collect();
     module += "\n/** The options of a lock that the engine gets. */\n";
     let _ = writeln!(module, "export const FOR_ENGINE = [{}] as const;", sent.join(", "));

@@ -12,12 +12,10 @@ use leasehold_core::{
     AcquireOptions, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait,
 };
 
-use crate::codes::{ABSENT, Code, InputField};
+use crate::codes::{ABSENT, Code, FIELDS, InputField};
 use crate::number::{duration, small, whole};
 use crate::text::Texts;
 use crate::{failure, reply};
-
-const FIELDS: usize = InputField::ALL.len();
 
 /// The fields, and the list behind them.
 pub(crate) struct InputRecord {
@@ -44,13 +42,16 @@ impl InputRecord {
     }
 
     pub(crate) fn get(&self, field: InputField) -> Option<f64> {
-        let number = self.number(field);
-        (!number.is_nan()).then_some(number)
+        self.at(field as usize)
+    }
+
+    fn at(&self, position: usize) -> Option<f64> {
+        self.numbers.get(position).copied().filter(|number| !number.is_nan())
     }
 
     /// The number of a field, [`ABSENT`] if there is none. No conversion in `number` accepts that.
     fn number(&self, field: InputField) -> f64 {
-        self.numbers.get(field as usize).copied().unwrap_or(ABSENT)
+        self.get(field).unwrap_or(ABSENT)
     }
 
     pub(crate) fn flag(&self, field: InputField) -> bool {
@@ -75,7 +76,7 @@ impl InputRecord {
 
     /// None if it is there and out of range.
     pub(crate) fn optional_ttl(&self) -> Option<Option<Duration>> {
-        self.duration(InputField::Ttl)
+        self.duration(InputField::Ttl as usize)
     }
 
     pub(crate) fn within(&self) -> Option<Duration> {
@@ -87,18 +88,20 @@ impl InputRecord {
     }
 
     pub(crate) fn options(&self) -> Option<AcquireOptions> {
-        Some(AcquireOptions {
+        let mut options = AcquireOptions {
             kind: self.kind()?,
             mode: self.mode(),
             ttl: self.ttl()?,
             renew: self.flag(InputField::Renew),
-            max_hold: self.duration(InputField::MaxHold)?,
             wait: self.wait()?,
-            within: self.duration(InputField::Within)?,
+            within: self.duration(InputField::Within as usize)?,
             replicas: self.replicas()?,
-            linger: self.duration(InputField::Linger)?,
-            at_least: self.duration(InputField::AtLeast)?,
-        })
+            ..AcquireOptions::default()
+        };
+        for (time, field) in options.times().into_iter().zip(InputField::ALL.len()..) {
+            *time = self.duration(field)?;
+        }
+        Some(options)
     }
 
     /// The texts whose lengths are in the list.
@@ -151,8 +154,8 @@ impl InputRecord {
     }
 
     /// None if it is there and out of range.
-    fn duration(&self, field: InputField) -> Option<Option<Duration>> {
-        match self.get(field) {
+    fn duration(&self, position: usize) -> Option<Option<Duration>> {
+        match self.at(position) {
             None => Some(None),
             Some(time) => duration(time).map(Some),
         }
@@ -162,12 +165,12 @@ impl InputRecord {
 #[cfg(test)]
 impl InputRecord {
     /// Writes an input, as TypeScript does.
-    pub(crate) fn write(&mut self, fields: impl Iterator<Item = (InputField, f64)>, list: &[f64]) {
+    pub(crate) fn write(&mut self, fields: impl Iterator<Item = (usize, f64)>, list: &[f64]) {
         self.reserve(list.len());
         self.numbers[FIELDS..][..list.len()].copy_from_slice(list);
         self.numbers[InputField::ListLength as usize] = crate::number::number(list.len() as u64);
         for (field, number) in fields {
-            self.numbers[field as usize] = number;
+            self.numbers[field] = number;
         }
     }
 }
@@ -211,8 +214,14 @@ mod tests {
 
     #[test]
     fn a_number_out_of_range_is_not_absent() {
-        for field in [InputField::MaxHold, InputField::Wait, InputField::Within, InputField::Owner] {
+        for field in [InputField::Wait, InputField::Within, InputField::Owner] {
             assert_eq!(record(&[(InputField::Ttl, 10.0), (field, -1.0)], &[]).options(), None, "{field:?}");
+        }
+        for position in InputField::ALL.len()..FIELDS {
+            let mut record = record(&[(InputField::Ttl, 10.0)], &[]);
+            assert!(record.options().is_some());
+            record.write([(position, -1.0)].into_iter(), &[]);
+            assert_eq!(record.options(), None, "{position}");
         }
         let semaphore = [(InputField::Ttl, 10.0), (InputField::Permits, 0.5), (InputField::Limit, 2.0)];
         assert_eq!(record(&semaphore, &[]).options(), None);

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use leasehold::Error;
+use leasehold_core::LOCK_SETTINGS;
 use serde_json::{Value, json};
 
 use crate::refusals::{LOGIN, RENAMED, UNKNOWN_COMMAND, named_command, refused_by};
@@ -146,31 +147,27 @@ const WORDS: [(&str, &str); 10] = [
     ("set `password` too", "set REDIS_PASSWORD, or put the password into the URL"),
 ];
 
-/// The crate's names of options. The command line has these for the same.
-const OPTIONS: [(&str, &str); 15] = [
-    ("at_least", "--at-least"),
+/// The crate's names of options. The command line has these for the same, and the options of a lock under their own names.
+const OPTIONS: [(&str, &str); 9] = [
     ("cluster", "--url"),
-    ("label", "--label"),
     ("limit", "--of"),
-    ("max_hold", "--max-hold"),
     ("name", "the name"),
-    ("permits", "--permits"),
     ("response_timeout", "--timeout"),
     ("sentinels", "--url"),
     ("servers", "--url"),
     ("service", "--sentinel"),
-    ("ttl", "--ttl"),
     ("url", "--url"),
     ("username", "--user"),
-    ("wait", "--wait"),
 ];
 
 /// The error's message, in the words of the command line.
 fn message(error: &Error) -> String {
     let text = match error {
         Error::InvalidOption { field, problem, .. } => {
-            let option = OPTIONS.iter().find(|(name, _)| name == field).map_or(*field, |(_, option)| *option);
-            format!("{option} {problem}")
+            let option = OPTIONS.iter().find(|(name, _)| name == field).map(|(_, option)| (*option).to_owned());
+            let is_of_lock = LOCK_SETTINGS.iter().any(|setting| setting.name == *field);
+            let own = if is_of_lock { format!("--{}", field.replace('_', "-")) } else { (*field).to_owned() };
+            format!("{} {problem}", option.unwrap_or(own))
         }
         _ => error.to_string(),
     };

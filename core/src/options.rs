@@ -427,6 +427,32 @@ settings! {
     }
 }
 
+/// Declares the times of an acquire that are off by default: fields and rows. What reads or checks options takes them from here.
+macro_rules! times {
+    ($($field:ident $row:ident),+) => {
+        impl AcquireOptions {
+            /// The rows of [`times`](Self::times), in their order.
+            #[doc(hidden)]
+            pub const TIMES: &'static [Setting] = &[$($row),+];
+
+            /// The times that are off by default, to be set. For drivers that read options from a record.
+            #[doc(hidden)]
+            pub fn times(&mut self) -> [&mut Option<Duration>; Self::TIMES.len()] {
+                [$(&mut self.$field),+]
+            }
+
+            fn check_times(&self) -> Result<(), Error> {
+                $(if let Some(time) = self.$field {
+                    $row.check(time)?;
+                })+
+                Ok(())
+            }
+        }
+    };
+}
+
+times! { max_hold MAX_HOLD, linger LINGER, at_least AT_LEAST }
+
 /// The longest TTL.
 pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL.bounds.most);
 
@@ -475,25 +501,19 @@ impl AcquireOptions {
     pub fn check(&self) -> Result<(), Error> {
         check_ttl(self.ttl)?;
         self.kind.check(self.mode)?;
-        if let Some(most) = self.max_hold {
-            MAX_HOLD.check(most)?;
-            if !self.renew {
-                let problem = "bounds renewals, but `renew` is false: use `ttl` alone".into();
-                return Err(Error::InvalidOption { field: "max_hold", problem });
-            }
+        self.check_times()?;
+        if self.max_hold.is_some() && !self.renew {
+            let problem = "bounds renewals, but `renew` is false: use `ttl` alone".into();
+            return Err(Error::InvalidOption { field: "max_hold", problem });
         }
         if let Some(within) = self.within {
             WAIT.check(within)?;
         }
-        if let Some(linger) = self.linger {
-            LINGER.check(linger)?;
-            if self.kind != Kind::Lock {
-                let problem = "is only for mutexes and read-write locks: leave it out".into();
-                return Err(Error::InvalidOption { field: "linger", problem });
-            }
+        if self.linger.is_some() && self.kind != Kind::Lock {
+            let problem = "is only for mutexes and read-write locks: leave it out".into();
+            return Err(Error::InvalidOption { field: "linger", problem });
         }
         if let Some(least) = self.at_least {
-            AT_LEAST.check(least)?;
             if self.max_hold.is_some_and(|most| most < least) {
                 let problem = "is longer than `max_hold`: choose less".into();
                 return Err(Error::InvalidOption { field: "at_least", problem });

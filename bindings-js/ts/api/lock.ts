@@ -7,9 +7,10 @@ import { ClosedError, InvalidOptionError, isLeaseholdError, LostError, Unsupport
 import { formatValue } from '../support/format.js';
 import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
+import { withoutWait } from '../support/options.generated.js';
 import { type Lease, openLease, stateOf } from './lease.js';
 import {
-  type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames, withoutWait,
+  type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
 } from './options.js';
 import { readName, readToken } from './validate.js';
 

@@ -1,10 +1,12 @@
 /** Reads the options of managers, locks and acquires. Most of their types come from the engine's table. */
 
-import type { AcquireSettings, Config, ReplicaSettings } from '../engine/index.js';
+import type { AcquireSettings, Config } from '../engine/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
-import { BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, SEMAPHORE } from '../support/options.generated.js';
+import {
+  BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, type ReplicaSettings, SEMAPHORE,
+} from '../support/options.generated.js';
 import type { CloseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions } from './options.generated.js';
 import {
   type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
@@ -91,11 +93,6 @@ export function readAcquireOptions(options: unknown, defaults: AcquireSettings):
   return { settings: mergeSettings(given, defaults), signal: readSignal(given.signal) };
 }
 
-/** The settings of a call that doesn't wait for the lock: its `wait` limits how long the server may take. Not a spread, which is slow. */
-export function withoutWait({ ttl, renew, maxHold, wait, replicas, linger, atLeast, label }: AcquireSettings): AcquireSettings {
-  return { ttl, renew, maxHold, wait: undefined, replicas, linger, atLeast, label, within: wait === Infinity ? undefined : wait };
-}
-
 /** Checks the options of a semaphore. */
 export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
   const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE satisfies Fields<SemaphoreOptions>);
@@ -173,7 +170,7 @@ function mergeSettings(given: Given<(typeof LOCK)[number]>, defaults: AcquireSet
 }
 
 /** Reads an option by its bounds. One without bounds is a flag. */
-function readSetting(field: keyof LockSettings, value: unknown): unknown {
+function readSetting(field: Exclude<(typeof LOCK)[number], 'waitForReplicas'>, value: unknown): unknown {
   if (field === 'label') return readLabel(value) || undefined;
   if (field === 'wait' && value === 'forever') return Infinity;
   return isBounded(field) ? readBounded(field, value) : readBoolean(field satisfies Flags, value);

@@ -2,10 +2,10 @@
 
 /**
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
- * - `acquire`: op, ttl, renew?, shared?, maxHold?, wait?, within?, linger?, atLeast?, replicas? and replicaTimeout?, owner? or permits? and
+ * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner? or permits? and
  *   limit?; the name.
- * - `acquireAll`: op, ttl, renew?, maxHold?, wait?, replicas? and replicaTimeout?, oneScript?, a list with the length of each name; the
- *   names.
+ * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
+ *   each name; the names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
  * - `cancel`: op.
  * - `release`: op, lease.
@@ -60,18 +60,16 @@ export const InputKind = {
 
 /**
  * The fields of the record in which inputs arrive, in their order. A list of numbers follows them. Durations are in
- * milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there.
+ * milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there. Behind
+ * them are the times of a lock that are off by default: `AcquireOptions::TIMES`.
  * - `op`: The user's operation.
  * - `lease`: The lease.
  * - `id`: The number of a command.
  * - `ttl`: How long the lease lasts without a renewal.
  * - `renew`: A flag: the lease is renewed.
  * - `shared`: A flag: the lease is shared with other readers.
- * - `maxHold`: How long a renewed lease lasts at most.
  * - `wait`: How long the call waits. Infinity to wait forever, absent not to wait.
  * - `within`: How long a call that does not wait may take, or a drain.
- * - `linger`: How long to keep the lease after its release.
- * - `atLeast`: How long the lock stays taken from its grant on.
  * - `replicas`: How many replicas must have the lease.
  * - `replicaTimeout`: How long to wait for them.
  * - `owner`: The owner of a reentrant lock.
@@ -96,30 +94,30 @@ export const InputField = {
   ttl: 3,
   renew: 4,
   shared: 5,
-  maxHold: 6,
-  wait: 7,
-  within: 8,
-  linger: 9,
-  atLeast: 10,
-  replicas: 11,
-  replicaTimeout: 12,
-  owner: 13,
-  permits: 14,
-  limit: 15,
-  oneScript: 16,
-  listLength: 17,
-  array: 18,
-  failure: 19,
-  channelLength: 20,
-  foreign: 21,
-  last: 22,
-  localHandoffs: 23,
-  claimWindow: 24,
-  responseTimeout: 25,
-  nodeTimeout: 26,
-  mixedFleet: 27,
-  batches: 28,
-  ahead: 29,
+  wait: 6,
+  within: 7,
+  replicas: 8,
+  replicaTimeout: 9,
+  owner: 10,
+  permits: 11,
+  limit: 12,
+  oneScript: 13,
+  listLength: 14,
+  array: 15,
+  failure: 16,
+  channelLength: 17,
+  foreign: 18,
+  last: 19,
+  localHandoffs: 20,
+  claimWindow: 21,
+  responseTimeout: 22,
+  nodeTimeout: 23,
+  mixedFleet: 24,
+  batches: 25,
+  ahead: 26,
+  maxHold: 27,
+  linger: 28,
+  atLeast: 29,
 } as const;
 
 /**

@@ -3,10 +3,10 @@
 import type { Failure } from '../connections/index.js';
 import type { ReleaseOutcome } from '../support/errors.generated.js';
 import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
-import type { LockSettings, MANAGER_DEFAULTS } from '../support/options.generated.js';
+import type { LockSettings as AcquireSettings, MANAGER_DEFAULTS, ReplicaSettings } from '../support/options.generated.js';
 import type { Command } from './command.js';
 
-export type { ReleaseOutcome };
+export type { AcquireSettings, ReleaseOutcome, ReplicaSettings };
 
 /** How a lock is held: by one holder, or shared by many readers. */
 export type Mode = 'exclusive' | 'shared';
@@ -160,20 +160,6 @@ export interface Config extends Readonly<typeof MANAGER_DEFAULTS> {
   readonly batches: boolean;
   /** Whether a try and a force release go ahead of the waiters. */
   readonly ahead: boolean;
-}
-
-/** How many replicas must have a lease, and how long to wait for them, in milliseconds. */
-export interface ReplicaSettings {
-  readonly min: number;
-  readonly timeout: number;
-}
-
-/** The options of an acquire. Durations are in milliseconds. A `wait` of `Infinity` waits forever, and undefined does not wait. */
-export interface AcquireSettings extends LockSettings {
-  /** How long a call that does not wait may take, if this is shorter than the response timeout. */
-  readonly within?: number | undefined;
-  /** How many replicas must have the lease before the caller gets it. */
-  readonly replicas?: ReplicaSettings | undefined;
 }
 
 /** A lock of this client. */

@@ -7,10 +7,11 @@ import { test } from 'node:test';
 
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
+import { LOCK_DEFAULTS, MANAGER_DEFAULTS } from '../support/options.generated.js';
 import { camelCase, Engine, quorumEngine } from './engine.js';
 import {
-  type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
-  type ReplicaSettings, type Waiter,
+  type AcquireSettings, type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
+  type Waiter,
 } from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -80,12 +81,7 @@ async function replay(file: File): Promise<void> {
 }
 
 function config(given: Record<string, unknown> = {}): Config {
-  const { prefix = '', local_handoffs = 32, claim_window = 3_000, response_timeout = 2_000 } = given;
-  const { node_timeout = 100, mixed_fleet = false, batches = true, ahead = false } = given;
-  return {
-    prefix, localHandoffs: local_handoffs, claimWindow: claim_window, responseTimeout: response_timeout, nodeTimeout: node_timeout,
-    mixedFleet: mixed_fleet, batches, ahead,
-  } as Config;
+  return { ...MANAGER_DEFAULTS, batches: true, ahead: false, ...camelCased(given) };
 }
 
 /** `token` is that of the lease to take over. */
@@ -95,25 +91,16 @@ function handle(engine: Engine, event: Event, token?: string): void {
   const { op, lease, ttl, mode } = fields as { op: number; lease: number; ttl: number; mode: Mode };
   switch (kind) {
     case 'acquire': {
-      const { name, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, within } = fields as {
-        name: string; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; within?: number;
-      };
-      const { owner, permits, replicas } = fields as { owner?: number; permits?: [number, number]; replicas?: [number, number] };
-      const { linger, at_least } = fields as { linger?: number; at_least?: number };
-      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), within, replicas: replicasOf(replicas), linger, atLeast: at_least };
-      return engine.acquire(op, { name, mode, kind: kindOf(owner, permits) }, settings, token);
+      const { name, mode = 'exclusive', owner, permits } = fields as { name: string; mode?: Mode; owner?: number; permits?: [number, number] };
+      return engine.acquire(op, { name, mode, kind: kindOf(owner, permits) }, settingsOf(fields), token);
     }
     case 'adopt': {
       const { token, acquire } = fields as { token: string; acquire: Record<string, never> };
       return handle(engine, { acquire }, token);
     }
     case 'acquire-all': {
-      const { names, mode = 'exclusive', ttl = 30_000, renew = true, max_hold, wait = 60_000, one_script = false } = fields as {
-        names: string[]; mode?: Mode; ttl?: number; renew?: boolean; max_hold?: number; wait?: number | 'no' | 'forever'; one_script?: boolean;
-      };
-      const { replicas } = fields as { replicas?: [number, number] };
-      const settings = { ttl, renew, maxHold: max_hold, wait: waitOf(wait), replicas: replicasOf(replicas) };
-      return engine.acquire(op, { name: names.join(', '), mode, kind: { type: 'multi', names, oneScript: one_script } }, settings);
+      const { names, mode = 'exclusive', one_script = false } = fields as { names: string[]; mode?: Mode; one_script?: boolean };
+      return engine.acquire(op, { name: names.join(', '), mode, kind: { type: 'multi', names, oneScript: one_script } }, settingsOf(fields));
     }
     case 'cancel':
       return engine.cancel(op);
@@ -166,12 +153,17 @@ function handle(engine: Engine, event: Event, token?: string): void {
   }
 }
 
-function waitOf(wait: number | 'no' | 'forever'): number | undefined {
-  return wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait;
+/** The options of an acquire, with the engine's names and defaults. */
+function settingsOf({ wait, replicas, ...fields }: { wait?: number | 'no' | 'forever'; replicas?: [number, number] }): AcquireSettings {
+  return {
+    ...LOCK_DEFAULTS, ...camelCased(fields),
+    ...(wait === undefined ? {} : { wait: wait === 'no' ? undefined : wait === 'forever' ? Infinity : wait }),
+    ...(replicas && { replicas: { min: replicas[0], timeout: replicas[1] } }),
+  };
 }
 
-function replicasOf(replicas: [number, number] | undefined): ReplicaSettings | undefined {
-  return replicas && { min: replicas[0], timeout: replicas[1] };
+function camelCased(fields: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [camelCase(name), value]));
 }
 
 function kindOf(owner: number | undefined, permits: [number, number] | undefined): LockKind {

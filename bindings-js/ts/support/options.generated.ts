@@ -1,6 +1,12 @@
 // Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
 
-/** The options of a lock, once they are read. Durations are in milliseconds. */
+/** How many replicas must have a lease, and how long to wait for them, in milliseconds. */
+export interface ReplicaSettings {
+  readonly min: number;
+  readonly timeout: number;
+}
+
+/** The options of a lock, once they are read. Durations are in milliseconds. A `wait` of `Infinity` waits forever. */
 export interface LockSettings {
   readonly ttl: number;
   readonly renew: boolean;
@@ -9,6 +15,15 @@ export interface LockSettings {
   readonly linger?: number | undefined;
   readonly atLeast?: number | undefined;
   readonly label?: string | undefined;
+  /** How many replicas must have the lease before the caller gets it. */
+  readonly replicas?: ReplicaSettings | undefined;
+  /** How long a call that does not wait may take, if this is shorter than the response timeout. */
+  readonly within?: number | undefined;
+}
+
+/** The settings of a call that doesn't wait for the lock: its `wait` limits how long the server may take. Not a spread, which is slow. */
+export function withoutWait({ ttl, renew, maxHold, wait, linger, atLeast, label, replicas }: LockSettings): LockSettings {
+  return { ttl, renew, maxHold, wait: undefined, linger, atLeast, label, replicas, within: wait === Infinity ? undefined : wait };
 }
 
 /** The defaults of a lock. Durations are in milliseconds. */

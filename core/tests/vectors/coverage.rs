@@ -13,7 +13,10 @@ use std::vec::Vec;
 
 use serde_json::Value;
 
-use crate::{Error, Failure, Input, Kind, LossReason, Mode, Outcome, Output, ReleaseOutcome, Reply, Scalar, Wait};
+use crate::{
+    ErrorCode, FailureKind, Input, Kind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, Mode, Outcome, Output,
+    ReleaseOutcome, Reply, Scalar, Wait,
+};
 
 /// The words of all variants of a type, from a match that must be exhaustive.
 macro_rules! words {
@@ -76,14 +79,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Scalar::Int(_) => "int",
             Scalar::Text(_) => "text",
         }),
-        words!("failure", Failure {
-            Failure::Refused(_) => "refused",
-            Failure::Unavailable(_) => "unavailable",
-            Failure::Interrupted(_) => "interrupted",
-            Failure::TimedOut => "timed-out",
-            Failure::Unsupported(_) => "unsupported",
-            Failure::Closed(_) => "closed",
-        }),
+        ("failure", FailureKind::ALL.iter().map(|kind| kind.code()).collect()),
         words!("output", Output {
             Output::Send { .. } => "send",
             Output::SendDedicated { .. } => "send-dedicated",
@@ -107,58 +103,21 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Outcome::Drained => "drained",
             Outcome::Closed { .. } => "closed",
         }),
-        words!("released", ReleaseOutcome {
-            ReleaseOutcome::Released => "released",
-            ReleaseOutcome::StillHeld => "still-held",
-            ReleaseOutcome::AlreadyExpired => "already-expired",
-            ReleaseOutcome::NotOwner => "not-owner",
-            ReleaseOutcome::Detached => "detached",
-        }),
-        words!("error", Error {
-            Error::InvalidOption { .. } => "invalid-option",
-            Error::NotHeld => "not-held",
-            Error::NotReplicated { .. } => "not-replicated",
-            Error::Conflict(_) => "conflict",
-            Error::Unsupported(_) => "unsupported",
-            Error::CrossSlot => "cross-slot",
-            Error::Closed => "closed",
-            Error::Busy { .. } => "busy",
-            Error::Cancelled => "cancelled",
-            Error::Lost(_) => "lost",
-            Error::Unreachable { .. } => "unreachable",
-            Error::Auth(_) => "auth",
-            Error::Server(_) => "server",
-            Error::Protocol(_) => "protocol",
-            Error::WrongKind(_) => "wrong-kind",
-        }),
-        words!("reason", LossReason {
-            LossReason::Expired => "expired",
-            LossReason::Gone => "gone",
-            LossReason::Taken => "taken",
-            LossReason::Revoked => "revoked",
-            // Drivers report a close, not the engine.
-            LossReason::MaxHold | LossReason::Closed => "max-hold",
-        }),
-        // Names of options, and votes in words: no type has these.
-        (
-            "field",
-            vec![
-                "name",
-                "names",
-                "ttl",
-                "wait",
-                "max_hold",
-                "linger",
-                "at_least",
-                "local_handoffs",
-                "claim_window",
-                "response_timeout",
-                "node_timeout",
-                "servers",
-            ],
-        ),
+        ("released", ReleaseOutcome::ALL.iter().map(|outcome| outcome.code()).collect()),
+        ("error", ErrorCode::ALL.iter().map(|code| code.code()).collect()),
+        // Drivers report a close, not the engine.
+        ("reason", LossReason::ALL.iter().filter(|it| **it != LossReason::Closed).map(|it| it.code()).collect()),
+        ("field", fields().collect()),
         ("vote", vec!["none", "agreed", "timed-out", "busy", "unreachable"]),
     ]
+}
+
+/// What can be refused: the options with bounds, names and servers.
+fn fields() -> impl Iterator<Item = &'static str> {
+    // No vector refuses these.
+    let without = ["wait_for_replicas", "limit"];
+    let settings = LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS).filter(|it| !it.bounds.text.is_empty());
+    settings.map(|it| it.name).filter(move |name| !without.contains(name)).chain(["name", "names", "servers"])
 }
 
 #[test]

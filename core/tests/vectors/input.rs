@@ -1,5 +1,6 @@
 //! A step's input, as the files spell it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_core::{
@@ -111,9 +112,10 @@ pub(crate) enum Event {
 
 /// What is left out has the engine's default.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Acquire {
     op: u64,
+    /// Empty for several names.
+    #[serde(default)]
     name: String,
     mode: Option<ModeText>,
     /// Of a reentrant lock.
@@ -122,29 +124,23 @@ pub(crate) struct Acquire {
     permits: Option<(u32, u32)>,
     ttl: Option<u64>,
     renew: Option<bool>,
-    max_hold: Option<u64>,
     wait: Option<WaitText>,
     within: Option<u64>,
     /// How many, and for how long to wait for them.
     replicas: Option<(u32, u64)>,
-    linger: Option<u64>,
-    at_least: Option<u64>,
+    /// The other times, by the names of the engine's table.
+    #[serde(flatten)]
+    times: BTreeMap<String, u64>,
 }
 
 /// The options of an acquire, for several names.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct AcquireAll {
-    op: u64,
     names: Vec<String>,
-    mode: Option<ModeText>,
-    ttl: Option<u64>,
-    renew: Option<bool>,
-    max_hold: Option<u64>,
-    wait: Option<WaitText>,
-    replicas: Option<(u32, u64)>,
     #[serde(default)]
     one_script: bool,
+    #[serde(flatten)]
+    acquire: Acquire,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -227,7 +223,7 @@ impl Event {
         }
         if let Self::AcquireAll(all) = self {
             let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
-            let (op, options) = (OpId(all.op), all.options());
+            let (op, options) = (OpId(all.acquire.op), all.acquire.options());
             return take(Input::AcquireAll { op, names: &names, options: &options, one_script: all.one_script });
         }
         take(self.input());
@@ -289,12 +285,11 @@ impl Acquire {
 
     fn options(&self) -> AcquireOptions {
         let default = AcquireOptions::default();
-        AcquireOptions {
+        let mut options = AcquireOptions {
             kind: self.kind(),
             mode: self.mode.map_or(default.mode, ModeText::mode),
             ttl: self.ttl.map_or(default.ttl, Duration::from_millis),
             renew: self.renew.unwrap_or(default.renew),
-            max_hold: self.max_hold.map(Duration::from_millis),
             wait: match self.wait {
                 None => default.wait,
                 Some(WaitText::For(wait)) => Wait::For(Duration::from_millis(wait)),
@@ -303,18 +298,14 @@ impl Acquire {
             },
             within: self.within.map(Duration::from_millis),
             replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
-            linger: self.linger.map(Duration::from_millis),
-            at_least: self.at_least.map(Duration::from_millis),
+            ..default
+        };
+        for (name, time) in &self.times {
+            let row = AcquireOptions::TIMES.iter().position(|row| row.name == name);
+            let row = row.unwrap_or_else(|| panic!("an acquire has no `{name}`"));
+            *options.times()[row] = Some(Duration::from_millis(*time));
         }
-    }
-}
-
-impl AcquireAll {
-    fn options(&self) -> AcquireOptions {
-        let Self { op, mode, ttl, renew, max_hold, wait, replicas, .. } = *self;
-        let (name, within, owner, permits, linger, at_least) = (String::new(), None, None, None, None, None);
-        Acquire { op, name, mode, ttl, renew, max_hold, wait, within, replicas, owner, permits, linger, at_least }
-            .options()
+        options
     }
 }
 

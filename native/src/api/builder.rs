@@ -1,13 +1,12 @@
 //! The options of a manager, and the ways to connect it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, NodeId, Wait, check_label};
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Labels, NodeId, check_label};
 
 use super::address::{Address, Connection, locations};
 use super::host::default_label;
-use super::lock::set_wait;
 use super::manager::LockManager;
 use super::quorum_member::{Place, QuorumMember};
 use super::spans::ModeLabel;
@@ -45,105 +44,17 @@ const PROVIDED: &str = "a connection that you provide, because it may reconnect 
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct Builder {
-    config: Config,
-    defaults: AcquireOptions,
+    pub(super) config: Config,
+    pub(super) defaults: AcquireOptions,
     login: Login,
     #[cfg(feature = "tls-rustls")]
     certificates: Certificates,
-    check_eviction: bool,
-    label: Option<String>,
+    pub(super) check_eviction: bool,
+    pub(super) label: Option<String>,
     without_scripts: bool,
 }
 
 impl Builder {
-    /// A prefix for every name. Default: empty.
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.config.prefix = prefix.into();
-        self
-    }
-
-    /// How many times this client hands a lock over locally while another client waits: 0 to 1023. Default: 32.
-    ///
-    /// Local hand-overs also end after one second if another client waits.
-    pub fn local_handoffs(mut self, handoffs: u32) -> Self {
-        self.config.local_handoffs = handoffs;
-        self
-    }
-
-    /// How long a grant is kept for a waiter: 100 ms to 60 s. Default: 3 s.
-    ///
-    /// A dead waiter delays the others by at most this time, once.
-    pub fn claim_window(mut self, window: Duration) -> Self {
-        self.config.claim_window = window;
-        self
-    }
-
-    /// How long one command's answer may take: 10 ms to 60 s. Default: 2 s.
-    ///
-    /// The same limit applies to connecting (all its steps together) and to every call that has no time limit of its own.
-    pub fn response_timeout(mut self, timeout: Duration) -> Self {
-        self.config.response_timeout = timeout;
-        self
-    }
-
-    /// How long one command's answer may take on one server of a [`quorum`](Self::quorum): 10 ms to 60 s. Default:
-    /// 100 ms, which suits a LAN. A slower server counts as one that did not answer.
-    pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.config.node_timeout = timeout;
-        self
-    }
-
-    /// Competes with clients of other libraries on equal terms: all clients poll. This is slower. Default: false.
-    pub fn mixed_fleet(mut self, mixed: bool) -> Self {
-        self.config.mixed_fleet = mixed;
-        self
-    }
-
-    /// A name for this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
-    /// empty label tells them nothing.
-    ///
-    /// [`inspect`](LockManager::inspect) shows it, and so does the `busy` error of another client. The client writes it to
-    /// the server when it first waits, and when it has held a lease for a second. A quorum has no labels.
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = Some(label.into());
-        self
-    }
-
-    /// The TTL for locks that set none: 10 ms to 30 days. Default: 30 s.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.defaults.ttl = ttl;
-        self
-    }
-
-    /// How long an acquire waits if its lock sets no `wait`: 1 ms to 30 days, or forever. Default: 60 s.
-    ///
-    /// With [`Wait::No`], an acquire fails with [`Error::Busy`] if the lock is not free: see [`Lock::wait`](crate::Lock::wait).
-    ///
-    /// A `try_acquire` also ends within this time, if you set it and it is shorter than the
-    /// [`response_timeout`](Self::response_timeout).
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        set_wait(&mut self.defaults, wait.into());
-        self
-    }
-
-    /// How long the client keeps a lease after its release, while no other client asks for the lock: 1 ms to 60 s.
-    /// Default: it gives the lease back at once. For mutexes and read-write locks: see [`Lock::linger`](crate::Lock::linger).
-    pub fn linger(mut self, time: Duration) -> Self {
-        self.defaults.linger = Some(time);
-        self
-    }
-
-    /// Whether to check the servers' `maxmemory-policy` once, when the manager connects. Any policy but `noeviction` is
-    /// refused with `unsupported`. With another policy, a server whose memory is full may delete locks, even held ones.
-    ///
-    /// Default: false. The check needs the right to run `CONFIG GET`, and each refused attempt adds an entry to the
-    /// server's ACL log. In a cluster, all primaries are checked. In a quorum, every server is, and those of
-    /// a cluster when the manager first connects to them.
-    pub fn check_eviction(mut self, check: bool) -> Self {
-        self.check_eviction = check;
-        self
-    }
-
     /// The ACL user for the servers that hold the locks. It replaces the URL's user and needs a
     /// [`password`](Self::password).
     pub fn username(mut self, username: impl Into<String>) -> Self {

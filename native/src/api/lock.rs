@@ -3,14 +3,13 @@
 use std::fmt;
 use std::slice;
 use std::sync::Arc;
-use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Fence, Kind, LeaseToken, Mode, Operation, Outcome, Replicas, Wait, check_label};
+use leasehold_core::{AcquireOptions, Fence, Kind, LeaseToken, Mode, Operation, Outcome, Wait, check_label};
 use tracing::{Instrument, Span};
 
 use super::lease::Lease;
 use super::spans::{Acquiring, Holding, ModeLabel};
-use crate::client::{Called, Client, Named, unexpected_outcome};
+use crate::client::{Client, Named, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock's name, kind and options.
@@ -33,16 +32,16 @@ use crate::errors::Error;
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
     client: Arc<Client>,
-    lock: Named,
-    several: Option<Several>,
-    options: AcquireOptions,
+    pub(super) lock: Named,
+    pub(super) several: Option<Several>,
+    pub(super) options: AcquireOptions,
 }
 
 /// The names of a lock over several names.
 #[derive(Clone)]
-struct Several {
-    names: Arc<[Arc<str>]>,
-    one_script: bool,
+pub(super) struct Several {
+    pub(super) names: Arc<[Arc<str>]>,
+    pub(super) one_script: bool,
 }
 
 impl Lock {
@@ -70,136 +69,6 @@ impl Lock {
 
     fn with_mode(mut self, mode: Mode) -> Self {
         self.options.mode = mode;
-        self
-    }
-
-    /// How long the server keeps the lease unless it is renewed: 10 ms to 30 days. A crashed holder blocks the others for this long.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = ttl;
-        self
-    }
-
-    /// Whether the client renews the lease at a third of its TTL while you hold it. Default: true. `false` makes a fixed lease.
-    pub fn renew(mut self, renew: bool) -> Self {
-        self.options.renew = renew;
-        self
-    }
-
-    /// How long a renewed lease may be held: 10 ms to 30 days. Default: no limit.
-    ///
-    /// After this time the lease is lost, with [`LossReason::MaxHold`](crate::LossReason::MaxHold).
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.options.max_hold = Some(limit);
-        self
-    }
-
-    /// How long an acquire waits: a [`Duration`] of 1 ms to 30 days, or [`Wait::Forever`].
-    ///
-    /// With [`Wait::No`], an [`acquire`](Self::acquire) and a [`run`](Self::run) fail with [`Error::Busy`] if the lock is not
-    /// free. They end within one response timeout. So a configuration can say that a job is skipped while another one runs:
-    ///
-    /// ```
-    /// # #[cfg(feature = "testing")]
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), leasehold::Error> {
-    /// use leasehold::{Error, Wait};
-    ///
-    /// # let locks = leasehold::LockManager::in_memory()?;
-    /// let held = locks.mutex("nightly").acquire().await?;
-    /// let skipped = locks.mutex("nightly").wait(Wait::No).acquire().await;
-    /// assert!(matches!(skipped, Err(Error::Busy { .. })));
-    /// # Ok(())
-    /// # }
-    /// # #[cfg(not(feature = "testing"))]
-    /// # fn main() {}
-    /// ```
-    ///
-    /// A [`try_acquire`](Self::try_acquire) also ends within this time, if it is shorter than the response timeout.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        set_wait(&mut self.options, wait.into());
-        self
-    }
-
-    /// How long the client keeps the lease after you release it, while no other client asks for the lock: 1 ms to 60 s.
-    /// Default: it gives the lease back at once.
-    ///
-    /// The next acquire in this process then gets the lock without a round trip, with the next fencing token. A client
-    /// that waits for the lock, or tries to get it, ends this at once. If your process crashes in that time, others wait
-    /// for the lock until its `ttl` is over, as if you held it.
-    ///
-    /// Only for mutexes and read-write locks, on a connection that carries messages. The acquire fails with
-    /// `invalid-option` for other kinds and with `mixed_fleet`, and with `unsupported` without messages, in a quorum and
-    /// for several names.
-    pub fn linger(mut self, time: Duration) -> Self {
-        self.options.linger = Some(time);
-        self
-    }
-
-    /// How long the lock stays taken, counted from its grant, even if its holder releases it earlier: 10 ms to 30 days, and at
-    /// most [`max_hold`](Self::max_hold). Default: a release frees it at once.
-    ///
-    /// If [`run`](Self::run) ends, if you release or drop the lease, or if you close the manager, the server keeps the lock for the
-    /// rest of that time, as after [`Lease::detach_for`]. This is also so if the work fails. But if your process dies, the lock is
-    /// free when its TTL is over. [`Lease::release`] returns
-    /// [`Detached`](leasehold_core::ReleaseOutcome::Detached) if it comes before that time.
-    ///
-    /// ```no_run
-    /// # async fn report() -> Result<(), leasehold::Error> { Ok(()) }
-    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    ///
-    /// // Hosts whose clocks differ by less than a minute don't run the job one after the other.
-    /// let nightly = locks.mutex("nightly-report").at_least(Duration::from_secs(60));
-    /// if let Some(lease) = nightly.try_acquire().await? {
-    ///     report().await?;
-    ///     lease.release().await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// The acquire fails with `unsupported` for reentrant locks, in a quorum and for several names.
-    pub fn at_least(mut self, time: Duration) -> Self {
-        self.options.at_least = Some(time);
-        self
-    }
-
-    /// A name for the leases of this lock, such as the job that needs it: at most 128 bytes without control
-    /// characters. Default: nothing.
-    ///
-    /// [`LockManager::inspect`](crate::LockManager::inspect) shows it, for holders and for waiters. It costs nothing: it
-    /// stays in this process, and an inspect asks for it. [`Builder::label`](crate::Builder::label) is for the
-    /// whole client. A quorum has no labels. An acquire fails with `invalid-option` for a label that can't be used.
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        let label = label.into();
-        let names = self.several.as_ref().map(|several| Arc::clone(&several.names));
-        self.lock.called = (!label.is_empty()).then(|| Arc::new(Called { label, names }));
-        self
-    }
-
-    /// Makes an acquire return only after at least `min` replicas have confirmed the lease.
-    ///
-    /// A failover to one of these replicas then does not lose the lease. If fewer have confirmed it after `timeout`
-    /// (1 ms to 60 s), the lease is released and the call fails with [`Error::NotReplicated`]. If the lease ends
-    /// in the meantime, the call fails with [`Error::Lost`]. A connection that you provide and a quorum don't
-    /// support this (`unsupported`).
-    ///
-    /// Each acquire asks the replicas again, over a new connection, even if the lease was handed over inside
-    /// this client. This comes after the `wait` and takes at most `timeout` plus one response timeout. The
-    /// confirmation is about this moment only: later renewals are not confirmed, and a failover to a replica
-    /// that lags behind can still lose the lock.
-    pub fn wait_for_replicas(mut self, min: u32, timeout: Duration) -> Self {
-        self.options.replicas = Some(Replicas { min, timeout });
-        self
-    }
-
-    /// Refuses [several names](crate::LockManager::multi) that no single script can take, because they are in several
-    /// slots of a cluster, with `cross-slot`. A lock of one name is not affected. In a quorum, several names are refused
-    /// with `unsupported`, because it takes them one after the other.
-    pub fn one_script(mut self) -> Self {
-        if let Some(several) = &mut self.several {
-            several.one_script = true;
-        }
         self
     }
 

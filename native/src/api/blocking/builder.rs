@@ -7,6 +7,7 @@ use leasehold_core::Wait;
 use super::background::Background;
 use super::manager::LockManager;
 use super::same_options;
+use crate::api::options::manager_options;
 use crate::api::{Address, ManagerOptions, QuorumMember};
 use crate::errors::Error;
 
@@ -28,33 +29,23 @@ pub struct Builder {
 }
 
 impl Builder {
+    manager_options!(same_options);
     same_options! {
-        "Builder::prefix" prefix(prefix: impl Into<String>);
-        "Builder::local_handoffs" local_handoffs(handoffs: u32);
-        "Builder::claim_window" claim_window(window: Duration);
-        "Builder::response_timeout" response_timeout(timeout: Duration);
-        "Builder::node_timeout" node_timeout(timeout: Duration);
-        "Builder::mixed_fleet" mixed_fleet(mixed: bool);
-        "Builder::label" label(label: impl Into<String>);
-        "Builder::ttl" ttl(ttl: Duration);
-        "Builder::wait" wait(wait: impl Into<Wait>);
-        "Builder::linger" linger(time: Duration);
-        "Builder::check_eviction" check_eviction(check: bool);
-        "Builder::username" username(username: impl Into<String>);
-        "Builder::password" password(password: impl Into<String>);
-        "Builder::database" database(number: u32);
-        "Builder::options" options(options: &ManagerOptions);
+        Builder: username(username: impl Into<String>);
+        Builder: password(password: impl Into<String>);
+        Builder: database(number: u32);
+        Builder: options(options: &ManagerOptions);
     }
 
     #[cfg(feature = "tls-rustls")]
     same_options! {
-        "Builder::root_certificates" root_certificates(pem: impl Into<Vec<u8>>);
-        "Builder::client_certificate" client_certificate(certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>);
+        Builder: root_certificates(pem: impl Into<Vec<u8>>);
+        Builder: client_certificate(certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>);
     }
 
     #[cfg(feature = "without-scripts")]
     same_options! {
-        "Builder::without_scripts" without_scripts();
+        Builder: without_scripts();
     }
 
     /// Connects to a server: see [`LockManager::connect`](crate::LockManager::connect).

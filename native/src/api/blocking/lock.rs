@@ -10,6 +10,7 @@ use super::background::Background;
 use super::lease::Lease;
 use super::same_options;
 use crate::api::LockOptions;
+use crate::api::options::lock_options;
 use crate::errors::Error;
 
 /// A lock's name, kind and options. You can keep it, share it between threads, and acquire it many times.
@@ -36,18 +37,8 @@ impl Lock {
         Self { inner, background }
     }
 
-    same_options! {
-        "Lock::ttl" ttl(ttl: Duration);
-        "Lock::renew" renew(renew: bool);
-        "Lock::max_hold" max_hold(limit: Duration);
-        "Lock::wait" wait(wait: impl Into<Wait>);
-        "Lock::linger" linger(time: Duration);
-        "Lock::at_least" at_least(time: Duration);
-        "Lock::label" label(label: impl Into<String>);
-        "Lock::wait_for_replicas" wait_for_replicas(min: u32, timeout: Duration);
-        "Lock::one_script" one_script();
-        "Lock::options" options(options: &LockOptions);
-    }
+    lock_options!(same_options);
+    same_options! { Lock: options(options: &LockOptions); }
 
     /// The lock's name, without the manager's prefix. Several names are joined by `, `.
     pub fn name(&self) -> &str {

@@ -54,8 +54,8 @@ use crate::Error;
 
 /// Methods that set an option of `inner` and have the name, the bounds and the default of their async counterparts.
 macro_rules! same_options {
-    ($($link:literal $name:ident($($argument:ident: $type:ty),*);)*) => {$(
-        #[doc = concat!("See [`", $link, "`](crate::", $link, ").")]
+    ($($of:ident: $name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        #[doc = concat!("See [`", stringify!($of), "::", stringify!($name), "`](crate::", stringify!($of), "::", stringify!($name), ").")]
         pub fn $name(mut self, $($argument: $type),*) -> Self {
             self.inner = self.inner.$name($($argument),*);
             self
