@@ -18,10 +18,10 @@ mod limits;
 const MARK: &str = "--@prelude\n";
 
 /// What several scripts share.
-const PRELUDE: [&str; 5] = ["base", "lock", "reentrant", "semaphore", "queue"];
+const PRELUDE: [&str; 6] = ["base", "lock", "reentrant", "semaphore", "once", "queue"];
 
 /// Each script: the name of its constant, its file, and the part of the prelude with the state of its kind of lock.
-const SCRIPTS: [(&str, &str, &str); 20] = [
+const SCRIPTS: [(&str, &str, &str); 23] = [
     ("acquire", "acquire", "lock"),
     ("acquire-fast", "acquire-fast", "lock"),
     ("release", "release", "lock"),
@@ -42,6 +42,9 @@ const SCRIPTS: [(&str, &str, &str); 20] = [
     ("semaphore-convert", "convert", "semaphore"),
     ("semaphore-renew", "semaphore-renew", "semaphore"),
     ("semaphore-force", "force", "semaphore"),
+    ("once-acquire", "acquire", "once"),
+    ("once-release", "release", "once"),
+    ("once-force", "force", "once"),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

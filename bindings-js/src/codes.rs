@@ -68,8 +68,8 @@ macro_rules! codes {
 codes! {
     /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
     InputKind {
-        /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner? or permits? and
-        /// limit?; the name.
+        /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
+        /// limit?, or keep?; the name.
         Acquire,
         /// op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
         /// each name; the names.
@@ -80,6 +80,10 @@ codes! {
         Cancel,
         /// op, lease.
         Release,
+        /// op, lease; the result.
+        Store,
+        /// op; the name.
+        Forget,
         /// op, lease, ttl.
         Extend,
         /// op, lease, ttl.
@@ -152,6 +156,8 @@ codes! {
         Permits,
         /// How many permits the semaphore has.
         Limit,
+        /// How long the server keeps the result of a once.
+        Keep,
         /// A flag: refuse names that one script can't take.
         OneScript,
         /// How many numbers the list has.
@@ -211,6 +217,10 @@ codes! {
         Acquired,
         /// op, lease, validUntil, the number of fences, each fence.
         AcquiredAll,
+        /// op, fence, result".
+        Stored,
+        /// op, whether there was one.
+        Forgotten,
         /// op, outcome.
         Released,
         /// op, validUntil.

@@ -128,6 +128,8 @@ impl Engine {
             }
             InputKind::Cancel => Input::Cancel { op: record.op()? },
             InputKind::Release => Input::Release { op: record.op()?, lease: record.lease()? },
+            InputKind::Store => Input::Store { op: record.op()?, lease: record.lease()?, value: text.as_bytes() },
+            InputKind::Forget => Input::Forget { op: record.op()?, name: text },
             InputKind::Extend => Input::Extend { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
             InputKind::Shorten => Input::Shorten { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
             InputKind::Detach => {

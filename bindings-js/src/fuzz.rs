@@ -168,7 +168,11 @@ impl<'a> Reading<'a> {
             OutputKind::Lost | OutputKind::Released | OutputKind::Extended | OutputKind::Held => {
                 self.numbers::<2>();
             }
-            OutputKind::Verified | OutputKind::Revoked => {
+            OutputKind::Stored => {
+                self.numbers::<2>();
+                self.text();
+            }
+            OutputKind::Verified | OutputKind::Revoked | OutputKind::Forgotten => {
                 self.numbers::<2>();
             }
             OutputKind::Drained => {

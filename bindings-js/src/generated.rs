@@ -19,16 +19,16 @@ pub(crate) const WIDTH: usize = 120;
 
 /// Where an option is missing on purpose: the file, and the options. A new option must be in the file or here.
 const ELSEWHERE: &[(&str, &[&str])] = &[
-    // Arguments of the calls that make the lock.
     // Arguments of the calls that make the lock, and what only JavaScript needs.
-    ("native/src/api/options.rs", &["limit", "permits", "wasm"]),
+    ("native/src/api/options.rs", &["keep", "limit", "permits", "wasm"]),
     // Nothing renews a lease in the background, and no call runs a caller's work. A component has no labels for leases, and no `quorum.wasm`.
-    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "wasm"]),
+    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "keep", "wasm"]),
     // A command holds one lock: see `docs/cli.md`.
     (
         "cli/src/args.rs",
         &[
             "renew",
+            "keep",
             "wait_for_replicas",
             "linger",
             "limit",

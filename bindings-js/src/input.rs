@@ -133,6 +133,9 @@ impl InputRecord {
         if let Some(owner) = self.get(InputField::Owner) {
             return whole(owner).map(|owner| Kind::Reentrant(Owner(owner)));
         }
+        if let Some(keep) = self.get(InputField::Keep) {
+            return duration(keep).map(|keep| Kind::Once { keep });
+        }
         let Some(permits) = self.get(InputField::Permits) else { return Some(Kind::Lock) };
         Some(Kind::Semaphore { permits: small(permits)?, limit: small(self.number(InputField::Limit))? })
     }

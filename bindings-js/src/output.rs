@@ -111,6 +111,12 @@ impl OutputWriter {
                 self.push(&[kind, op, number(lease.0), moment(*valid_until), number(fences.len() as u64)]);
                 self.numbers.extend(fences.iter().map(|fence| number(*fence)));
             }
+            Outcome::Stored { fence, value } => {
+                self.outcome_number(OutputKind::Stored, op, number(*fence));
+                // All texts of a reply came from JavaScript, so this is UTF-8.
+                self.bytes(value);
+            }
+            Outcome::Forgotten(found) => self.outcome_number(OutputKind::Forgotten, op, flag(*found)),
             Outcome::Released(outcome) => self.outcome_number(OutputKind::Released, op, outcome.number()),
             Outcome::Extended { valid_until } => self.outcome_number(OutputKind::Extended, op, moment(*valid_until)),
             Outcome::Converted(grant) => self.grant(OutputKind::Converted, op, grant),

@@ -40,6 +40,13 @@ pub enum Operation<'a> {
     Release {
         lease: LeaseId,
     },
+    Store {
+        lease: LeaseId,
+        value: &'a [u8],
+    },
+    Forget {
+        name: &'a str,
+    },
     Extend {
         lease: LeaseId,
         ttl: Duration,
@@ -106,6 +113,8 @@ impl Operation<'_> {
             Self::AcquireAll { names, options, one_script } => Input::AcquireAll { op, names, options, one_script },
             Self::Adopt { name, token, options } => Input::Adopt { op, name, token, options },
             Self::Release { lease } => Input::Release { op, lease },
+            Self::Store { lease, value } => Input::Store { op, lease, value },
+            Self::Forget { name } => Input::Forget { op, name },
             Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
             Self::Shorten { lease, ttl } => Input::Shorten { op, lease, ttl },
             Self::Detach { lease, time } => Input::Detach { op, lease, time },
@@ -237,7 +246,9 @@ impl<C, L> Driven<C, L> {
         }
         self.engine.handle(now, operation.input(op));
         match operation {
-            Operation::Release { lease } | Operation::Detach { lease, .. } if self.engine.lease(*lease).is_none() => {
+            Operation::Release { lease } | Operation::Detach { lease, .. } | Operation::Store { lease, .. }
+                if self.engine.lease(*lease).is_none() =>
+            {
                 self.leases.remove(lease)
             }
             Operation::Close => {

@@ -63,6 +63,28 @@ pub enum Input<'a> {
         /// The lease to give back.
         lease: LeaseId,
     },
+    /// Give a lease of a [once](crate::Kind::Once) back, with all of its holds, and store its result on the server. Ends with
+    /// [`Outcome::Released`]. The result is stored only if that says [`ReleaseOutcome::Released`]: a lost lease stores
+    /// nothing.
+    ///
+    /// A result of more than 64 KiB fails with [`Error::InvalidOption`], and a lease of another kind with
+    /// [`Error::Unsupported`]. Then the lease is given back, and nothing is stored.
+    Store {
+        /// The call.
+        op: OpId,
+        /// The lease to give back.
+        lease: LeaseId,
+        /// The result.
+        value: &'a [u8],
+    },
+    /// Delete the stored result of a [once](crate::Kind::Once). It doesn't stop the work under way, which then stores its
+    /// own. Ends with [`Outcome::Forgotten`].
+    Forget {
+        /// The call.
+        op: OpId,
+        /// The lock's name, without the prefix.
+        name: &'a str,
+    },
     /// Make a lease valid for at least `ttl` from now. Ends with [`Outcome::Extended`].
     Extend {
         /// The call.
@@ -302,6 +324,15 @@ pub enum Outcome {
         /// When the first of the names expires by the driver's clock, unless it is renewed.
         valid_until: Instant,
     },
+    /// The lock is a [once](crate::Kind::Once), and this is its result. The caller gets no lease.
+    Stored {
+        /// The fence of the lease whose holder stored it.
+        fence: u64,
+        /// The result.
+        value: Vec<u8>,
+    },
+    /// Whether there was a result.
+    Forgotten(bool),
     /// What happened to the hold.
     Released(ReleaseOutcome),
     /// The lease is valid until this time.

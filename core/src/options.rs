@@ -37,6 +37,13 @@ pub enum Kind {
         /// nothing from current holders.
         limit: u32,
     },
+    /// A lock whose holder stores a result: see [`Input::Store`](crate::Input::Store). Whoever acquires it then gets the
+    /// result in place of a lease, as [`Outcome::Stored`](crate::Outcome::Stored), until the result's time is over or it is
+    /// [forgotten](crate::Input::Forget). Exclusive only.
+    Once {
+        /// How long the server keeps the result: 1 s to 366 days.
+        keep: Duration,
+    },
 }
 
 /// The owner of a reentrant lock. The driver chooses the number. An owner that holds the lock can take it again.
@@ -49,6 +56,14 @@ pub(crate) enum Family {
     Lock,
     Reentrant,
     Semaphore,
+    Once,
+}
+
+impl Family {
+    /// Whether a lease can get another token, and so be converted, adopted and detached.
+    pub(crate) const fn moves(self) -> bool {
+        matches!(self, Self::Lock | Self::Semaphore)
+    }
 }
 
 impl Kind {
@@ -57,6 +72,7 @@ impl Kind {
             Self::Lock => Family::Lock,
             Self::Reentrant(_) => Family::Reentrant,
             Self::Semaphore { .. } => Family::Semaphore,
+            Self::Once { .. } => Family::Once,
         }
     }
 }
@@ -389,6 +405,8 @@ settings! {
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
         LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
             "";
+        KEEP "keep" () (1 s to 366 days) [once]
+            "Once only: how long the server keeps the result. See [once](kinds.md#once).";
         PERMITS "permits" (1) () [semaphore]
             "Semaphore only.";
         ONE_SCRIPT "one_script" (false) () [multi]
@@ -463,8 +481,22 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
 
 pub(crate) fn not_detached() -> Error {
     Error::Unsupported(
-        "only a lease of one lock can be detached or held at least, and none of a reentrant lock or a quorum".into(),
+        "only a lease of one lock can be detached or held at least, and none of a reentrant lock, a once or a quorum"
+            .into(),
     )
+}
+
+/// The longest result of a [once](Kind::Once), in bytes.
+pub const LONGEST_RESULT: usize = 64 * 1024;
+
+/// Checks the length of a result.
+pub(crate) fn check_result(value: &[u8]) -> Result<(), Error> {
+    if value.len() > LONGEST_RESULT {
+        let bytes = Digits::of(value.len() as u64);
+        let problem = ["has ", bytes.as_str(), " bytes: store at most 65536, such as a reference to more"].concat();
+        return Err(Error::InvalidOption { field: "result", problem });
+    }
+    Ok(())
 }
 
 /// Checks the time of a drain.
@@ -487,6 +519,7 @@ impl Kind {
             Self::Semaphore { permits, limit } if permits == 0 || permits > limit => {
                 refuse("permits", "is out of bounds: choose ", "1 to the semaphore's limit")
             }
+            Self::Once { keep } => KEEP.check(keep),
             _ => Ok(()),
         }
     }
@@ -518,7 +551,7 @@ impl AcquireOptions {
                 let problem = "is longer than `max_hold`: choose less".into();
                 return Err(Error::InvalidOption { field: "at_least", problem });
             }
-            if self.kind.family() == Family::Reentrant {
+            if !self.kind.family().moves() {
                 return Err(not_detached());
             }
         }

@@ -1,7 +1,7 @@
 -- Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
 -- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 used fence (0)  8 fleet
--- Answer  entered, again, waiting, busy, gone, taken or conflict
+-- Answer  entered, again, waiting, busy, done, gone, taken or conflict
 
 -- Returns early: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
 -- that it is alive, or hears that the lock is busy. It needs no functions, which cost more than the commands.
@@ -110,6 +110,12 @@ end
 if holds then
   grant()
   return answer('conflict')
+end
+if result then
+  leave(token)
+  local reply = answer('done', tonumber(result[1]))
+  reply[8] = result[2]
+  return reply
 end
 
 -- Refresh the record before dead waiters are dropped, or a late head would drop itself.

@@ -13,8 +13,8 @@ local last = 0
 local live = string.format('(%.0f', math.floor(us / 1000))
 if kind == 'hash' then
   local fields = redis.call('HGETALL', KEYS[1])
-  holder = fields[1]
-  if #fields > 2 or not string.match(holder .. '=' .. fields[2], ':%d+=%d+$') then
+  holder, last = fields[1], tonumber(string.match(fields[2], '^once (%d+)$') or 0)
+  if #fields > 2 or last == 0 and not string.match(holder .. '=' .. fields[2], ':%d+=%d+$') then
     return { err = 'WRONGTYPE the hash is no reentrant lock' }
   end
 elseif kind == 'zset' then
@@ -53,7 +53,7 @@ for place, token in ipairs(tokens) do
   reply[#reply + 1] = records[place] or ''
   reply[#reply + 1] = math.floor(queue[2 * place])
 end
--- The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
-reply[#reply + 1] = kind == 'string' and holder ~= 'shared' and last or 0
+-- The writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
+reply[#reply + 1] = kind ~= 'zset' and holder ~= 'shared' and last or 0
 reply[#reply + 1] = redis.call('ZCOUNT', KEYS[3], '0', '+inf')
 return reply

@@ -89,8 +89,20 @@ pub mod semaphore {
     pub const FORCE: Script = scripts::SEMAPHORE_FORCE;
 }
 
+/// The scripts of a once: a lock whose holder stores a result. Its renewal is that of a reentrant lock.
+pub mod once {
+    use crate::{Script, scripts};
+
+    /// As [`ACQUIRE`](crate::ACQUIRE). Answers `done` with the result if there is one.
+    pub const ACQUIRE: Script = scripts::ONCE_ACQUIRE;
+    /// As [`RELEASE`](crate::RELEASE). Stores a result too.
+    pub const RELEASE: Script = scripts::ONCE_RELEASE;
+    /// As [`FORCE`](crate::FORCE). Keeps a stored result.
+    pub const FORCE: Script = scripts::ONCE_FORCE;
+}
+
 /// Every script.
-pub const ALL: [Script; 20] = [
+pub const ALL: [Script; 23] = [
     ACQUIRE,
     ACQUIRE_FAST,
     RELEASE,
@@ -111,6 +123,9 @@ pub const ALL: [Script; 20] = [
     FORCE,
     reentrant::FORCE,
     semaphore::FORCE,
+    once::ACQUIRE,
+    once::RELEASE,
+    once::FORCE,
 ];
 
 #[cfg(test)]

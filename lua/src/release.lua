@@ -1,6 +1,7 @@
 -- Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
--- ARGV    1 token  2 tombstone (ms, 0: none)  3 used fence  4 fleet
+-- ARGV    1 token  2 tombstone (ms, 0: none)  3 used fence  4 fleet; for a once with a result: 1 token  2 tombstone
+--         3 keep (ms)  4 value  5 used fence  6 fleet
 -- Answer  released, left, gone or taken
 
 -- Returns early: the exclusive holder hands the lock over to the first waiter, which wants it exclusively. It needs no
@@ -44,4 +45,12 @@ purge()
 local status = give_up(token) and 'released' or leave(token) and 'left' or absent()
 leave_tombstone(token, tonumber(ARGV[2]))
 grant()
-return answer(status)
+local reply = answer(status)
+-- All who wait for a result are told at once, so a dead waiter delays nobody. At most 64: the others ask with their next
+-- heartbeat.
+if result and status == 'released' then
+  for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'LIMIT', '0', '64')) do
+    publish(waiter, 'done ' .. KEYS[1])
+  end
+end
+return reply

@@ -2,13 +2,15 @@
 
 /**
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
- * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner? or permits? and
- *   limit?; the name.
+ * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
+ *   limit?, or keep?; the name.
  * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
  *   each name; the names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
  * - `cancel`: op.
  * - `release`: op, lease.
+ * - `store`: op, lease; the result.
+ * - `forget`: op; the name.
  * - `extend`: op, lease, ttl.
  * - `shorten`: op, lease, ttl.
  * - `detach`: op, lease, ttl?.
@@ -36,26 +38,28 @@ export const InputKind = {
   adopt: 2,
   cancel: 3,
   release: 4,
-  extend: 5,
-  shorten: 6,
-  detach: 7,
-  convert: 8,
-  hold: 9,
-  export: 10,
-  stopRenewing: 11,
-  verify: 12,
-  inspect: 13,
-  forceRelease: 14,
-  drain: 15,
-  close: 16,
-  reply: 17,
-  failed: 18,
-  dedicatedReply: 19,
-  dedicatedFailed: 20,
-  message: 21,
-  subscribed: 22,
-  unsubscribed: 23,
-  wake: 24,
+  store: 5,
+  forget: 6,
+  extend: 7,
+  shorten: 8,
+  detach: 9,
+  convert: 10,
+  hold: 11,
+  export: 12,
+  stopRenewing: 13,
+  verify: 14,
+  inspect: 15,
+  forceRelease: 16,
+  drain: 17,
+  close: 18,
+  reply: 19,
+  failed: 20,
+  dedicatedReply: 21,
+  dedicatedFailed: 22,
+  message: 23,
+  subscribed: 24,
+  unsubscribed: 25,
+  wake: 26,
 } as const;
 
 /**
@@ -75,6 +79,7 @@ export const InputKind = {
  * - `owner`: The owner of a reentrant lock.
  * - `permits`: How many permits of a semaphore to take.
  * - `limit`: How many permits the semaphore has.
+ * - `keep`: How long the server keeps the result of a once.
  * - `oneScript`: A flag: refuse names that one script can't take.
  * - `listLength`: How many numbers the list has.
  * - `array`: A flag: the reply is an array.
@@ -101,23 +106,24 @@ export const InputField = {
   owner: 10,
   permits: 11,
   limit: 12,
-  oneScript: 13,
-  listLength: 14,
-  array: 15,
-  failure: 16,
-  channelLength: 17,
-  foreign: 18,
-  last: 19,
-  localHandoffs: 20,
-  claimWindow: 21,
-  responseTimeout: 22,
-  nodeTimeout: 23,
-  mixedFleet: 24,
-  batches: 25,
-  ahead: 26,
-  maxHold: 27,
-  linger: 28,
-  atLeast: 29,
+  keep: 13,
+  oneScript: 14,
+  listLength: 15,
+  array: 16,
+  failure: 17,
+  channelLength: 18,
+  foreign: 19,
+  last: 20,
+  localHandoffs: 21,
+  claimWindow: 22,
+  responseTimeout: 23,
+  nodeTimeout: 24,
+  mixedFleet: 25,
+  batches: 26,
+  ahead: 27,
+  maxHold: 28,
+  linger: 29,
+  atLeast: 30,
 } as const;
 
 /**
@@ -145,6 +151,8 @@ export const ScalarKind = {
  *   answer" and problem" of each.
  * - `acquired`: op, lease, shared, fence, validUntil, local.
  * - `acquiredAll`: op, lease, validUntil, the number of fences, each fence.
+ * - `stored`: op, fence, result".
+ * - `forgotten`: op, whether there was one.
  * - `released`: op, outcome.
  * - `extended`: op, validUntil.
  * - `converted`: As for `acquired`.
@@ -167,14 +175,16 @@ export const OutputKind = {
   failed: 6,
   acquired: 7,
   acquiredAll: 8,
-  released: 9,
-  extended: 10,
-  converted: 11,
-  exported: 12,
-  held: 13,
-  verified: 14,
-  inspected: 15,
-  revoked: 16,
-  drained: 17,
-  closed: 18,
+  stored: 9,
+  forgotten: 10,
+  released: 11,
+  extended: 12,
+  converted: 13,
+  exported: 14,
+  held: 15,
+  verified: 16,
+  inspected: 17,
+  revoked: 18,
+  drained: 19,
+  closed: 20,
 } as const;

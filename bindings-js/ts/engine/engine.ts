@@ -107,6 +107,9 @@ export class Engine {
       case 'semaphore':
         record.set(InputField.permits, kind.permits);
         record.set(InputField.limit, kind.limit);
+        break;
+      case 'once':
+        record.set(InputField.keep, kind.keep);
     }
     const name = nameOnServer(lock);
     if (token === undefined) return this.#inputWithText(InputKind.acquire, name);
@@ -121,6 +124,19 @@ export class Engine {
 
   release(op: number, lease: number): void {
     this.#leaseInput(InputKind.release, op, lease);
+  }
+
+  /** Gives the lease of a once back, and stores its result. */
+  store(op: number, lease: number, result: string): void {
+    this.#record.set(InputField.op, op);
+    this.#record.set(InputField.lease, lease);
+    this.#inputWithText(InputKind.store, result);
+  }
+
+  /** Deletes the result of a once. */
+  forget(op: number, name: string): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.forget, name);
   }
 
   extend(op: number, lease: number, ttl: number): void {

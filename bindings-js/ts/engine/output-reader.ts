@@ -80,6 +80,10 @@ export class OutputReader {
         return { kind: 'acquired', grant: this.#grant() };
       case OutputKind.acquiredAll:
         return this.#grants();
+      case OutputKind.stored:
+        return { kind: 'stored', fence: this.#number(), result: this.#string() };
+      case OutputKind.forgotten:
+        return { kind: 'forgotten', found: this.#boolean() };
       case OutputKind.released:
         return this.#oneOf(RELEASED);
       case OutputKind.extended:

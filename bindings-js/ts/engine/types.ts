@@ -16,6 +16,8 @@ export type LockKind =
   | { readonly type: 'plain' }
   | { readonly type: 'reentrant'; readonly owner: number }
   | { readonly type: 'semaphore'; readonly permits: number; readonly limit: number }
+  /** A lock whose holder stores a result, which the server keeps for so many milliseconds. */
+  | { readonly type: 'once'; readonly keep: number }
   /** Several names that are taken as one lock. `oneScript` refuses names that one script can't take. */
   | { readonly type: 'multi'; readonly names: readonly string[]; readonly oneScript: boolean };
 
@@ -124,6 +126,9 @@ export interface EngineError {
 export type Outcome =
   | { readonly kind: 'acquired' | 'converted'; readonly grant: Grant }
   | { readonly kind: 'acquired-all'; readonly lease: number; readonly validUntil: number; readonly fences: readonly number[] }
+  /** The result of a once, in place of a lease. */
+  | { readonly kind: 'stored'; readonly fence: number; readonly result: string }
+  | { readonly kind: 'forgotten'; readonly found: boolean }
   | { readonly kind: 'released'; readonly outcome: ReleaseOutcome }
   | { readonly kind: 'extended'; readonly validUntil: number }
   | { readonly kind: 'exported'; readonly token: string }

@@ -91,8 +91,10 @@ function handle(engine: Engine, event: Event, token?: string): void {
   const { op, lease, ttl, mode } = fields as { op: number; lease: number; ttl: number; mode: Mode };
   switch (kind) {
     case 'acquire': {
-      const { name, mode = 'exclusive', owner, permits } = fields as { name: string; mode?: Mode; owner?: number; permits?: [number, number] };
-      return engine.acquire(op, { name, mode, kind: kindOf(owner, permits) }, settingsOf(fields), token);
+      const { name, mode = 'exclusive', owner, permits, keep } = fields as {
+        name: string; mode?: Mode; owner?: number; permits?: [number, number]; keep?: number;
+      };
+      return engine.acquire(op, { name, mode, kind: kindOf(owner, permits, keep) }, settingsOf(fields), token);
     }
     case 'adopt': {
       const { token, acquire } = fields as { token: string; acquire: Record<string, never> };
@@ -106,6 +108,10 @@ function handle(engine: Engine, event: Event, token?: string): void {
       return engine.cancel(op);
     case 'release':
       return engine.release(op, lease);
+    case 'store':
+      return engine.store(op, lease, fields['value'] as string);
+    case 'forget':
+      return engine.forget(op, fields['name'] as string);
     case 'extend':
       return engine.extend(op, lease, ttl);
     case 'shorten':
@@ -166,7 +172,8 @@ function camelCased(fields: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [camelCase(name), value]));
 }
 
-function kindOf(owner: number | undefined, permits: [number, number] | undefined): LockKind {
+function kindOf(owner: number | undefined, permits: [number, number] | undefined, keep: number | undefined): LockKind {
+  if (keep !== undefined) return { type: 'once', keep };
   if (owner !== undefined) return { type: 'reentrant', owner };
   return permits === undefined ? PLAIN : { type: 'semaphore', permits: permits[0], limit: permits[1] };
 }
@@ -251,6 +258,9 @@ async function learnScripts(): Promise<Map<string, string>> {
     force: () => engine.forceRelease(15, 'a', false),
     'reentrant-force': () => forceAnother(13, 1),
     'semaphore-force': () => forceAnother(14, 2),
+    'once-acquire': () => engine.acquire(17, lock({ type: 'once', keep: 60_000 }), settings),
+    'once-release': () => engine.store(18, 5, '1'),
+    'once-force': () => forceAnother(19, 3),
   };
   /** The engine has just sent the script by its digest, and sends the source if the server doesn't know the digest. */
   const learn = (name: string, engine: Engine): number => {
@@ -299,6 +309,10 @@ function resultOf(outcome: Outcome): unknown {
       const { lease, fences, validUntil } = outcome;
       return { 'acquired-all': { lease, fences, valid_until: validUntil } };
     }
+    case 'stored':
+      return { stored: { fence: outcome.fence, value: outcome.result } };
+    case 'forgotten':
+      return { forgotten: outcome.found };
     case 'released':
       return { released: outcome.outcome };
     case 'extended':

@@ -59,6 +59,7 @@ export const BOUNDS = {
   linger: [1, 60_000, '1 ms to 60 s'],
   atLeast: [10, 2_592_000_000, '10 ms to 30 days'],
   limit: [1, 1_000_000, '1 to 1,000,000'],
+  keep: [1_000, 31_622_400_000, '1 s to 366 days'],
   localHandoffs: [0, 1_023, '0 to 1023'],
   responseTimeout: [10, 60_000, '10 ms to 60 s'],
   nodeTimeout: [10, 60_000, '10 ms to 60 s'],

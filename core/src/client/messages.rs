@@ -21,8 +21,8 @@ impl Client {
                 if self.cx.client != grant.client {
                     return;
                 }
-                let lock = self.locks.find(Family::Lock, grant.key);
-                for id in lock.into_iter().chain(self.lanes(grant.key)) {
+                let lock = [Family::Lock, Family::Once].map(|family| self.locks.find(family, grant.key));
+                for id in lock.into_iter().flatten().chain(self.lanes(grant.key)) {
                     self.with(id, |lock, cx| lock.grant_received(cx, &grant));
                 }
             }
@@ -43,13 +43,22 @@ impl Client {
                     self.with(id, LockState::tried);
                 }
             }
+            Some(Message::Done { key }) => {
+                if let Some(id) = self.locks.find(Family::Once, key) {
+                    self.with(id, |lock, cx| {
+                        if lock.claim.as_ref().is_some_and(|claim| claim.waits) {
+                            lock.heartbeat_due(cx);
+                        }
+                    });
+                }
+            }
             Some(Message::Revoked { .. }) | None => {}
         }
     }
 
     /// The server has taken the lock from a token of this client.
     fn revoked(&mut self, token: Token, key: &str) {
-        let lock = [Family::Lock, Family::Reentrant].map(|family| self.locks.find(family, key));
+        let lock = [Family::Lock, Family::Reentrant, Family::Once].map(|family| self.locks.find(family, key));
         let adopted = self.locks.iter().filter(|lock| lock.adopts.is_some() && &*lock.name.key == key);
         let adopted: Vec<_> = adopted.map(|lock| lock.id).collect();
         for id in lock.into_iter().flatten().chain(self.lanes(key)).chain(adopted) {

@@ -283,6 +283,8 @@ impl Client {
             }
             Input::Adopt { op, name, token, options } => self.adopt(Caller::User(op), name, token, options),
             Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
+            Input::Store { op, lease, value } => self.store(Caller::User(op), lease, value),
+            Input::Forget { op, name } => self.forget(Caller::User(op), name),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
             Input::Shorten { op, lease, ttl } => self.shorten(Caller::User(op), lease, ttl),
             Input::Detach { op, lease, time } => self.detach(Caller::User(op), lease, time),

@@ -7,10 +7,10 @@ use super::Client;
 use super::multi::{AcquireAll, HoldAll, PartCall, only_exclusive};
 use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
-use crate::ids::{Caller, Channel, LeaseId, LeaseToken};
+use crate::ids::{Caller, Channel, LeaseId, LeaseToken, LockId};
 use crate::lock::{LockState, only_adoptable};
-use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_ttl, not_detached};
-use crate::session::{Lease, Leased, OpKind, Timer};
+use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_result, check_ttl, not_detached};
+use crate::session::{Lease, Leased, OpKind, Timer, ToStore};
 use crate::time::Instant;
 use crate::wire::Name;
 
@@ -83,7 +83,7 @@ impl Client {
             return Err(Error::Closed);
         }
         options.check()?;
-        if options.kind.family() == Family::Reentrant {
+        if !options.kind.family().moves() {
             return Err(only_adoptable());
         }
         let key = Name::check(&self.cx.config.prefix, name)?;
@@ -120,11 +120,43 @@ impl Client {
             Some(Leased::Lock(lock)) => lock,
             Some(Leased::Parts(parts)) => return self.scatter(op, &parts, PartCall::Release),
         };
+        self.left(id, lock, Some(op));
+    }
+
+    /// A lease has ended, by this call.
+    fn left(&mut self, id: LeaseId, lock: LockId, op: Option<Caller>) {
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.leave(id);
         }
         self.move_up(lock);
-        self.with(lock, |lock, cx| lock.settle(cx, Some(op)));
+        self.with(lock, |lock, cx| lock.settle(cx, op));
+    }
+
+    /// Gives a lease back and stores its result. If that is not possible, the caller gets the reason, and the lease is given
+    /// back as if it had no result.
+    pub(super) fn store(&mut self, op: Caller, id: LeaseId, value: &[u8]) {
+        if let Some(lease) = self.cx.leases.get_mut(&id) {
+            lease.holds = 1;
+            let checked = match lease.kind {
+                Kind::Once { keep } => check_result(value).map(|()| keep),
+                _ => Err(Error::Unsupported("only a once stores a result".into())),
+            };
+            let lock = lease.lock();
+            match checked {
+                Ok(keep) => {
+                    if let Some(hold) = lock.and_then(|lock| self.locks.get_mut(lock)?.hold.as_mut()) {
+                        hold.result = Some(ToStore { keep, value: value.into() });
+                    }
+                }
+                Err(error) => {
+                    if let Some(Leased::Lock(lock)) = self.cx.end_lease(id, &Error::NotHeld).map(|lease| lease.of) {
+                        self.left(id, lock, None);
+                    }
+                    return self.cx.answer(op, Err(error));
+                }
+            }
+        }
+        self.release(op, id);
     }
 
     pub(super) fn extend(&mut self, op: Caller, lease: LeaseId, ttl: Duration) {
@@ -302,7 +334,7 @@ impl Client {
                     self.with(lock, |lock, cx| lock.settle(cx, None));
                 }
             }
-            OpKind::Release { .. } | OpKind::Inspect { .. } | OpKind::Force { .. } => {
+            OpKind::Release { .. } | OpKind::Inspect { .. } | OpKind::Force { .. } | OpKind::Forget { .. } => {
                 self.cx.complete(op, Err(Error::unreachable(waited, cause)));
             }
             OpKind::Gather(_) => {}
@@ -326,7 +358,9 @@ impl Client {
                 let lock = self.cx.leases.get(lease).and_then(|lease| self.locks.get(lease.lock()?));
                 (lock.map(|lock| &lock.name.key), open.sent)
             }
-            OpKind::Inspect { name } | OpKind::Force { name, .. } => (Some(&name.key), open.sent),
+            OpKind::Inspect { name } | OpKind::Force { name, .. } | OpKind::Forget { name } => {
+                (Some(&name.key), open.sent)
+            }
             OpKind::AcquireAll { .. } | OpKind::Release { .. } => (None, open.sent),
             OpKind::Drain | OpKind::Close | OpKind::Gather(_) => return false,
         };
@@ -355,7 +389,7 @@ impl Client {
             }
             OpKind::Inspect { .. } => self.send_inspect(op),
             OpKind::AcquireAll { group } => self.send_multi(group),
-            OpKind::Force { .. } => self.send_force(op),
+            OpKind::Force { .. } | OpKind::Forget { .. } => self.send_force(op),
             OpKind::Acquire { .. }
             | OpKind::Semaphore { .. }
             | OpKind::Convert { .. }

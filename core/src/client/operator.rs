@@ -139,16 +139,38 @@ impl Client {
         self.send_force(op);
     }
 
+    /// Deletes the result of a once. A second command could delete the next result, so it is as careful as a force release.
+    pub(super) fn forget(&mut self, op: Caller, name: &str) {
+        if self.cx.closed {
+            return self.cx.answer(op, Err(Error::Closed));
+        }
+        let name = match Name::check(&self.cx.config.prefix, name) {
+            Ok(key) => Name::new(key, Family::Once, &self.cx.counter),
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        self.cx.open(op, OpKind::Forget { name }, Some(self.cx.patience()));
+        self.send_force(op);
+    }
+
     pub(super) fn send_force(&mut self, op: Caller) {
-        let Some(OpKind::Force { name, foreign }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let request = Request::new(name, Body::Force { foreign: *foreign, ahead: self.cx.config.ahead });
+        let request = match self.cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Force { name, foreign }) => {
+                Request::new(name, Body::Force { foreign: *foreign, ahead: self.cx.config.ahead })
+            }
+            Some(OpKind::Forget { name }) => Request::new(name, Body::Forget),
+            _ => return,
+        };
         if self.cx.send(needed::CALL, Purpose::Force { op }, request) {
             self.cx.op_sent(op);
         }
     }
 
     pub(super) fn force_replied(&mut self, op: Caller, result: Result<Reply, Failure>) {
+        let forgets = matches!(self.cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Forget { .. }));
         let failed = match result {
+            Ok(Reply::One(Scalar::Int(deleted))) if forgets => {
+                return self.cx.complete(op, Ok(Outcome::Forgotten(deleted > 0)));
+            }
             Ok(reply) => match Answer::read(&reply) {
                 Ok(answer) if answer.status == Status::Taken => {
                     return self.cx.complete(op, Err(Error::WrongKind(NO_LEASE.into())));
@@ -173,7 +195,8 @@ impl Client {
                 let family = match name.family {
                     Family::Lock => Family::Reentrant,
                     Family::Reentrant => Family::Semaphore,
-                    Family::Semaphore => return self.cx.complete(op, Err(error)),
+                    Family::Semaphore => Family::Once,
+                    Family::Once => return self.cx.complete(op, Err(error)),
                 };
                 *name = Name::new(name.key.as_ref().into(), family, &self.cx.counter);
                 self.cx.sends_another(op);

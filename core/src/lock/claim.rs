@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::LockState;
 use super::hold::{GiveBack, Validity};
 use crate::error::{Error, Failure};
+use crate::event::Outcome;
 use crate::ids::{LeaseToken, LockId, Token};
 use crate::options::{AcquireOptions, Family, Kind, Mode};
 use crate::session::{
@@ -216,7 +217,7 @@ impl LockState {
             Some(old) => Body::Convert(Convert { used_fence: self.used_fence, ..adoption(old, &what) }),
         };
         let request = Request::new(&self.name, body);
-        let sent = if path == Path::Fast && self.adopts.is_none() {
+        let sent = if path == Path::Fast && self.adopts.is_none() && self.name.family != Family::Once {
             cx.send_fast(soon, purpose, request)
         } else {
             cx.send(soon, purpose, request)
@@ -296,6 +297,7 @@ impl LockState {
                     self.settle(cx, None);
                 }
             }
+            Status::Done => self.stored(cx, answer),
             Status::Conflict if self.adopts.is_some() => self.refuse_all(cx, &OTHER_MODE),
             _ if self.adopts.is_some() => self.refuse_all(cx, &Error::NotHeld),
             // The token has a tombstone although this client did not give it up: an operator took the lock before
@@ -306,6 +308,18 @@ impl LockState {
                 self.refuse_all(cx, &error);
             }
         }
+    }
+
+    /// A once has a result, and it is the answer to every local caller. The server has removed the token from its queue.
+    fn stored(&mut self, cx: &mut Context, answer: &Answer) {
+        if let Some(claim) = &mut self.claim {
+            claim.joined = false;
+        }
+        while let Some((op, _)) = self.queue.head() {
+            let value = answer.result.clone().unwrap_or_default();
+            self.answer_caller(cx, op, Ok(Outcome::Stored { fence: answer.value, value }));
+        }
+        self.settle(cx, None);
     }
 
     /// Another client holds the lock. Stores what the answer says and schedules the next command.

@@ -107,7 +107,7 @@ impl LockState {
     pub(crate) fn detach(&mut self, cx: &mut Context, op: Caller, id: LeaseId, time: Option<Duration>) {
         let family = self.name.family;
         let mode = match self.sole(cx, id) {
-            Ok(_) if family == Family::Reentrant => return cx.complete(op, Err(not_detached())),
+            Ok(_) if !family.moves() => return cx.complete(op, Err(not_detached())),
             Ok((_, lease)) if lease.holds > 1 => return cx.complete(op, Err(OTHER_HOLDS)),
             Ok((hold, lease)) => {
                 hold.keep = Some(lease.end_after(cx.now, time));

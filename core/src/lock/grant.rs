@@ -117,6 +117,7 @@ impl LockState {
             refill: Refill { size: block, ..Refill::default() },
             change: Change::None,
             refused: None,
+            result: None,
             timers: HoldTimers::default(),
         };
         // Clients of other libraries don't announce that they wait.

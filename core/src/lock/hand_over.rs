@@ -75,6 +75,8 @@ impl LockState {
         cx.leases.insert(id, lease);
         hold.holders.push(id);
         hold.served = true;
+        // Another caller asks the server, which may have the result then.
+        hold.tainted |= self.name.family == Family::Once;
         hold.linger = options.linger;
         // A caller that waits for replicas may never get the lease.
         let least = options.at_least.filter(|_| options.replicas.is_none());
@@ -105,7 +107,7 @@ impl LockState {
 
     /// Returns the token of a lease. From now on, the lease is not handed over locally, because another process may take it.
     pub(crate) fn export(&mut self, cx: &Context, id: LeaseId) -> Result<LeaseToken, Error> {
-        if self.name.family == Family::Reentrant {
+        if !self.name.family.moves() {
             return Err(only_adoptable());
         }
         let (hold, lease) = self.sole(cx, id)?;
@@ -155,13 +157,14 @@ impl LockState {
         }
         let wanted = hold.budget.is_some();
         let fast = match (self.name.family, hold.mode) {
+            (Family::Once, _) => None,
             _ if wanted || used_fence > 0 => None,
             // The key has the fence, which must be known.
             (Family::Lock, Mode::Exclusive) => hold.stamp.map(|stamp| (Mode::Exclusive, stamp)),
             (_, mode) => Some((mode, 0)),
         };
-        let params = ReleaseParams::of(hold.token, tombstone);
-        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used_fence, fast, ..params });
+        let (params, result) = (ReleaseParams::of(hold.token, tombstone), hold.result.take());
+        cx.give_back(&self.name, ReleaseParams { valid_until, op, moved, wanted, used_fence, fast, result, ..params });
         if is_left {
             cx.end_detaching();
         }
@@ -200,8 +203,13 @@ impl LockState {
 
     /// Ends a local caller that was not granted.
     pub(crate) fn end_caller(&mut self, cx: &mut Context, op: Caller, error: Error) {
+        self.answer_caller(cx, op, Err(error));
+    }
+
+    /// Ends a local caller that gets no lease.
+    pub(super) fn answer_caller(&mut self, cx: &mut Context, op: Caller, result: Result<Outcome, Error>) {
         let tries = is_try(cx, op);
-        cx.complete(op, Err(error));
+        cx.complete(op, result);
         self.queue.ended(tries, &cx.ops);
     }
 }

@@ -8,7 +8,7 @@ use super::change::{Change, Converting};
 use super::fences::Fences;
 use crate::ids::{LeaseId, LockId, Token};
 use crate::options::{AcquireOptions, Kind, Mode};
-use crate::session::{Context, InFlight, Slot, Timer, drift, margin};
+use crate::session::{Context, InFlight, Slot, Timer, ToStore, drift, margin};
 use crate::time::{Instant, millis};
 
 /// How long a client may go on handing over locally once it knows that another client waits.
@@ -57,6 +57,8 @@ pub(crate) struct Hold {
     pub(super) change: Change,
     /// The new token of the last convert that the server refused. A delayed copy may still be carried out.
     pub(super) refused: Option<Token>,
+    /// The result of a once, which is stored when the token is given back.
+    pub(crate) result: Option<ToStore>,
     pub(crate) timers: HoldTimers,
 }
 

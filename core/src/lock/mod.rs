@@ -129,7 +129,7 @@ impl LockState {
 
 /// The error for leases that can't be adopted.
 pub(crate) fn only_adoptable() -> Error {
-    Error::Unsupported("a lease of a reentrant lock can't be adopted".into())
+    Error::Unsupported("a lease of a reentrant lock or a once can't be adopted".into())
 }
 
 pub(crate) fn waited(cx: &Context, op: Caller) -> Duration {

@@ -18,6 +18,7 @@ pub(crate) struct LockTable {
     list: Slab<LockState>,
     locks: Table<Arc<str>, LockId>,
     reentrant: Table<Arc<str>, LockId>,
+    onces: Table<Arc<str>, LockId>,
 }
 
 /// The names lead to the list, which has them too.
@@ -30,8 +31,8 @@ impl Hash for LockTable {
 // In WebAssembly, lookups are not inlined, because they have a hundred callers.
 impl LockTable {
     pub(crate) fn new(hasher: NameHash) -> Self {
-        let (locks, reentrant) = (Table::with_hasher(hasher), Table::with_hasher(hasher));
-        Self { list: Slab::new(), locks, reentrant }
+        let [locks, reentrant, onces] = core::array::from_fn(|_| Table::with_hasher(hasher));
+        Self { list: Slab::new(), locks, reentrant, onces }
     }
 
     #[cfg_attr(target_family = "wasm", inline(never))]
@@ -48,6 +49,7 @@ impl LockTable {
         match family {
             Family::Lock => self.locks.get(key).copied(),
             Family::Reentrant => self.reentrant.get(key).copied(),
+            Family::Once => self.onces.get(key).copied(),
             Family::Semaphore => None,
         }
     }
@@ -80,6 +82,7 @@ impl LockTable {
         match family {
             Family::Lock => self.locks.insert(key, id),
             Family::Reentrant => self.reentrant.insert(key, id),
+            Family::Once => self.onces.insert(key, id),
             Family::Semaphore => None,
         };
         id
@@ -114,6 +117,7 @@ impl LockTable {
             Family::Lock if lock.adopts.is_some() => None,
             Family::Lock => self.locks.remove(&lock.name.key),
             Family::Reentrant => self.reentrant.remove(&lock.name.key),
+            Family::Once => self.onces.remove(&lock.name.key),
             Family::Semaphore => None,
         };
     }

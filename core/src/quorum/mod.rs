@@ -139,6 +139,9 @@ impl Quorum {
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
             Input::Shorten { op, .. } => self.cx.answer(Caller::User(op), Err(crate::lock::not_shortened())),
+            Input::Store { op, .. } | Input::Forget { op, .. } => {
+                self.cx.answer(Caller::User(op), Err(no_such_kind()));
+            }
             Input::Detach { op, .. } => self.cx.answer(Caller::User(op), Err(crate::options::not_detached())),
             Input::Convert { op, .. } => self.cx.answer(Caller::User(op), Err(not_converted())),
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
@@ -295,7 +298,7 @@ fn not_converted() -> Error {
 
 fn no_such_kind() -> Error {
     Error::Unsupported(
-        "a quorum has no semaphores and no reentrant locks; these need a single server or a cluster".into(),
+        "a quorum has no semaphores, no reentrant locks and no once; these need a single server or a cluster".into(),
     )
 }
 

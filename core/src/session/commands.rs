@@ -37,6 +37,9 @@ const SEMAPHORE_FORCE: Script = Script::of(leasehold_lua::semaphore::FORCE);
 const SEMAPHORE_ACQUIRE: Script = Script::of(leasehold_lua::semaphore::ACQUIRE);
 const SEMAPHORE_RELEASE: Script = Script::of(leasehold_lua::semaphore::RELEASE);
 const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
+const ONCE_ACQUIRE: Script = Script::of(leasehold_lua::once::ACQUIRE);
+const ONCE_RELEASE: Script = Script::of(leasehold_lua::once::RELEASE);
+const ONCE_FORCE: Script = Script::of(leasehold_lua::once::FORCE);
 const MULTI: Script = Script::of(leasehold_lua::MULTI);
 const BATCH: Script = Script::of(leasehold_lua::BATCH);
 
@@ -58,7 +61,7 @@ struct Way {
 }
 
 /// How acquires, releases and renewals travel, for each kind and mode.
-static WAYS: [[Way; 3]; 4] = [
+static WAYS: [[Way; 3]; 5] = [
     [
         Way { script: &ACQUIRE, entry: "acquire", queue: true, members: false, fast: Some(&ACQUIRE_FAST) },
         Way { script: &RELEASE, entry: "release", queue: false, members: false, fast: Some(&RELEASE_FAST) },
@@ -78,6 +81,12 @@ static WAYS: [[Way; 3]; 4] = [
         Way { script: &SEMAPHORE_ACQUIRE, entry: "permit", queue: true, members: true, fast: None },
         Way { script: &SEMAPHORE_RELEASE, entry: "unpermit", queue: true, members: true, fast: None },
         Way { script: &SEMAPHORE_RENEW, entry: "renew-permit", queue: false, members: true, fast: None },
+    ],
+    // Only its renewal has a fast path. A once is taken one time, and its result needs the whole script.
+    [
+        Way { script: &ONCE_ACQUIRE, entry: "", queue: true, members: true, fast: None },
+        Way { script: &ONCE_RELEASE, entry: "", queue: true, members: true, fast: None },
+        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None },
     ],
 ];
 
@@ -99,6 +108,7 @@ fn way(Request { name, body }: &Request) -> Option<&'static Way> {
         (Family::Lock, Mode::Shared) => 1,
         (Family::Reentrant, _) => 2,
         (Family::Semaphore, _) => 3,
+        (Family::Once, _) => 4,
     };
     WAYS.get(kind)?.get::<usize>(what)
 }
@@ -169,6 +179,10 @@ impl Context {
             Body::Release(what) => {
                 self.push_token(&mut command, what.token);
                 push_tombstone(&mut command, what.tombstone);
+                if let Some(result) = self.result_of(what.token) {
+                    command.push_number(millis(result.keep));
+                    command.push(&result.value);
+                }
                 self.push_fleet(&mut command, name, what.used_fence, false);
             }
             _ => {}
@@ -184,6 +198,12 @@ impl Context {
             Body::Raise { token, mode, fence } => self.raise_command(form, name, *token, *mode, *fence),
             Body::Batch(entries) => self.batch_command(form, entries),
             Body::Force { foreign, ahead } => self.force_command(form, name, *foreign, *ahead),
+            Body::Forget => {
+                let mut command = Command::with_capacity(name.key.len().saturating_add(32), 2);
+                command.push(b"DEL");
+                command.push_parts(&[name.side(), name.members()]);
+                command
+            }
             Body::Multi { parts, ttl } => self.multi_command(form, parts, *ttl),
             _ => all_keys(&INSPECT, form, name),
         }
@@ -304,6 +324,7 @@ impl Context {
             Family::Lock => &FORCE,
             Family::Reentrant => &REENTRANT_FORCE,
             Family::Semaphore => &SEMAPHORE_FORCE,
+            Family::Once => &ONCE_FORCE,
         };
         let mut command = all_keys(script, form, name);
         command.push(if foreign { b"any" } else { b"leases" });
@@ -334,6 +355,8 @@ fn push_mode(command: &mut Command, kind: Kind, mode: Mode) {
         Kind::Semaphore { permits, limit } => {
             command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()]);
         }
+        // No script of another kind grants it.
+        Kind::Once { .. } => command.push(b"once"),
         Kind::Lock | Kind::Reentrant(_) => command.push(mode.word().as_bytes()),
     }
 }

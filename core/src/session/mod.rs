@@ -46,7 +46,7 @@ pub(crate) use name_hash::NameHash;
 pub(crate) use op::{Gather, OpKind};
 pub use pause::MOST_PAUSES;
 pub(crate) use pause::late;
-pub(crate) use release::ReleaseParams;
+pub(crate) use release::{ReleaseParams, ToStore};
 pub(crate) use request::{Acquire, AcquireMode, Body, Convert, Form, Old, Purpose, Queued, Renew, Request};
 pub(crate) use slab::Slab;
 pub(crate) use subscription::Subscription;

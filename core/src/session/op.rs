@@ -67,6 +67,10 @@ pub(crate) enum OpKind {
         name: Arc<Name>,
         foreign: bool,
     },
+    /// The call deletes the result of a once.
+    Forget {
+        name: Arc<Name>,
+    },
     Drain,
     Close,
     /// The call consists of one call to each part.

@@ -1,5 +1,6 @@
 //! Giving tokens back: a release is sent at once, and resent until it is answered or no longer matters.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -47,7 +48,17 @@ pub(crate) struct Release {
     wanted: bool,
     /// The greatest fence that was used, unless the server's clock is above it.
     used_fence: u64,
+    /// The result that it stores.
+    result: Option<ToStore>,
     timer: Slot,
+}
+
+/// The result of a once, which its release stores.
+#[derive(Clone, Hash)]
+pub(crate) struct ToStore {
+    /// How long the server keeps it.
+    pub(crate) keep: Duration,
+    pub(crate) value: Box<[u8]>,
 }
 
 /// The longest pause before a refused release is resent.
@@ -73,6 +84,8 @@ pub(crate) struct ReleaseParams {
     pub(crate) used_fence: u64,
     /// For the fast path, if nobody is known to wait: the mode, and the fence in the key of an exclusive lock.
     pub(crate) fast: Option<(Mode, u64)>,
+    /// The result that the release stores.
+    pub(crate) result: Option<ToStore>,
 }
 
 impl ReleaseParams {
@@ -87,6 +100,7 @@ impl ReleaseParams {
             wanted: false,
             used_fence: 0,
             fast: None,
+            result: None,
         }
     }
 }
@@ -100,7 +114,8 @@ impl Release {
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Arc<Name>, params: ReleaseParams) {
-        let ReleaseParams { token, tombstone, valid_until, op, heirs, moved, wanted, used_fence, fast } = params;
+        let ReleaseParams { token, tombstone, valid_until, op, heirs, moved, wanted, used_fence, fast, result } =
+            params;
         let window = self.config.claim_window.saturating_mul(if tombstone { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
         let held = valid_until.is_some_and(|until| until > self.now);
@@ -121,6 +136,7 @@ impl Context {
             moving: false,
             wanted,
             used_fence,
+            result,
             timer: None,
         };
         self.unreleased = self.unreleased.saturating_add(u32::from(held));
@@ -130,6 +146,11 @@ impl Context {
             self.open(op, OpKind::Release { token }, Some(self.patience()));
         }
         self.send_release(token, fast.filter(|_| held && !tombstone));
+    }
+
+    /// The result that a token's release stores.
+    pub(super) fn result_of(&self, token: Token) -> Option<&ToStore> {
+        self.releases.get(&token)?.result.as_ref()
     }
 
     /// Whether a release is unconfirmed: of this name, or of too many names. Until it is confirmed, another token would
@@ -274,7 +295,10 @@ impl Context {
             Status::Released if was_valid => ReleaseOutcome::Released,
             // Another copy of the command released it, and its reply is lost or late. Or the release of the
             // token that it moved to does.
-            Status::Gone | Status::Taken | Status::Left if was_valid && release.in_flight.any() => {
+            // But that is not known if the release stores a result: the lease may have been lost before it arrived.
+            Status::Gone | Status::Taken | Status::Left
+                if was_valid && release.in_flight.any() && release.result.is_none() =>
+            {
                 ReleaseOutcome::Released
             }
             Status::Taken => ReleaseOutcome::NotOwner,

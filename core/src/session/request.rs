@@ -45,7 +45,7 @@ pub(crate) enum Purpose {
     Multi { script: LeaseId },
     /// A user inspects a lock.
     Inspect { op: Caller },
-    /// An operator takes a lock by force.
+    /// An operator takes a lock by force, or a user deletes the result of a once.
     Force { op: Caller },
     /// The requests of a batch.
     Batch,
@@ -94,6 +94,8 @@ pub(crate) enum Body {
     /// Requests that share one script call, on their fast path.
     Batch(Vec<Queued>),
     Inspect,
+    /// Deletes the result of a once.
+    Forget,
     /// `ahead`: no waiter is granted the lock.
     Force {
         foreign: bool,

@@ -1,6 +1,7 @@
 //! Parses a script's answer. `lua/README.md` describes the list.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::reply::{Reply, Scalar};
@@ -13,6 +14,8 @@ pub(crate) enum Status {
     Converted,
     Waiting,
     Busy,
+    /// A once has a result, which follows the numbers.
+    Done,
     Renewed,
     Released,
     Left,
@@ -21,7 +24,7 @@ pub(crate) enum Status {
     Conflict,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
     /// The fence, or the position in the queue.
@@ -36,14 +39,17 @@ pub(crate) struct Answer {
     pub(crate) waiting: Option<u64>,
     /// Whether a client of another library holds the lock.
     pub(crate) foreign: bool,
+    /// The result of a once.
+    pub(crate) result: Option<Vec<u8>>,
 }
 
-const WORDS: [(&str, Status); 12] = [
+const WORDS: [(&str, Status); 13] = [
     ("entered", Status::Entered),
     ("again", Status::Again),
     ("converted", Status::Converted),
     ("waiting", Status::Waiting),
     ("busy", Status::Busy),
+    ("done", Status::Done),
     ("renewed", Status::Renewed),
     ("raised", Status::Renewed),
     ("released", Status::Released),
@@ -62,7 +68,7 @@ impl Answer {
     fn of(reply: &Reply) -> Option<Self> {
         let Reply::List(list) = reply else { return None };
         // The holder may follow: see `labels`.
-        let [status, value, block, server, ms, waiting, foreign, ..] = list.as_slice() else { return None };
+        let [status, value, block, server, ms, waiting, foreign, more @ ..] = list.as_slice() else { return None };
         let count = |scalar: &Scalar| integer(scalar).map(|number| u64::try_from(number).ok());
         let (value, block) = (count(value)??, count(block)??);
         let (status, left) = (Self::status(status)?, count(ms)?);
@@ -76,6 +82,11 @@ impl Answer {
             left: if ours { time_left(left)? } else { left.map(Duration::from_millis) },
             waiting: count(waiting)?,
             foreign: integer(foreign)? == 1,
+            result: match (status, more) {
+                (Status::Done, [Scalar::Text(result)]) => Some(result.clone()),
+                (Status::Done, _) => return None,
+                _ => None,
+            },
         })
     }
 

@@ -12,6 +12,8 @@ pub(crate) enum Message<'a> {
     Wanted { key: &'a str },
     /// Another client tried to get a lock that we hold, and does not wait.
     Tried { key: &'a str },
+    /// A once that we wait for has a result.
+    Done { key: &'a str },
     /// An operator took a lock that we hold.
     Revoked { client: &'a str, token: Token, key: &'a str },
 }
@@ -39,6 +41,9 @@ impl<'a> Message<'a> {
         }
         if let Some(key) = text.strip_prefix("tried ") {
             return Some(Self::Tried { key });
+        }
+        if let Some(key) = text.strip_prefix("done ") {
+            return Some(Self::Done { key });
         }
         if let Some(rest) = text.strip_prefix("revoked ") {
             let (token, key) = rest.split_once(' ')?;

@@ -71,7 +71,11 @@ impl Name {
     }
 
     pub(crate) const fn members(&self) -> &'static str {
-        if matches!(self.family, Family::Semaphore) { "permits" } else { "readers" }
+        match self.family {
+            Family::Semaphore => "permits",
+            Family::Once => "result",
+            Family::Lock | Family::Reentrant => "readers",
+        }
     }
 }
 

@@ -21,8 +21,12 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(clients: u8) -> Self {
+        Self::with(clients, &Config::default())
+    }
+
+    pub(crate) fn with(clients: u8, config: &Config) -> Self {
         let client = |id: u8| {
-            let config = Config { batches: false, ..Config::default() };
+            let config = Config { batches: false, ..config.clone() };
             Client::of(Engine::new(ClientId::from_random([id + 1; 16]), config).unwrap())
         };
         let mut server = Server::default();

@@ -37,6 +37,8 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Input::Adopt { .. } => "adopt",
             Input::Cancel { .. } => "cancel",
             Input::Release { .. } => "release",
+            Input::Store { .. } => "store",
+            Input::Forget { .. } => "forget",
             Input::Extend { .. } => "extend",
             Input::Shorten { .. } => "shorten",
             Input::Detach { .. } => "detach",
@@ -60,6 +62,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Kind::Lock => "lock",
             Kind::Reentrant(_) => "reentrant",
             Kind::Semaphore { .. } => "semaphore",
+            Kind::Once { .. } => "once",
         }),
         words!("mode", Mode {
             Mode::Exclusive => "exclusive",
@@ -93,6 +96,8 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Outcome::Acquired(_) => "acquired",
             Outcome::AcquiredAll { .. } => "acquired-all",
             Outcome::Released(_) => "released",
+            Outcome::Stored { .. } => "stored",
+            Outcome::Forgotten(_) => "forgotten",
             Outcome::Extended { .. } => "extended",
             Outcome::Converted(_) => "converted",
             Outcome::Exported(_) => "exported",
@@ -156,6 +161,8 @@ impl Seen {
             "reentrant"
         } else if acquire.get("permits").is_some() {
             "semaphore"
+        } else if acquire.get("keep").is_some() {
+            "once"
         } else {
             "lock"
         };

@@ -25,6 +25,15 @@ pub(crate) enum Event {
         op: u64,
         lease: u64,
     },
+    Store {
+        op: u64,
+        lease: u64,
+        value: Bytes,
+    },
+    Forget {
+        op: u64,
+        name: String,
+    },
     Extend {
         op: u64,
         lease: u64,
@@ -122,6 +131,8 @@ pub(crate) struct Acquire {
     owner: Option<u64>,
     /// Of a semaphore: how many, of how many.
     permits: Option<(u32, u32)>,
+    /// Of a once.
+    keep: Option<u64>,
     ttl: Option<u64>,
     renew: Option<bool>,
     wait: Option<WaitText>,
@@ -234,6 +245,8 @@ impl Event {
             Self::Acquire(_) | Self::Adopt { .. } | Self::AcquireAll(_) => unreachable!("handled above"),
             Self::Cancel { op } => Input::Cancel { op: OpId(*op) },
             Self::Release { op, lease } => Input::Release { op: OpId(*op), lease: LeaseId(*lease) },
+            Self::Store { op, lease, value } => Input::Store { op: OpId(*op), lease: LeaseId(*lease), value: &value.0 },
+            Self::Forget { op, name } => Input::Forget { op: OpId(*op), name },
             Self::Extend { op, lease, ttl } => {
                 Input::Extend { op: OpId(*op), lease: LeaseId(*lease), ttl: Duration::from_millis(*ttl) }
             }
@@ -276,10 +289,11 @@ fn or_own(channel: &Option<String>) -> &str {
 
 impl Acquire {
     fn kind(&self) -> Kind {
-        match (self.owner, self.permits) {
-            (Some(owner), _) => Kind::Reentrant(Owner(owner)),
-            (None, Some((permits, limit))) => Kind::Semaphore { permits, limit },
-            (None, None) => Kind::Lock,
+        match (self.owner, self.permits, self.keep) {
+            (Some(owner), ..) => Kind::Reentrant(Owner(owner)),
+            (None, Some((permits, limit)), _) => Kind::Semaphore { permits, limit },
+            (None, None, Some(keep)) => Kind::Once { keep: Duration::from_millis(keep) },
+            (None, None, None) => Kind::Lock,
         }
     }
 

@@ -35,7 +35,8 @@ fn field_of_step(text: &mut String, key: &str, value: &Value) {
 fn one_output(output: &Value) -> String {
     let line = inline(output);
     let Some(words) = output["send"]["command"].as_array() else { return line };
-    let keys: usize = words[2].as_str().and_then(|keys| keys.parse().ok()).expect("a script's number of keys");
+    // A command without a script is short.
+    let Some(keys) = words.get(2).and_then(|keys| keys.as_str()?.parse::<usize>().ok()) else { return line };
     let (head, arguments) = words.split_at(3 + keys);
     if arguments.is_empty() {
         return line;

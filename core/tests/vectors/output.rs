@@ -75,6 +75,10 @@ fn outcome(outcome: &Outcome) -> Value {
         Outcome::AcquiredAll { lease, fences, valid_until } => {
             json!({ "acquired-all": { "lease": lease.0, "fences": fences, "valid_until": valid_until.as_micros() } })
         }
+        Outcome::Stored { fence, value } => {
+            json!({ "stored": { "fence": fence, "value": String::from_utf8_lossy(value) } })
+        }
+        Outcome::Forgotten(found) => json!({ "forgotten": found }),
         Outcome::Released(outcome) => json!({ "released": match outcome {
             ReleaseOutcome::Released => "released",
             ReleaseOutcome::StillHeld => "still-held",

@@ -11,6 +11,7 @@ local crowded = false -- whether more waiters are dead, or more holders are over
 local granted_here = false -- whether N was written by this script
 local grants = {} -- what is published at the end
 local mine -- the caller's own grant, if the queue reached it
+local result -- the stored result of a once: its fence and its value
 local propose -- what a new acquire tells about the lock, if its kind wants to know
 
 -- The server's last fence. A lost counter begins above each fence that a block can still contain. A counter that these

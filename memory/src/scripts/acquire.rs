@@ -1,7 +1,7 @@
 //! Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
 //!
 //! Keys: those of the lock. Arguments: token, mode, ttl, how, claim window, block, used fence (0), fleet.
-//! Answers `entered`, `again`, `waiting`, `busy`, `gone`, `taken` or `conflict`.
+//! Answers `entered`, `again`, `waiting`, `busy`, `done`, `gone`, `taken` or `conflict`.
 
 use alloc::vec::Vec;
 
@@ -87,6 +87,13 @@ impl<K: Kind> Acquire<'_, K> {
         }
         if holds.is_some() {
             return self.prelude.grant_and_answer("conflict", Said::default());
+        }
+        if let Some((value, result)) = self.prelude.kind.result() {
+            let result = Scalar::Text(result.to_vec());
+            self.prelude.leave(token)?;
+            let mut reply = self.prelude.answer("done", Said { value, ..Said::default() })?;
+            reply.push(result);
+            return Ok(reply);
         }
 
         // Refresh the record before dead waiters are dropped, or a late head would drop itself.
@@ -217,6 +224,7 @@ pub(super) trait EarlyReturn {
 
 impl EarlyReturn for super::prelude::ReentrantState {}
 impl EarlyReturn for super::prelude::SemaphoreState {}
+impl EarlyReturn for super::prelude::OnceState {}
 
 impl EarlyReturn for LockState {
     /// Another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows that it is

@@ -13,7 +13,7 @@ use leasehold_core::Scalar;
 
 use super::arguments::Arguments;
 use super::call::{Call, above, at};
-use super::prelude::{NOT_A_SEMAPHORE, SHARED, one_holder};
+use super::prelude::{NOT_A_SEMAPHORE, SHARED, fence_in, one_holder};
 use super::text::{Value, is_token, number};
 use crate::answer::{Answer, Outcome};
 use crate::keys::{Bound, Range};
@@ -27,7 +27,16 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let live = Range::Scores(above(call.now), Bound::HIGHEST);
     let (mut holder, mut readers, mut last) = (Vec::new(), Vec::new(), 0);
     match kind {
-        "hash" => holder = one_holder(call.hgetall(keys.name)?)?.unwrap_or_default(),
+        "hash" => {
+            let fields = call.hgetall(keys.name)?;
+            match fields.as_slice() {
+                [(token, field)] if fence_in(field).is_some() => {
+                    last = fence_in(field).and_then(number).unwrap_or(0);
+                    holder = token.clone();
+                }
+                _ => holder = one_holder(fields)?.unwrap_or_default(),
+            }
+        }
         "zset" => {
             let first = call.zrange_one(keys.name, Range::FIRST)?;
             if !first.is_some_and(|(_, token)| is_token(&token)) {
@@ -47,7 +56,7 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
             }
         }
     }
-    let has_one = kind == "string" && holder != SHARED;
+    let has_one = kind != "zset" && holder != SHARED;
     let pttl = call.pttl(keys.name)?;
     let mut reply = vec![Scalar::Int(call.us), Scalar::Text(holder), Scalar::Int(pttl), Scalar::Int(last)];
     reply.push(Scalar::Int(readers.len() as i64));
@@ -61,7 +70,7 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     for ((joined, token), record) in queue.into_iter().zip(records) {
         reply.extend([Scalar::Text(token), Scalar::Text(record.unwrap_or_default()), Scalar::Int(joined)]);
     }
-    // The writer or the holder of a mutex drew the last fence, which is about the time of its grant.
+    // The writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
     reply.push(Scalar::Int(if has_one { last } else { 0 }));
     reply.push(Scalar::Int(call.count_waiters(keys.queue)?));
     Ok(Answer::List(reply))

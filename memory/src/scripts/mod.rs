@@ -27,7 +27,7 @@ use crate::keys::number::integer;
 use crate::state::Server;
 use arguments::Arguments;
 use call::Call;
-use prelude::{LockState, ReentrantState, SemaphoreState};
+use prelude::{LockState, OnceState, ReentrantState, SemaphoreState};
 
 type Function = fn(Call<'_>, Arguments<'_>) -> Outcome;
 
@@ -74,6 +74,9 @@ const FUNCTIONS: [(Known, Function); lua::ALL.len()] = [
     (Known::new(lua::semaphore::RENEW), renew::semaphore_renew),
     (Known::new(lua::semaphore::CONVERT), convert::convert::<SemaphoreState>),
     (Known::new(lua::semaphore::FORCE), force::force::<SemaphoreState>),
+    (Known::new(lua::once::ACQUIRE), acquire::acquire::<OnceState>),
+    (Known::new(lua::once::RELEASE), release::release::<OnceState>),
+    (Known::new(lua::once::FORCE), force::force::<OnceState>),
 ];
 
 /// `EVALSHA digest keys.. arguments..`

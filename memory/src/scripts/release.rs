@@ -1,19 +1,28 @@
 //! Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
 //!
-//! Keys: those of the lock. Arguments: token, tombstone (ms, 0: none), used fence, fleet.
+//! Keys: those of the lock. Arguments: token, tombstone (ms, 0: none), used fence, fleet; for a once with a result: token,
+//! tombstone, keep (ms), value, used fence, fleet.
 //! Answers `released`, `left`, `gone` or `taken`.
 
 use super::acquire_fast::is_before;
 use super::arguments::{Arguments, Fleet, Keys};
-use super::call::{Call, Done};
-use super::prelude::{EXCLUSIVE, Kind, LockState, Prelude, ReentrantState, Said, SemaphoreState};
+use super::call::{Call, Done, at};
+use super::prelude::{EXCLUSIVE, Kind, LockState, OnceState, Prelude, ReentrantState, Said, SemaphoreState};
 use super::text::{Record, Value, number_text};
 use crate::answer::{Answer, Outcome};
-use crate::keys::Lifetime;
+use crate::keys::{Bound, Lifetime, Range};
 
 pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
-    let [token, tombstone, used_fence, fleet] = *arguments.words()?;
+    let (token, tombstone, used_fence, fleet, stores) = match *arguments.words {
+        [token, tombstone, keep, value, used_fence, fleet] if K::STORES => {
+            (token, tombstone, used_fence, fleet, Some((arguments.number("time to keep", keep)?, value)))
+        }
+        _ => {
+            let [token, tombstone, used_fence, fleet] = *arguments.words()?;
+            (token, tombstone, used_fence, fleet, None)
+        }
+    };
     let (tombstone, used_fence) = (arguments.number("tombstone", tombstone)?, arguments.used_fence(used_fence)?);
     let fleet = arguments.fleet(fleet)?;
     if tombstone == 0
@@ -24,6 +33,7 @@ pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Argumen
         return Ok(answer);
     }
     let mut prelude = Prelude::<K>::begin(call, keys, used_fence, fleet)?;
+    prelude.base.stores = stores;
     let status = if prelude.give_up(token)? {
         "released"
     } else if prelude.leave(token)? {
@@ -32,8 +42,20 @@ pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Argumen
         prelude.kind.absent()
     };
     prelude.leave_tombstone(token, tombstone)?;
-    prelude.grant_and_answer(status, Said::default()).map(Answer::List)
+    let reply = prelude.grant_and_answer(status, Said::default())?;
+    // All who wait for a result are told at once, so a dead waiter delays nobody.
+    if status == "released" && prelude.kind.result().is_some() {
+        let waiters = Range::Scores(at(0), Bound::HIGHEST);
+        let payload = [b"done ", keys.name].concat();
+        for (_, waiter) in prelude.base.call.zrange_some(keys.queue, waiters, MOST_TOLD)? {
+            prelude.base.call.publish_to(&waiter, &payload);
+        }
+    }
+    Ok(Answer::List(reply))
 }
+
+/// How many waiters one release tells that there is a result. The others ask with their next heartbeat.
+const MOST_TOLD: usize = 64;
 
 /// The fast path of an exclusive release: gives the lock back if nobody waits. Changes nothing otherwise.
 ///
@@ -49,6 +71,9 @@ pub(crate) fn release_fast(mut call: Call<'_>, arguments: Arguments<'_>) -> Outc
 
 /// What a kind answers early, for the most frequent release.
 pub(crate) trait HandOver {
+    /// Whether a release can bring a result.
+    const STORES: bool = false;
+
     /// The answer, if the call is that release.
     fn hand_over(_: &mut Call<'_>, _: Keys<'_>, _: &[u8]) -> Done<Option<Answer>> {
         Ok(None)
@@ -57,6 +82,9 @@ pub(crate) trait HandOver {
 
 impl HandOver for ReentrantState {}
 impl HandOver for SemaphoreState {}
+impl HandOver for OnceState {
+    const STORES: bool = true;
+}
 
 impl HandOver for LockState {
     /// The exclusive holder hands the lock over to the first waiter, which wants it exclusively. Not if that one is dead.

@@ -18,17 +18,20 @@ pub(super) enum ModeLabel {
     Shared,
     Reentrant,
     Semaphore,
+    Once,
     Multi,
 }
 
 impl ModeLabel {
-    pub(super) const ALL: [Self; 5] = [Self::Exclusive, Self::Shared, Self::Reentrant, Self::Semaphore, Self::Multi];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Exclusive, Self::Shared, Self::Reentrant, Self::Semaphore, Self::Once, Self::Multi];
 
     pub(super) fn of(options: &AcquireOptions, several: bool) -> Self {
         match (options.kind, options.mode) {
             _ if several => Self::Multi,
             (Kind::Reentrant(_), _) => Self::Reentrant,
             (Kind::Semaphore { .. }, _) => Self::Semaphore,
+            (Kind::Once { .. }, _) => Self::Once,
             (Kind::Lock, Mode::Shared) => Self::Shared,
             (Kind::Lock, _) => Self::Exclusive,
         }
@@ -40,6 +43,7 @@ impl ModeLabel {
             Self::Shared => "shared",
             Self::Reentrant => "reentrant",
             Self::Semaphore => "semaphore",
+            Self::Once => "once",
             Self::Multi => "multi",
         }
     }

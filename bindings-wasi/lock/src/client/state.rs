@@ -161,7 +161,8 @@ impl State {
 
     /// Starts an operation. The release of a hold ends the calls that wait for it.
     pub(super) fn start(&mut self, now: Instant, op: OpId, operation: &Operation<'_>) {
-        if let Operation::Release { lease } | Operation::Detach { lease, .. } = operation
+        if let Operation::Release { lease } | Operation::Detach { lease, .. } | Operation::Store { lease, .. } =
+            operation
             && let Some(lease) = self.driven.leases.get_mut(lease)
         {
             self.wakers.append(&mut lease.watchers);

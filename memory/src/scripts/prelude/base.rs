@@ -28,6 +28,8 @@ pub(crate) struct Base<'a> {
     pub(crate) grants: Vec<Grant>,
     /// The caller's own grant, if the queue reached it.
     pub(crate) mine: Option<Grant>,
+    /// The result that the release of a once brings: how long to keep it (ms), and its value.
+    pub(crate) stores: Option<(i64, &'a [u8])>,
     /// The counter as it was.
     stored: Option<i64>,
     /// The last fence of the server.
@@ -87,6 +89,7 @@ impl<'a> Base<'a> {
             granted_here: false,
             grants: Vec::new(),
             mine: None,
+            stores: None,
             stored,
             last,
             fence: None,

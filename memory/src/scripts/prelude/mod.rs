@@ -1,14 +1,16 @@
 //! What acquire, release, convert and force share, as `lua/src/prelude`: the clock and the counter of fences (`base`),
-//! the state of a kind of lock (`lock`, `reentrant`, `semaphore`), and the queue with its grants (`queue`).
+//! the state of a kind of lock (`lock`, `reentrant`, `semaphore`, `once`), and the queue with its grants (`queue`).
 
 mod base;
 mod lock;
+mod once;
 mod queue;
 mod reentrant;
 mod semaphore;
 
 pub(crate) use base::{Base, Counter, cut};
 pub(crate) use lock::LockState;
+pub(crate) use once::{OnceState, fence_in};
 pub(crate) use queue::{Prelude, Said};
 pub(crate) use reentrant::{ReentrantState, channel_of, one_holder, waiting};
 pub(crate) use semaphore::{NOT_A_SEMAPHORE, SemaphoreState};
@@ -77,6 +79,11 @@ pub(crate) trait Kind: Sized {
     /// Frees a lock whose only holder gets a token in the other mode.
     fn free_for_conversion(&mut self, _: &mut Base<'_>) -> Done {
         Ok(())
+    }
+
+    /// The stored result of a once: its fence and its value.
+    fn result(&self) -> Option<(i64, &[u8])> {
+        None
     }
 
     /// The holder and its fence, if one client holds the lock.

@@ -84,6 +84,8 @@ fn a_change_on_either_side_is_found() {
         ("renew", "'renewed', 0, 0, us, ms, -1, 0", "'renewed', 0, 0, us, ms, 0, 0"),
         ("acquire", "publish(holder, word .. KEYS[1])", "publish(holder, word)"),
         ("multi", "redis.call('PTTL', KEYS[at + 1]) < ttl", "true"),
+        ("once-release", "  result = true\n", ""),
+        ("once-acquire", "  reply[8] = result[2]\n", ""),
         ("reentrant-release", "  redis.pcall('PUBLISH', channel, '0')\n", ""),
     ];
     for (script, find, put) in changes {

@@ -3,7 +3,7 @@
 use leasehold_core::{Reply, Scalar};
 use leasehold_harness::Rng;
 use leasehold_lua::{
-    ACQUIRE, ACQUIRE_FAST, BATCH, CONVERT, FORCE, INSPECT, MULTI, RAISE, RELEASE, RELEASE_FAST, RENEW, Script,
+    ACQUIRE, ACQUIRE_FAST, BATCH, CONVERT, FORCE, INSPECT, MULTI, RAISE, RELEASE, RELEASE_FAST, RENEW, Script, once,
     reentrant, semaphore,
 };
 
@@ -12,10 +12,10 @@ use super::{EXCLUSIVE, SHARED, scalar_text, token};
 pub(crate) const COUNTER: &str = "leasehold:fence";
 /// `a` and `{a}` share a slot, and must not share a key.
 pub(crate) const NAMES: [&str; 4] = ["invoice:42", "a", "{a}", "x y"];
-const SIDES: [&str; 5] = ["queue", "waiters", "readers", "permits", "none"];
+const SIDES: [&str; 6] = ["queue", "waiters", "readers", "permits", "result", "none"];
 
 /// What random calls must reach.
-pub(crate) const PATHS: [&str; 64] = [
+pub(crate) const PATHS: [&str; 76] = [
     "acquire entered",
     "acquire again",
     "acquire waiting",
@@ -80,6 +80,18 @@ pub(crate) const PATHS: [&str; 64] = [
     "semaphore-release released",
     "semaphore-renew renewed",
     "semaphore-force released",
+    "once-acquire entered",
+    "once-acquire again",
+    "once-acquire waiting",
+    "once-acquire busy",
+    "once-acquire done",
+    "once-acquire gone",
+    "once-acquire WRONGTYPE",
+    "once-release released",
+    "once-release left",
+    "once-release gone",
+    "once-release taken",
+    "once-force released",
 ];
 
 /// A command for a server.
@@ -96,6 +108,7 @@ enum Kind {
     Lock,
     Reentrant,
     Semaphore,
+    Once,
 }
 
 /// One round of calls: a kind for each name.
@@ -122,6 +135,7 @@ fn key(name: &str, number: usize, kind: Kind) -> String {
         (3, _) => "queue",
         (4, _) => "waiters",
         (5, Kind::Semaphore) => "permits",
+        (5, Kind::Once) => "result",
         (5, _) => "readers",
         _ => "none",
     };
@@ -150,7 +164,7 @@ pub(crate) fn redisson_channel(name: &str) -> String {
 impl Calls {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let mut kind = || *rng.pick(&[Kind::Lock, Kind::Lock, Kind::Reentrant, Kind::Semaphore]);
+        let mut kind = || *rng.pick(&[Kind::Lock, Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once]);
         let kinds = [kind(), kind(), kind(), kind()];
         let names = *rng.pick(&[1, 1, 2, 4]);
         let foreign = *rng.pick(&[0, 20, 100, 300]);
@@ -177,7 +191,7 @@ impl Calls {
     /// A name's kind, or rarely another one.
     fn kind(&mut self, place: usize) -> Kind {
         match self.rng.once_in(50) {
-            true => *self.rng.pick(&[Kind::Lock, Kind::Reentrant, Kind::Semaphore]),
+            true => *self.rng.pick(&[Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once]),
             false => self.kinds[place],
         }
     }
@@ -197,6 +211,7 @@ impl Calls {
             _ if other => &["1/2", "odd", "two words"],
             Kind::Lock => &[EXCLUSIVE, EXCLUSIVE, SHARED],
             Kind::Reentrant => &[EXCLUSIVE],
+            Kind::Once => &["once"],
         };
         (*self.rng.pick(modes)).to_owned()
     }
@@ -238,6 +253,7 @@ impl Calls {
             Kind::Lock => [ACQUIRE, RELEASE, RENEW, FORCE],
             Kind::Reentrant => [reentrant::ACQUIRE, reentrant::RELEASE, reentrant::RENEW, reentrant::FORCE],
             Kind::Semaphore => [semaphore::ACQUIRE, semaphore::RELEASE, semaphore::RENEW, semaphore::FORCE],
+            Kind::Once => [once::ACQUIRE, once::RELEASE, reentrant::RENEW, once::FORCE],
         };
         let all = [1, 2, 3, 4, 5, 6];
         let (token, ttl) = (self.token(), self.ttl());
@@ -254,8 +270,13 @@ impl Calls {
                 let arguments = vec![token, self.mode(kind), ttl, how, self.claim(), block, "0".to_owned(), fleet];
                 (acquire, &all, arguments)
             }
+            13..=18 if kind == Kind::Once && self.rng.once_in(3) => {
+                let value = (*self.rng.pick(&["[1, 2]", "", "two words\n", "once 5"])).to_owned();
+                let keep = (*self.rng.pick(&["30", "60", "60000"])).to_owned();
+                (release, &all, vec![token, tombstone, keep, value, used, fleet])
+            }
             13..=18 => (release, &all, vec![token, tombstone, used, fleet]),
-            19..=20 if kind != Kind::Reentrant => {
+            19..=20 if matches!(kind, Kind::Lock | Kind::Semaphore) => {
                 let convert = if kind == Kind::Lock { CONVERT } else { semaphore::CONVERT };
                 let arguments = vec![token, self.token(), self.mode(kind), ttl, block, tombstone, used, fleet];
                 (convert, &all, arguments)
@@ -316,7 +337,7 @@ impl Calls {
                 (_, 1) => ["release".to_owned(), self.value(values, name)].to_vec(),
                 (_, 2) => ["renew".to_owned(), token, ttl].to_vec(),
                 (_, 3) => ["share".to_owned(), token, ttl].to_vec(),
-                (Kind::Reentrant, 4) => ["renew-reentrant".to_owned(), token, ttl].to_vec(),
+                (Kind::Reentrant | Kind::Once, 4) => ["renew-reentrant".to_owned(), token, ttl].to_vec(),
                 (_, 4) => ["renew-share".to_owned(), token, ttl].to_vec(),
                 _ => ["unshare".to_owned(), token].to_vec(),
             };
@@ -357,13 +378,21 @@ impl Calls {
         let number = 1 + self.rng.below(6) as usize;
         let key = key(name, number, kind);
         let token = self.token();
-        let values = ["somebody", "shared", "shared 5", "shared*5", "abc 123", "", "12", &token];
+        let values = ["f-f-f-f-f:7 5 [3]", "somebody", "shared", "shared 5", "shared*5", "abc 123", "", "12", &token];
         let value = (*self.rng.pick(&values)).to_owned();
         // A counter far above the clock, one that there is no room above, and some that are no numbers.
         let counters =
             ["5", "1500000000000000", "9007199254736896", "9007199254736897", "abc", "-5", "0012", "", "1e15"];
         let counter = *self.rng.pick(&counters);
-        let modes = ["exclusive 30000 3000 1 99", "1/2", "2/x", "odd", "1/1 30000 3000 1 9999999999999"];
+        let modes = [
+            "once 7",
+            "once 30000 3000 1 9999999999999",
+            "exclusive 30000 3000 1 99",
+            "1/2",
+            "2/x",
+            "odd",
+            "1/1 30000 3000 1 9999999999999",
+        ];
         let mode = *self.rng.pick(&modes);
         let command = self.rng.pick(&FOREIGN_COMMANDS);
         let word = |word: &str| match word {
