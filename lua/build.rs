@@ -18,10 +18,10 @@ mod limits;
 const MARK: &str = "--@prelude\n";
 
 /// What several scripts share.
-const PRELUDE: [&str; 6] = ["base", "lock", "reentrant", "semaphore", "once", "queue"];
+const PRELUDE: [&str; 7] = ["base", "lock", "reentrant", "semaphore", "once", "election", "queue"];
 
 /// Each script: the name of its constant, its file, and the part of the prelude with the state of its kind of lock.
-const SCRIPTS: [(&str, &str, &str); 23] = [
+const SCRIPTS: [(&str, &str, &str); 27] = [
     ("acquire", "acquire", "lock"),
     ("acquire-fast", "acquire-fast", "lock"),
     ("release", "release", "lock"),
@@ -45,6 +45,10 @@ const SCRIPTS: [(&str, &str, &str); 23] = [
     ("once-acquire", "acquire", "once"),
     ("once-release", "release", "once"),
     ("once-force", "force", "once"),
+    ("election-acquire", "acquire", "election"),
+    ("election-release", "release", "election"),
+    ("election-force", "force", "election"),
+    ("leader", "leader", "election"),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

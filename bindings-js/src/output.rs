@@ -97,6 +97,8 @@ impl OutputWriter {
                 Ok(outcome) => self.outcome(number(op.0), outcome),
                 Err(error) => self.error(number(op.0), error),
             },
+            // TODO
+            Output::Leader { .. } => {}
             Output::Lost { lease, reason } => {
                 self.push(&[OutputKind::Lost.number(), number(lease.0), reason.number()]);
             }

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use crate::engine::Engine;
 use crate::error::{Error, LossReason};
-use crate::event::{Input, Outcome, Output, ReleaseOutcome};
+use crate::event::{Input, Leader, Outcome, Output, ReleaseOutcome};
 use crate::ids::{ByNumber, LeaseId, LeaseToken, NodeId, OpId};
 use crate::labels::{Labels, Question};
 use crate::options::{AcquireOptions, Mode};
@@ -31,6 +31,14 @@ pub enum Operation<'a> {
         names: &'a [&'a str],
         options: &'a AcquireOptions,
         one_script: bool,
+    },
+    Campaign {
+        name: &'a str,
+        value: &'a str,
+        options: &'a AcquireOptions,
+    },
+    Observe {
+        name: &'a str,
     },
     Adopt {
         name: &'a str,
@@ -91,9 +99,10 @@ impl Operation<'_> {
     /// What an acquire asks for. None for other operations.
     pub fn acquire_options(&self) -> Option<&AcquireOptions> {
         match self {
-            Self::Acquire { options, .. } | Self::AcquireAll { options, .. } | Self::Adopt { options, .. } => {
-                Some(options)
-            }
+            Self::Acquire { options, .. }
+            | Self::AcquireAll { options, .. }
+            | Self::Campaign { options, .. }
+            | Self::Adopt { options, .. } => Some(options),
             _ => None,
         }
     }
@@ -101,7 +110,7 @@ impl Operation<'_> {
     /// The length of the names to acquire.
     pub fn name_bytes(&self) -> usize {
         match self {
-            Self::Acquire { name, .. } | Self::Adopt { name, .. } => name.len(),
+            Self::Acquire { name, .. } | Self::Campaign { name, .. } | Self::Adopt { name, .. } => name.len(),
             Self::AcquireAll { names, .. } => names.iter().map(|name| name.len()).sum(),
             _ => 0,
         }
@@ -111,6 +120,8 @@ impl Operation<'_> {
         match *self {
             Self::Acquire { name, options } => Input::Acquire { op, name, options },
             Self::AcquireAll { names, options, one_script } => Input::AcquireAll { op, names, options, one_script },
+            Self::Campaign { name, value, options } => Input::Campaign { op, name, value, options },
+            Self::Observe { name } => Input::Observe { op, name },
             Self::Adopt { name, token, options } => Input::Adopt { op, name, token, options },
             Self::Release { lease } => Input::Release { op, lease },
             Self::Store { lease, value } => Input::Store { op, lease, value },
@@ -136,13 +147,15 @@ pub struct Call<C> {
     pub kept: C,
     /// None while it runs.
     pub result: Option<CallResult>,
-    acquires: bool,
+    /// Whether it can be cancelled.
+    goes_on: bool,
 }
 
 impl<C> Call<C> {
     /// A call that starts now.
     pub fn new(operation: &Operation<'_>, kept: C) -> Self {
-        Self { kept, result: None, acquires: operation.acquire_options().is_some() }
+        let goes_on = operation.acquire_options().is_some() || matches!(operation, Operation::Observe { .. });
+        Self { kept, result: None, goes_on }
     }
 }
 
@@ -161,6 +174,13 @@ pub enum Event {
         lease: LeaseId,
         /// How it was lost.
         reason: LossReason,
+    },
+    /// As [`Output::Leader`].
+    Leader {
+        /// The call that observes.
+        op: OpId,
+        /// The leader.
+        leader: Option<Leader>,
     },
     /// Another client asks about leases.
     Asked(Question),
@@ -265,7 +285,7 @@ impl<C, L> Driven<C, L> {
         self.start(now, op, operation)
     }
 
-    /// Nobody needs the result of a call any more: cancels an acquire, or releases the lease that it got. Returns what is
+    /// Nobody needs the result of a call any more: cancels an acquire, ends an observation, or releases the lease that it got. Returns what is
     /// to be dropped.
     pub fn abandon(&mut self, now: Instant, op: OpId) -> (Option<Call<C>>, Option<L>) {
         let Some(call) = self.calls.remove(&op) else { return (None, None) };
@@ -275,7 +295,7 @@ impl<C, L> Driven<C, L> {
                 grant.and_then(|grant| self.run(now, &Operation::Release { lease: grant.lease }))
             }
             None => {
-                if call.acquires {
+                if call.goes_on {
                     self.engine.handle(now, Input::Cancel { op });
                 }
                 None
@@ -333,6 +353,7 @@ impl<C, L> Driven<C, L> {
             match output {
                 Output::Completed { op, result } => return Some(self.completed(op, result)),
                 Output::Lost { lease, reason } => return Some(Event::Lost { lease, reason }),
+                Output::Leader { op, leader } => return Some(Event::Leader { op, leader }),
                 output => self.outbox.outputs.push(output),
             }
         }

@@ -36,6 +36,30 @@ pub enum Input<'a> {
         /// Refuse names that no single script can take, with [`Error::CrossSlot`]. A try then succeeds or fails at one moment.
         one_script: bool,
     },
+    /// Campaign in an election: wait for as long as it takes, and then lead. Ends with [`Outcome::Acquired`]. The lease is the
+    /// term, and its fence is the term's number. The term ends as any lease does, and [`Input::Release`] resigns.
+    ///
+    /// An election is a kind of lock of its own, with one holder. A client has one campaign or term of an election. Another
+    /// one fails with [`Error::Conflict`]. Not with a quorum.
+    Campaign {
+        /// The call.
+        op: OpId,
+        /// The election's name, without the prefix.
+        name: &'a str,
+        /// What observers learn about this client when it leads, such as its address: at most 1,024 bytes without control
+        /// characters.
+        value: &'a str,
+        /// The options. Only `ttl`, `renew` and `max_hold` count.
+        options: &'a AcquireOptions,
+    },
+    /// Observe an election until the call is [cancelled](Input::Cancel). Each change is an [`Output::Leader`], and so is the
+    /// first answer. A server that refuses the question ends the call with its error. Not with a quorum.
+    Observe {
+        /// The call.
+        op: OpId,
+        /// The election's name, without the prefix.
+        name: &'a str,
+    },
     /// Take over a lease, usually that of another process. Ends with [`Outcome::Acquired`] and a new fence. The former holder
     /// loses its lease, with [`LossReason::Revoked`] if the server's message reaches it.
     ///
@@ -299,6 +323,13 @@ pub enum Output {
         /// Its result.
         result: Result<Outcome, Error>,
     },
+    /// Another client leads, or nobody.
+    Leader {
+        /// The call that observes the election.
+        op: OpId,
+        /// The leader. None while nobody leads.
+        leader: Option<Leader>,
+    },
     /// A lease ended before its holder gave it back. This is the last event about it.
     /// [`Engine::lease`](crate::Engine::lease) still describes it until its last hold is released.
     Lost {
@@ -390,6 +421,20 @@ pub struct Grant {
     pub valid_until: Instant,
     /// Whether the lease was handed over inside this client, without the server.
     pub local: bool,
+}
+
+/// The leader of an election.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Leader {
+    /// What it tells about itself.
+    pub value: String,
+    /// Its term. A later term has a greater one.
+    pub fence: u64,
+    /// How long it has led.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::duration"))]
+    pub led: Duration,
 }
 
 /// The present state of a lease.
@@ -492,7 +537,7 @@ pub enum Reason {
     Deadline,
     /// A lease is due for renewal.
     Renewal,
-    /// A waiter must prove that it is alive, or asks whether the lock is free.
+    /// A waiter must prove that it is alive, or asks whether the lock is free. Or observers ask who leads.
     Heartbeat,
     /// A caller's wait ends.
     WaitEnds,

@@ -44,6 +44,8 @@ pub enum Kind {
         /// How long the server keeps the result: 1 s to 366 days.
         keep: Duration,
     },
+    /// An election, whose holder leads. Exclusive only. See [`Input::Campaign`](crate::Input::Campaign).
+    Election,
 }
 
 /// The owner of a reentrant lock. The driver chooses the number. An owner that holds the lock can take it again.
@@ -55,8 +57,10 @@ pub struct Owner(pub u64);
 pub(crate) enum Family {
     Lock,
     Reentrant,
-    Semaphore,
     Once,
+    Election,
+    /// Last, because a table of locks by name has all but this.
+    Semaphore,
 }
 
 impl Family {
@@ -71,6 +75,7 @@ impl Kind {
         match self {
             Self::Lock => Family::Lock,
             Self::Reentrant(_) => Family::Reentrant,
+            Self::Election => Family::Election,
             Self::Semaphore { .. } => Family::Semaphore,
             Self::Once { .. } => Family::Once,
         }
@@ -480,10 +485,9 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
 }
 
 pub(crate) fn not_detached() -> Error {
-    Error::Unsupported(
-        "only a lease of one lock can be detached or held at least, and none of a reentrant lock, a once or a quorum"
-            .into(),
-    )
+    let what = "only a lease of one lock can be detached or held at least, and none of a reentrant lock, a once, an election or \
+                a quorum";
+    Error::Unsupported(what.into())
 }
 
 /// The longest result of a [once](Kind::Once), in bytes.
@@ -498,6 +502,21 @@ pub(crate) fn check_result(value: &[u8]) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Checks what a leader tells about itself.
+pub(crate) fn check_value(value: &str) -> Result<(), Error> {
+    let problem = if value.len() > LONGEST_VALUE {
+        "is longer than 1,024 bytes: give an address, where the rest can be found"
+    } else if value.contains(char::is_control) {
+        "has a control character, such as a line break: leave it out"
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidOption { field: "value", problem: problem.into() })
+}
+
+/// The longest value of a leader, in bytes.
+const LONGEST_VALUE: usize = 1024;
 
 /// Checks the time of a drain.
 pub(crate) fn check_drain(within: Duration) -> Result<(), Error> {

@@ -99,9 +99,9 @@ if has_tombstone(token) then
   return answer('gone')
 end
 if holds == mode then
-  local ms, size = raise(token, mode, ttl), block(wanted)
+  local ms, size = raise(token, mode, ttl), epoch and 1 or block(wanted)
   grant()
-  return answer('again', fence, size, ms)
+  return answer('again', epoch or fence, size, ms)
 end
 if how == 'refill' then
   grant()

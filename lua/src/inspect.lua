@@ -13,10 +13,13 @@ local last = 0
 local live = string.format('(%.0f', math.floor(us / 1000))
 if kind == 'hash' then
   local fields = redis.call('HGETALL', KEYS[1])
-  holder, last = fields[1], tonumber(string.match(fields[2], '^once (%d+)$') or 0)
-  if #fields > 2 or last == 0 and not string.match(holder .. '=' .. fields[2], ':%d+=%d+$') then
-    return { err = 'WRONGTYPE the hash is no reentrant lock' }
+  holder = fields[1]
+  -- The count of a reentrant lock, a once's fence, or an election's fence and value.
+  last = string.match(fields[2], '^once (%d+)$') or string.match(fields[2], '^(%d+) ') or 0
+  if #fields > 2 or not string.find(holder, ':%d+$') or last == 0 and not string.find(fields[2], '^%d+$') then
+    return { err = 'WRONGTYPE the hash is no reentrant lock, no once and no election' }
   end
+  last = tonumber(last)
 elseif kind == 'zset' then
   local uuid = string.rep('%x', 8) .. string.rep('%-%x%x%x%x', 3) .. '%-' .. string.rep('%x', 12)
   if not string.match(redis.call('ZRANGE', KEYS[1], '0', '0')[1], '^' .. uuid .. ':%d+$') then
@@ -53,7 +56,7 @@ for place, token in ipairs(tokens) do
   reply[#reply + 1] = records[place] or ''
   reply[#reply + 1] = math.floor(queue[2 * place])
 end
--- The writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
+-- The leader, the writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
 reply[#reply + 1] = kind ~= 'zset' and holder ~= 'shared' and last or 0
 reply[#reply + 1] = redis.call('ZCOUNT', KEYS[3], '0', '+inf')
 return reply

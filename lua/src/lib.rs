@@ -101,8 +101,22 @@ pub mod once {
     pub const FORCE: Script = scripts::ONCE_FORCE;
 }
 
+/// The scripts of an election. A term is renewed by [`reentrant::RENEW`].
+pub mod election {
+    use crate::{Script, scripts};
+
+    /// As [`ACQUIRE`](crate::ACQUIRE).
+    pub const ACQUIRE: Script = scripts::ELECTION_ACQUIRE;
+    /// As [`RELEASE`](crate::RELEASE).
+    pub const RELEASE: Script = scripts::ELECTION_RELEASE;
+    /// As [`FORCE`](crate::FORCE).
+    pub const FORCE: Script = scripts::ELECTION_FORCE;
+    /// Tells who leads.
+    pub const LEADER: Script = scripts::LEADER;
+}
+
 /// Every script.
-pub const ALL: [Script; 23] = [
+pub const ALL: [Script; 27] = [
     ACQUIRE,
     ACQUIRE_FAST,
     RELEASE,
@@ -126,6 +140,10 @@ pub const ALL: [Script; 23] = [
     once::ACQUIRE,
     once::RELEASE,
     once::FORCE,
+    election::ACQUIRE,
+    election::RELEASE,
+    election::FORCE,
+    election::LEADER,
 ];
 
 #[cfg(test)]

@@ -5,13 +5,16 @@ use core::time::Duration;
 
 use super::Client;
 use crate::ids::{Channel, LockId, Token};
-use crate::lock::{Claim, LockState, keys_of};
+use crate::lock::{Claim, LockState, keys_of, observed_key};
 use crate::options::Family;
 use crate::session::{Context, Subscription};
 use crate::wire::Message;
 
 impl Client {
     pub(super) fn message(&mut self, channel: &str, payload: &[u8]) {
+        if let Some(key) = observed_key(channel) {
+            return self.leader_published(key, payload);
+        }
         if keys_of(channel).is_some() {
             // A holder has released it.
             return self.ask_on(channel);
@@ -21,7 +24,8 @@ impl Client {
                 if self.cx.client != grant.client {
                     return;
                 }
-                let lock = [Family::Lock, Family::Once].map(|family| self.locks.find(family, grant.key));
+                let families = [Family::Lock, Family::Once, Family::Election];
+                let lock = families.map(|family| self.locks.find(family, grant.key));
                 for id in lock.into_iter().flatten().chain(self.lanes(grant.key)) {
                     self.with(id, |lock, cx| lock.grant_received(cx, &grant));
                 }
@@ -58,7 +62,8 @@ impl Client {
 
     /// The server has taken the lock from a token of this client.
     fn revoked(&mut self, token: Token, key: &str) {
-        let lock = [Family::Lock, Family::Reentrant, Family::Once].map(|family| self.locks.find(family, key));
+        let families = [Family::Lock, Family::Reentrant, Family::Once, Family::Election];
+        let lock = families.map(|family| self.locks.find(family, key));
         let adopted = self.locks.iter().filter(|lock| lock.adopts.is_some() && &*lock.name.key == key);
         let adopted: Vec<_> = adopted.map(|lock| lock.id).collect();
         for id in lock.into_iter().flatten().chain(self.lanes(key)).chain(adopted) {
@@ -78,6 +83,13 @@ impl Client {
 
     /// A subscription changed. Waiters ask again, to join the queue or to find out what they missed.
     pub(crate) fn subscription(&mut self, channel: &str, change: &dyn Fn(&mut Subscription, &mut Context, Channel)) {
+        if let Some(key) = observed_key(channel) {
+            let Some(id) = self.locks.find(Family::Election, key) else { return };
+            return self.with(id, |lock, cx| {
+                change(&mut lock.subscription, cx, Channel::Of(id));
+                lock.observes_anew(cx);
+            });
+        }
         let Some(keys) = keys_of(channel) else {
             self.cx.with_own(|own, cx, _| change(own, cx, Channel::Own));
             return self.ask_for_all(&|_| true);

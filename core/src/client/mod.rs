@@ -5,6 +5,7 @@
 //! | `operations` | users' calls: acquire, release, extend and so on |
 //! | `messages` | grants and notices that other clients publish |
 //! | `operator` | inspect and force release |
+//! | `election` | campaigns, and who leads |
 //! | `semaphore` | the callers and permits of a semaphore |
 //! | `multi` | several names as one lease |
 //! | `batch` | the fast path, and requests that share a batch |
@@ -12,6 +13,7 @@
 
 mod again;
 mod batch;
+mod election;
 mod messages;
 mod multi;
 mod operations;
@@ -132,6 +134,7 @@ impl Client {
                 let converting = lock(id).and_then(|name| name.hold.as_ref()?.converting());
                 converting.is_some_and(|converting| converting.new == new)
             }
+            Purpose::Observe { lock: id } => lock(id).is_some_and(|lock| lock.observed.is_some()),
             Purpose::Inspect { op } | Purpose::Force { op } => self.cx.ops.contains_key(&op),
             Purpose::Release { token } => self.cx.releases.contains_key(&token),
             Purpose::Multi { script } => self.wants_multi(script),
@@ -151,7 +154,7 @@ impl Client {
             }
             Purpose::Release { token } => self.cx.release_sent(token),
             Purpose::Multi { script } => self.multi_sent(script),
-            Purpose::Batch => {}
+            Purpose::Observe { .. } | Purpose::Batch => {}
         }
     }
 
@@ -281,6 +284,8 @@ impl Client {
             Input::AcquireAll { op, names, options, one_script } => {
                 self.acquire_all(Caller::User(op), names, options, one_script);
             }
+            Input::Campaign { op, name, value, options } => self.campaign(Caller::User(op), name, value, options),
+            Input::Observe { op, name } => self.observe(Caller::User(op), name),
             Input::Adopt { op, name, token, options } => self.adopt(Caller::User(op), name, token, options),
             Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
             Input::Store { op, lease, value } => self.store(Caller::User(op), lease, value),
@@ -348,6 +353,7 @@ impl Client {
             Timer::OpEnds(op) => self.op_ends(op),
             Timer::OpAgain(op) => self.op_again(op),
             Timer::Release(token) => self.cx.release_due(token),
+            Timer::Observe(id) => self.with(id, LockState::question_due),
             Timer::Subscription(Channel::Own) => {
                 if self.cx.with_own(|own, cx, channel| own.due(cx, Channel::Own, channel)) {
                     self.ask_for_all(&|claim| !claim.joined);
@@ -372,6 +378,9 @@ impl Client {
         }
         if let Body::Batch(entries) = request.body {
             return self.batch_replied(&sent, entries, result);
+        }
+        if matches!(sent.purpose, Purpose::Observe { .. }) {
+            return self.leader_answered(&request.name.key, sent.at, result);
         }
         use Purpose::{Force, Inspect, Multi};
         if matches!(sent.purpose, Multi { .. } | Inspect { .. } | Force { .. }) {
@@ -447,7 +456,11 @@ impl Client {
                 self.with(lock, |lock, cx| lock.convert_failed(cx, new, failed));
             }
             Purpose::Release { token } => self.cx.release_failed(token, failed),
-            Purpose::Multi { .. } | Purpose::Inspect { .. } | Purpose::Force { .. } | Purpose::Batch => {}
+            Purpose::Multi { .. }
+            | Purpose::Observe { .. }
+            | Purpose::Inspect { .. }
+            | Purpose::Force { .. }
+            | Purpose::Batch => {}
         }
     }
 

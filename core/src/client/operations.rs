@@ -105,6 +105,11 @@ impl Client {
                 return self.cancel_queued(&key, op, error);
             }
             Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, error),
+            Some(OpKind::Observe { lock }) => {
+                let lock = *lock;
+                self.cx.complete(op, Err(error));
+                return self.with(lock, |lock, cx| lock.stop_observing(cx, Some(op)));
+            }
             _ => return,
         };
         if let Some(lock) = self.locks.get_mut(lock) {
@@ -274,6 +279,9 @@ impl Client {
                 for lease in holders.unwrap_or_default() {
                     cx.end_lease(lease, &Error::Closed);
                 }
+                if cx.closed {
+                    lock.end_observers(cx, &Error::Closed);
+                }
                 lock.settle(cx, None);
             });
         }
@@ -337,7 +345,7 @@ impl Client {
             OpKind::Release { .. } | OpKind::Inspect { .. } | OpKind::Force { .. } | OpKind::Forget { .. } => {
                 self.cx.complete(op, Err(Error::unreachable(waited, cause)));
             }
-            OpKind::Gather(_) => {}
+            OpKind::Observe { .. } | OpKind::Gather(_) => {}
         }
     }
 
@@ -362,7 +370,7 @@ impl Client {
                 (Some(&name.key), open.sent)
             }
             OpKind::AcquireAll { .. } | OpKind::Release { .. } => (None, open.sent),
-            OpKind::Drain | OpKind::Close | OpKind::Gather(_) => return false,
+            OpKind::Observe { .. } | OpKind::Drain | OpKind::Close | OpKind::Gather(_) => return false,
         };
         let flow = name.map(|key| self.cx.flows.place_of(key));
         if !self.cx.flows.was_full_since(flow, since) {
@@ -394,6 +402,7 @@ impl Client {
             | OpKind::Semaphore { .. }
             | OpKind::Convert { .. }
             | OpKind::Release { .. }
+            | OpKind::Observe { .. }
             | OpKind::Drain
             | OpKind::Close
             | OpKind::Gather(_) => {}

@@ -196,7 +196,8 @@ impl Client {
                     Family::Lock => Family::Reentrant,
                     Family::Reentrant => Family::Semaphore,
                     Family::Semaphore => Family::Once,
-                    Family::Once => return self.cx.complete(op, Err(error)),
+                    Family::Once => Family::Election,
+                    Family::Election => return self.cx.complete(op, Err(error)),
                 };
                 *name = Name::new(name.key.as_ref().into(), family, &self.cx.counter);
                 self.cx.sends_another(op);

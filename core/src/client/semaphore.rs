@@ -237,6 +237,6 @@ fn asks(lane: &LockState) -> bool {
 fn permits(kind: Kind) -> u32 {
     match kind {
         Kind::Semaphore { permits, .. } => permits,
-        Kind::Lock | Kind::Reentrant(_) | Kind::Once { .. } => 1,
+        Kind::Lock | Kind::Reentrant(_) | Kind::Once { .. } | Kind::Election => 1,
     }
 }

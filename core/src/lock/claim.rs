@@ -217,7 +217,8 @@ impl LockState {
             Some(old) => Body::Convert(Convert { used_fence: self.used_fence, ..adoption(old, &what) }),
         };
         let request = Request::new(&self.name, body);
-        let sent = if path == Path::Fast && self.adopts.is_none() && self.name.family != Family::Once {
+        let is_fast = self.adopts.is_none() && !matches!(self.name.family, Family::Once | Family::Election);
+        let sent = if path == Path::Fast && is_fast {
             cx.send_fast(soon, purpose, request)
         } else {
             cx.send(soon, purpose, request)

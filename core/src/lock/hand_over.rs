@@ -157,7 +157,7 @@ impl LockState {
         }
         let wanted = hold.budget.is_some();
         let fast = match (self.name.family, hold.mode) {
-            (Family::Once, _) => None,
+            (Family::Once | Family::Election, _) => None,
             _ if wanted || used_fence > 0 => None,
             // The key has the fence, which must be known.
             (Family::Lock, Mode::Exclusive) => hold.stamp.map(|stamp| (Mode::Exclusive, stamp)),

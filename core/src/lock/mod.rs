@@ -23,12 +23,14 @@
 //! | `linger` | how long a lease is kept that nobody holds |
 //! | `fences` | the fences that the server reserved |
 //! | `renew` | renewals, more fences, and the users' extend and verify |
+//! | `election` | what the observers of an election know, and when they ask |
 //! | `convert` | upgrade and downgrade, and leases that are shortened or detached |
 //! | `reentrant` | the owner and the channel of a reentrant lock |
 
 mod change;
 mod claim;
 mod convert;
+mod election;
 mod fences;
 mod grant;
 mod hand_over;
@@ -39,6 +41,7 @@ mod reentrant;
 mod renew;
 mod table;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -51,6 +54,7 @@ use crate::wire::Name;
 
 pub(crate) use claim::Claim;
 pub(crate) use convert::not_shortened;
+pub(crate) use election::{Observed, observed_key};
 pub(crate) use hold::{Admission, GiveBack};
 pub(crate) use local_queue::LocalQueue;
 pub(crate) use reentrant::keys_of;
@@ -63,18 +67,20 @@ pub(crate) struct LockState {
     pub(crate) queue: LocalQueue,
     pub(crate) hold: Option<Hold>,
     pub(crate) claim: Option<Claim>,
-    /// The subscription to a reentrant lock's channel, while a caller waits.
+    /// The subscription to a reentrant lock's channel while a caller waits, or to an election's while it is observed.
     pub(crate) subscription: Subscription,
     /// The lease that the only caller takes over, usually one of another client.
     pub(crate) adopts: Option<LeaseToken>,
     /// The greatest fence that this client used with that lease, if it is its own and the server may not have it. Else 0.
     pub(crate) used_fence: u64,
+    /// Those who observe an election.
+    pub(crate) observed: Option<Box<Observed>>,
 }
 
 impl LockState {
     pub(crate) fn new(id: LockId, name: Arc<Name>) -> Self {
         let (queue, subscription) = (LocalQueue::default(), Subscription::new());
-        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None, used_fence: 0 }
+        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None, used_fence: 0, observed: None }
     }
 
     /// What to ask the server about this name.
@@ -83,7 +89,7 @@ impl LockState {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.hold.is_none() && self.claim.is_none() && self.queue.is_empty()
+        self.hold.is_none() && self.claim.is_none() && self.queue.is_empty() && self.observed.is_none()
     }
 
     /// The error for a caller whose wait has ended: another caller has the lock, or no server answered.
@@ -129,7 +135,7 @@ impl LockState {
 
 /// The error for leases that can't be adopted.
 pub(crate) fn only_adoptable() -> Error {
-    Error::Unsupported("a lease of a reentrant lock or a once can't be adopted".into())
+    Error::Unsupported("a lease of a reentrant lock, a once or an election can't be adopted".into())
 }
 
 pub(crate) fn waited(cx: &Context, op: Caller) -> Duration {

@@ -11,8 +11,9 @@ use core::time::Duration;
 use super::LockState;
 use crate::event::{Grant, Outcome};
 use crate::ids::{Caller, Channel, LeaseId};
-use crate::options::{Kind, Wait};
+use crate::options::{Family, Kind, Wait};
 use crate::session::Context;
+use crate::wire::Name;
 
 impl LockState {
     /// The lease by which this owner holds the reentrant lock.
@@ -50,7 +51,7 @@ impl LockState {
 
     /// Another client holds the lock, perhaps for `left`. Asks again when a message arrives on its channel, and periodically.
     pub(super) fn listen(&mut self, cx: &mut Context, left: Option<Duration>) {
-        let (id, channel) = (self.id, channel(&self.name.key));
+        let (id, channel) = (self.id, channel(&self.name));
         let Some(claim) = self.claim.as_mut().filter(|claim| claim.waits) else { return };
         self.subscription.want(cx, Channel::Of(id), &channel);
         if self.subscription.is_polling() {
@@ -61,22 +62,28 @@ impl LockState {
 
     /// No caller waits for the lock any more.
     pub(super) fn stop_listening(&mut self, cx: &mut Context) {
-        if matches!(self.name.family, crate::options::Family::Reentrant) {
-            self.subscription.unsubscribe(cx, Channel::Of(self.id), &channel(&self.name.key));
+        if self.name.family == Family::Reentrant {
+            self.subscription.unsubscribe(cx, Channel::Of(self.id), &channel(&self.name));
         }
     }
 
     /// The timer of the channel's subscription fired.
     pub(crate) fn subscription_due(&mut self, cx: &mut Context) {
-        self.subscription.due(cx, Channel::Of(self.id), &channel(&self.name.key));
+        if self.subscription.due(cx, Channel::Of(self.id), &channel(&self.name)) {
+            self.ask_who_leads(cx);
+        }
     }
 }
 
 /// The beginning of the channel's name.
 const PREFIX: &str = "redisson_lock__channel:";
 
-/// The lock's channel.
-fn channel(key: &str) -> String {
+/// The lock's channel, or that of an election's observers.
+pub(super) fn channel(name: &Name) -> String {
+    let key = &*name.key;
+    if name.family == Family::Election {
+        return [name.side(), "leader"].concat();
+    }
     if key.contains('{') { [PREFIX, key].concat() } else { [PREFIX, "{", key, "}"].concat() }
 }
 
@@ -90,9 +97,11 @@ pub(crate) fn keys_of(channel: &str) -> Option<[&str; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::FenceCounter;
 
     #[test]
     fn a_channel_leads_to_its_lock() {
+        let channel = |key: &str| channel(&Name::new(key.into(), Family::Reentrant, &FenceCounter::Server("f".into())));
         for key in ["job", "{job}", "a{b}c", "x{y}"] {
             assert!(keys_of(&channel(key)).unwrap().contains(&key), "{key}");
         }

@@ -16,10 +16,12 @@ use crate::wire::Name;
 #[derive(Clone)]
 pub(crate) struct LockTable {
     list: Slab<LockState>,
-    locks: Table<Arc<str>, LockId>,
-    reentrant: Table<Arc<str>, LockId>,
-    onces: Table<Arc<str>, LockId>,
+    /// Those of each family but the semaphores.
+    named: [Table<Arc<str>, LockId>; NAMED],
 }
+
+/// How many families have names that lead to one machine. A semaphore has one for each of its lanes.
+const NAMED: usize = Family::Semaphore as usize;
 
 /// The names lead to the list, which has them too.
 impl Hash for LockTable {
@@ -31,8 +33,7 @@ impl Hash for LockTable {
 // In WebAssembly, lookups are not inlined, because they have a hundred callers.
 impl LockTable {
     pub(crate) fn new(hasher: NameHash) -> Self {
-        let [locks, reentrant, onces] = core::array::from_fn(|_| Table::with_hasher(hasher));
-        Self { list: Slab::new(), locks, reentrant, onces }
+        Self { list: Slab::new(), named: core::array::from_fn(|_| Table::with_hasher(hasher)) }
     }
 
     #[cfg_attr(target_family = "wasm", inline(never))]
@@ -46,12 +47,7 @@ impl LockTable {
     }
 
     pub(crate) fn find(&self, family: Family, key: &str) -> Option<LockId> {
-        match family {
-            Family::Lock => self.locks.get(key).copied(),
-            Family::Reentrant => self.reentrant.get(key).copied(),
-            Family::Once => self.onces.get(key).copied(),
-            Family::Semaphore => None,
-        }
+        self.named.get(family as usize)?.get(key).copied()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LockState> {
@@ -79,12 +75,9 @@ impl LockTable {
     pub(crate) fn add(&mut self, name: Arc<Name>) -> LockId {
         let (family, key) = (name.family, name.key.clone());
         let id = self.add_beside(name);
-        match family {
-            Family::Lock => self.locks.insert(key, id),
-            Family::Reentrant => self.reentrant.insert(key, id),
-            Family::Once => self.onces.insert(key, id),
-            Family::Semaphore => None,
-        };
+        if let Some(names) = self.named.get_mut(family as usize) {
+            names.insert(key, id);
+        }
         id
     }
 
@@ -113,12 +106,8 @@ impl LockTable {
 
     pub(crate) fn remove(&mut self, id: LockId) {
         let Some(lock) = self.list.remove(id) else { return };
-        match lock.name.family {
-            Family::Lock if lock.adopts.is_some() => None,
-            Family::Lock => self.locks.remove(&lock.name.key),
-            Family::Reentrant => self.reentrant.remove(&lock.name.key),
-            Family::Once => self.onces.remove(&lock.name.key),
-            Family::Semaphore => None,
-        };
+        if let Some(names) = self.named.get_mut(lock.name.family as usize).filter(|_| lock.adopts.is_none()) {
+            names.remove(&lock.name.key);
+        }
     }
 }

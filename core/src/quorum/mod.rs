@@ -138,6 +138,9 @@ impl Quorum {
             Input::Cancel { op } => self.end_acquire(Caller::User(op), Error::Cancelled),
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
             Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
+            Input::Campaign { op, .. } | Input::Observe { op, .. } => {
+                self.cx.answer(Caller::User(op), Err(no_election()));
+            }
             Input::Shorten { op, .. } => self.cx.answer(Caller::User(op), Err(crate::lock::not_shortened())),
             Input::Store { op, .. } | Input::Forget { op, .. } => {
                 self.cx.answer(Caller::User(op), Err(no_such_kind()));
@@ -206,7 +209,10 @@ impl Quorum {
                     let input = Input::Unsubscribed { node: NodeId(0), channel: &channel, cause };
                     self.members.tell(at, self.cx.now, input);
                 }
-                Output::Unsubscribe { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
+                Output::Unsubscribe { .. }
+                | Output::Leader { .. }
+                | Output::SendDedicated { .. }
+                | Output::CloseDedicated { .. } => {}
                 Output::Completed { op, result } => self.completed(at, op, result),
                 Output::Lost { lease, reason } => {
                     let Some(member) = self.members.get(at) else { continue };
@@ -286,6 +292,10 @@ fn check(servers: &[&str]) -> Result<(), Error> {
 
 fn not_by_script() -> Error {
     Error::Unsupported("a quorum takes several names one after the other, not with one script".into())
+}
+
+fn no_election() -> Error {
+    Error::Unsupported("a quorum has no elections: hold one on a single server, a Sentinel or a cluster".into())
 }
 
 fn not_adopted() -> Error {

@@ -40,6 +40,10 @@ const SEMAPHORE_RENEW: Script = Script::of(leasehold_lua::semaphore::RENEW);
 const ONCE_ACQUIRE: Script = Script::of(leasehold_lua::once::ACQUIRE);
 const ONCE_RELEASE: Script = Script::of(leasehold_lua::once::RELEASE);
 const ONCE_FORCE: Script = Script::of(leasehold_lua::once::FORCE);
+const ELECTION_ACQUIRE: Script = Script::of(leasehold_lua::election::ACQUIRE);
+const ELECTION_RELEASE: Script = Script::of(leasehold_lua::election::RELEASE);
+const ELECTION_FORCE: Script = Script::of(leasehold_lua::election::FORCE);
+const LEADER: Script = Script::of(leasehold_lua::election::LEADER);
 const MULTI: Script = Script::of(leasehold_lua::MULTI);
 const BATCH: Script = Script::of(leasehold_lua::BATCH);
 
@@ -61,7 +65,7 @@ struct Way {
 }
 
 /// How acquires, releases and renewals travel, for each kind and mode.
-static WAYS: [[Way; 3]; 5] = [
+static WAYS: [[Way; 3]; 6] = [
     [
         Way { script: &ACQUIRE, entry: "acquire", queue: true, members: false, fast: Some(&ACQUIRE_FAST) },
         Way { script: &RELEASE, entry: "release", queue: false, members: false, fast: Some(&RELEASE_FAST) },
@@ -88,6 +92,12 @@ static WAYS: [[Way; 3]; 5] = [
         Way { script: &ONCE_RELEASE, entry: "", queue: true, members: true, fast: None },
         Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None },
     ],
+    // An election's hash has one field, as a reentrant lock's. Acquires and releases have no fast path.
+    [
+        Way { script: &ELECTION_ACQUIRE, entry: "", queue: false, members: false, fast: None },
+        Way { script: &ELECTION_RELEASE, entry: "", queue: false, members: false, fast: None },
+        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None },
+    ],
 ];
 
 /// Whether a request that is the only entry has a fast script, with a reply of its own.
@@ -109,6 +119,7 @@ fn way(Request { name, body }: &Request) -> Option<&'static Way> {
         (Family::Reentrant, _) => 2,
         (Family::Semaphore, _) => 3,
         (Family::Once, _) => 4,
+        (Family::Election, _) => 5,
     };
     WAYS.get(kind)?.get::<usize>(what)
 }
@@ -165,7 +176,11 @@ impl Context {
         match body {
             Body::Acquire(what) => {
                 self.push_token(&mut command, what.token);
-                push_mode(&mut command, what.kind, what.mode);
+                if what.kind == Kind::Election {
+                    command.push_parts(&["leader ", &name.value]);
+                } else {
+                    push_mode(&mut command, what.kind, what.mode);
+                }
                 command.push_number(millis(what.ttl));
                 command.push(match what.how {
                     AcquireMode::Try | AcquireMode::TryAhead => b"try",
@@ -205,6 +220,11 @@ impl Context {
                 command
             }
             Body::Multi { parts, ttl } => self.multi_command(form, parts, *ttl),
+            Body::Leader => {
+                let mut command = begin(&LEADER, form, 1, 64_usize.saturating_add(name.key.len()));
+                command.push(name.key.as_bytes());
+                command
+            }
             _ => all_keys(&INSPECT, form, name),
         }
     }
@@ -323,6 +343,7 @@ impl Context {
         let script = match name.family {
             Family::Lock => &FORCE,
             Family::Reentrant => &REENTRANT_FORCE,
+            Family::Election => &ELECTION_FORCE,
             Family::Semaphore => &SEMAPHORE_FORCE,
             Family::Once => &ONCE_FORCE,
         };
@@ -357,7 +378,7 @@ fn push_mode(command: &mut Command, kind: Kind, mode: Mode) {
         }
         // No script of another kind grants it.
         Kind::Once { .. } => command.push(b"once"),
-        Kind::Lock | Kind::Reentrant(_) => command.push(mode.word().as_bytes()),
+        Kind::Lock | Kind::Reentrant(_) | Kind::Election => command.push(mode.word().as_bytes()),
     }
 }
 

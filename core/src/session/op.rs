@@ -59,6 +59,10 @@ pub(crate) enum OpKind {
     Release {
         token: Token,
     },
+    /// The call goes on until it is cancelled.
+    Observe {
+        lock: LockId,
+    },
     Inspect {
         name: Arc<Name>,
     },

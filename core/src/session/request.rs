@@ -43,6 +43,8 @@ pub(crate) enum Purpose {
     Release { token: Token },
     /// One script for several names. The details are stored under this number.
     Multi { script: LeaseId },
+    /// The observers of an election ask who leads.
+    Observe { lock: LockId },
     /// A user inspects a lock.
     Inspect { op: Caller },
     /// An operator takes a lock by force, or a user deletes the result of a once.
@@ -96,6 +98,8 @@ pub(crate) enum Body {
     Inspect,
     /// Deletes the result of a once.
     Forget,
+    /// Who leads.
+    Leader,
     /// `ahead`: no waiter is granted the lock.
     Force {
         foreign: bool,

@@ -36,6 +36,8 @@ pub(crate) enum Timer {
     Release(Token),
     /// A subscription is due to be retried, or is overdue.
     Subscription(Channel),
+    /// The observers of an election are due to ask who leads.
+    Observe(LockId),
 }
 
 impl Timer {
@@ -54,6 +56,7 @@ impl Timer {
             Self::Release(_) => 9,
             Self::Subscription(_) => 10,
             Self::LingerEnds(_) => 11,
+            Self::Observe(_) => 12,
         }
     }
 
@@ -61,7 +64,7 @@ impl Timer {
         match self {
             Self::Deadline(_) | Self::LeaseEnds(_) => Reason::Deadline,
             Self::Renewal(_) => Reason::Renewal,
-            Self::Heartbeat(_) => Reason::Heartbeat,
+            Self::Heartbeat(_) | Self::Observe(_) => Reason::Heartbeat,
             Self::OpEnds(_) => Reason::WaitEnds,
             Self::Refill(_) | Self::OpAgain(_) | Self::Convert(_) | Self::Release(_) => Reason::Resend,
             Self::BudgetEnds(_) => Reason::BudgetEnds,

@@ -18,6 +18,46 @@ pub(crate) enum Message<'a> {
     Revoked { client: &'a str, token: Token, key: &'a str },
 }
 
+/// A term of an election, as the server tells it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Term<'a> {
+    pub(crate) fence: u64,
+    /// How long it lasts, unless the leader renews it. 0 if it is over.
+    pub(crate) left: Duration,
+    /// How long it has lasted.
+    pub(crate) led: Duration,
+    pub(crate) value: &'a str,
+}
+
+impl<'a> Term<'a> {
+    /// Parses `<fence> <value>`, which was true at the server's time `server`.
+    pub(crate) fn read(said: &'a str, server: u64, left: u64) -> Option<Self> {
+        let (fence, value) = said.split_once(' ')?;
+        let fence = super::answer::fence(fence.parse().ok()?, 1)?;
+        let led = Duration::from_micros(server.saturating_sub(fence));
+        Some(Self { fence, left: super::answer::time_left(Some(left))??, led, value })
+    }
+
+    /// Parses a payload: `leader <fence> <server µs> <ms> <value>`.
+    pub(crate) fn published(payload: &'a [u8]) -> Option<Self> {
+        let mut words = core::str::from_utf8(payload).ok()?.strip_prefix("leader ")?.splitn(4, ' ');
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (fence, server, left) = (number()?, number()?, number()?);
+        let fence = super::answer::fence(fence, 1)?;
+        let (left, led) = (super::answer::time_left(Some(left))??, Duration::from_micros(server.saturating_sub(fence)));
+        Some(Self { fence, left, led, value: words.next()? })
+    }
+
+    pub(crate) const fn is_over(&self) -> bool {
+        self.left.is_zero()
+    }
+
+    /// Its place in the order of what observers can learn.
+    pub(crate) const fn place(&self) -> (u64, bool) {
+        (self.fence, self.is_over())
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Granted<'a> {
     /// The client id of the token, as text.

@@ -10,7 +10,7 @@ mod reply;
 pub(crate) use answer::{Answer, Status, fence, integer, time_left};
 pub(crate) use failure::{Failed, FailureClass};
 pub use failure::{NO_RIGHT, NOT_READY};
-pub(crate) use message::{Granted, Message};
+pub(crate) use message::{Granted, Message, Term};
 pub(crate) use name::{FenceCounter, Name};
 pub use name::{hash_slot, slot_tag};
 

@@ -11,7 +11,7 @@ use crate::options::Family;
 const MAX_BYTES: usize = 64 * 1024;
 
 /// A valid name, including its prefix, and its side keys. It is shared.
-#[derive(Hash)]
+#[derive(Clone, Hash)]
 pub(crate) struct Name {
     /// The lock's own key.
     pub(crate) key: Arc<str>,
@@ -21,6 +21,8 @@ pub(crate) struct Name {
     pub(crate) fence: Arc<str>,
     /// The kind of data under the key, which decides the scripts to use.
     pub(crate) family: Family,
+    /// What this client says about itself when it leads.
+    pub(crate) value: String,
 }
 
 impl Name {
@@ -32,7 +34,12 @@ impl Name {
         } else {
             ["leasehold:{", &key, "}:"].concat()
         };
-        Arc::new(Self { key: key.into(), side, fence, family })
+        Arc::new(Self { key: key.into(), side, fence, family, value: String::new() })
+    }
+
+    /// The same name of an election, in which this client says so about itself.
+    pub(crate) fn with_value(&self, value: &str) -> Arc<Self> {
+        Arc::new(Self { value: value.into(), ..self.clone() })
     }
 
     /// The whole key: prefix and name.
@@ -74,7 +81,7 @@ impl Name {
         match self.family {
             Family::Semaphore => "permits",
             Family::Once => "result",
-            Family::Lock | Family::Reentrant => "readers",
+            Family::Lock | Family::Reentrant | Family::Election => "readers",
         }
     }
 }

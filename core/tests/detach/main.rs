@@ -1,6 +1,7 @@
 //! A lease that ends for its client and stays on the server.
 
 mod at_least;
+#[path = "../world/mod.rs"]
 mod world;
 
 use leasehold_core::{

@@ -33,6 +33,8 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
         words!("input", Input<'_> {
             Input::Acquire { .. } => "acquire",
             Input::AcquireAll { .. } => "acquire-all",
+            Input::Campaign { .. } => "campaign",
+            Input::Observe { .. } => "observe",
             Input::DedicatedReply { .. } => "dedicated-reply",
             Input::Adopt { .. } => "adopt",
             Input::Cancel { .. } => "cancel",
@@ -63,6 +65,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Kind::Reentrant(_) => "reentrant",
             Kind::Semaphore { .. } => "semaphore",
             Kind::Once { .. } => "once",
+            Kind::Election => "election",
         }),
         words!("mode", Mode {
             Mode::Exclusive => "exclusive",
@@ -90,6 +93,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Output::Subscribe { .. } => "subscribe",
             Output::Unsubscribe { .. } => "unsubscribe",
             Output::Completed { .. } => "completed",
+            Output::Leader { .. } => "leader",
             Output::Lost { .. } => "lost",
         }),
         words!("outcome", Outcome {
@@ -155,6 +159,9 @@ impl Seen {
         let list = result["list"].as_array().into_iter().flatten();
         list.chain(result.get("one")).for_each(|scalar| self.scalar(scalar));
         self.word("mode", &input["convert"]["mode"]);
+        if input.get("campaign").is_some() {
+            self.insert("kind", "election");
+        }
         let Some(acquire) = input.get("acquire") else { return };
         self.word("mode", &acquire["mode"]);
         let kind = if acquire.get("owner").is_some() {

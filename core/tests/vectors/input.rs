@@ -18,6 +18,14 @@ pub(crate) enum Event {
         acquire: Acquire,
     },
     AcquireAll(AcquireAll),
+    Campaign {
+        value: String,
+        acquire: Acquire,
+    },
+    Observe {
+        op: u64,
+        name: String,
+    },
     Cancel {
         op: u64,
     },
@@ -232,6 +240,10 @@ impl Event {
             let token = LeaseToken::read(token).expect("a token");
             return take(Input::Adopt { op, name: &acquire.name, token, options: &options });
         }
+        if let Self::Campaign { value, acquire } = self {
+            let (op, options) = (OpId(acquire.op), acquire.options());
+            return take(Input::Campaign { op, name: &acquire.name, value, options: &options });
+        }
         if let Self::AcquireAll(all) = self {
             let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
             let (op, options) = (OpId(all.acquire.op), all.acquire.options());
@@ -242,7 +254,10 @@ impl Event {
 
     fn input(&self) -> Input<'_> {
         match self {
-            Self::Acquire(_) | Self::Adopt { .. } | Self::AcquireAll(_) => unreachable!("handled above"),
+            Self::Acquire(_) | Self::Adopt { .. } | Self::AcquireAll(_) | Self::Campaign { .. } => {
+                unreachable!("handled above")
+            }
+            Self::Observe { op, name } => Input::Observe { op: OpId(*op), name },
             Self::Cancel { op } => Input::Cancel { op: OpId(*op) },
             Self::Release { op, lease } => Input::Release { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Store { op, lease, value } => Input::Store { op: OpId(*op), lease: LeaseId(*lease), value: &value.0 },

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Command, Error, Failure, Fence, Grant, Inspection, Mode, NodeId, Outcome, Output, ReleaseOutcome, Vote, Votes,
+    Command, Error, Failure, Fence, Grant, Inspection, Leader, Mode, NodeId, Outcome, Output, ReleaseOutcome, Vote,
+    Votes,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +25,9 @@ pub(crate) fn output(output: &Output) -> Value {
                 Err(error) => json!({ "error": self::error(error) }),
             };
             json!({ "completed": { "op": op.0, "result": result } })
+        }
+        Output::Leader { op, leader } => {
+            json!({ "leader": { "op": op.0, "leader": leader.as_ref().map(self::leader) } })
         }
         Output::Lost { lease, reason } => json!({ "lost": { "lease": lease.0, "reason": reason.code() } }),
     }
@@ -97,6 +101,10 @@ fn outcome(outcome: &Outcome) -> Value {
         Outcome::Drained => json!({ "drained": {} }),
         Outcome::Closed { lost, unreleased } => json!({ "closed": { "lost": lost, "unreleased": unreleased } }),
     }
+}
+
+fn leader(leader: &Leader) -> Value {
+    json!({ "value": leader.value, "fence": leader.fence, "led": ms(leader.led) })
 }
 
 fn grant(grant: &Grant) -> Value {

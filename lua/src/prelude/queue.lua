@@ -68,7 +68,7 @@ local function head()
     local tokens = redis.call('ZRANGE', KEYS[3], text(tombstones), text(tombstones + size - 1))
     local records = redis.call('HMGET', KEYS[4], unpack(tokens))
     for at, token in ipairs(tokens) do
-      local mode, ttl, claim, wanted, expiry = string.match(records[at] or '', '^(%S+) (%d+) (%d+) (%d+) (%d+)$')
+      local mode, ttl, claim, wanted, expiry = string.match(records[at] or '', '^(.+) (%d+) (%d+) (%d+) (%d+)$')
       if expiry and tonumber(expiry) > now then
         sweep(tokens, at - 1)
         return token, mode, ttl, claim, wanted
@@ -93,7 +93,7 @@ local function grant(caller)
     end
     drop(token)
     hold(token, mode, ms)
-    local granted = { token = token, mode = mode, block = block(tonumber(wanted)), ms = ms }
+    local granted = { token = token, mode = string.match(mode, '^%S*'), block = block(tonumber(wanted)), ms = ms }
     if token == caller then
       mine = granted
     else
@@ -124,6 +124,9 @@ local function answer(status, value, size, ms)
     -- Lua 5.1's format would cut the name at a NUL byte.
     publish(to.token, string.format('grant %s %s %.0f %.0f %.0f %.0f %.0f ',
       to.token, to.mode, fence, to.block, us, to.ms, waiting) .. KEYS[1])
+  end
+  if announce then
+    announce()
   end
   return reply
 end

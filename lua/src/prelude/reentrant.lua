@@ -5,7 +5,7 @@
 -- changed.
 local lingers = false
 local fields = redis.call('HGETALL', KEYS[1])
-if #fields > 2 or fields[1] and not string.match(fields[1] .. '=' .. fields[2], ':%d+=%d+$') then
+if #fields > 2 or fields[1] and not (string.find(fields[1], ':%d+$') and string.find(fields[2], '^%d+$')) then
   return { err = 'WRONGTYPE the hash is no reentrant lock' }
 end
 local holder = fields[1] or false

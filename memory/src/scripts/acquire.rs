@@ -76,8 +76,10 @@ impl<K: Kind> Acquire<'_, K> {
         }
         if holds.as_deref() == Some(mode) {
             let ms = self.prelude.raise(token, mode, ttl)?;
-            let block = self.prelude.block(block);
-            let value = self.prelude.base.draw();
+            let (value, block) = match self.prelude.kind.epoch() {
+                Some(epoch) => (epoch, 1),
+                None => (self.prelude.base.draw(), self.prelude.block(block)),
+            };
             return self.prelude.grant_and_answer("again", Said { value, block, ms });
         }
         if how == How::Refill {
@@ -222,6 +224,7 @@ pub(super) trait EarlyReturn {
     }
 }
 
+impl EarlyReturn for super::prelude::ElectionState {}
 impl EarlyReturn for super::prelude::ReentrantState {}
 impl EarlyReturn for super::prelude::SemaphoreState {}
 impl EarlyReturn for super::prelude::OnceState {}

@@ -13,11 +13,12 @@ use leasehold_core::Scalar;
 
 use super::arguments::Arguments;
 use super::call::{Call, above, at};
-use super::prelude::{NOT_A_SEMAPHORE, SHARED, fence_in, one_holder};
+use super::prelude::{NOT_A_SEMAPHORE, SHARED, fence_in, one_holder, one_leader};
 use super::text::{Value, is_token, number};
-use crate::answer::{Answer, Outcome};
+use crate::answer::{Answer, Outcome, Refusal};
 use crate::keys::{Bound, Range};
 
+const NOT_A_HASH: Refusal = Refusal::new("WRONGTYPE the hash is no reentrant lock, no once and no election");
 /// How many waiters are listed, at most.
 const MOST_WAITERS: usize = 1000;
 
@@ -29,12 +30,13 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     match kind {
         "hash" => {
             let fields = call.hgetall(keys.name)?;
-            match fields.as_slice() {
-                [(token, field)] if fence_in(field).is_some() => {
+            match (one_leader(fields.clone()), fields.as_slice()) {
+                (Some(Some((leader, fence, _))), _) if ends_with_number(&leader) => (holder, last) = (leader, fence),
+                (_, [(token, field)]) if fence_in(field).is_some() && ends_with_number(token) => {
                     last = fence_in(field).and_then(number).unwrap_or(0);
                     holder = token.clone();
                 }
-                _ => holder = one_holder(fields)?.unwrap_or_default(),
+                _ => holder = one_holder(fields).map_err(|_| NOT_A_HASH)?.unwrap_or_default(),
             }
         }
         "zset" => {
@@ -70,8 +72,14 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     for ((joined, token), record) in queue.into_iter().zip(records) {
         reply.extend([Scalar::Text(token), Scalar::Text(record.unwrap_or_default()), Scalar::Int(joined)]);
     }
-    // The writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
+    // The leader, the writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
     reply.push(Scalar::Int(if has_one { last } else { 0 }));
     reply.push(Scalar::Int(call.count_waiters(keys.queue)?));
     Ok(Answer::List(reply))
+}
+
+/// Whether a text ends like our tokens: `:<number>`.
+fn ends_with_number(token: &[u8]) -> bool {
+    let digits = token.rsplit(|byte| *byte == b':').next();
+    digits.is_some_and(|digits| digits.len() < token.len() && number(digits).is_some())
 }

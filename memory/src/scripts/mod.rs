@@ -9,6 +9,7 @@ mod call;
 mod convert;
 mod force;
 mod inspect;
+mod leader;
 mod multi;
 mod prelude;
 mod raise;
@@ -27,7 +28,7 @@ use crate::keys::number::integer;
 use crate::state::Server;
 use arguments::Arguments;
 use call::Call;
-use prelude::{LockState, OnceState, ReentrantState, SemaphoreState};
+use prelude::{ElectionState, LockState, OnceState, ReentrantState, SemaphoreState};
 
 type Function = fn(Call<'_>, Arguments<'_>) -> Outcome;
 
@@ -77,6 +78,10 @@ const FUNCTIONS: [(Known, Function); lua::ALL.len()] = [
     (Known::new(lua::once::ACQUIRE), acquire::acquire::<OnceState>),
     (Known::new(lua::once::RELEASE), release::release::<OnceState>),
     (Known::new(lua::once::FORCE), force::force::<OnceState>),
+    (Known::new(lua::election::ACQUIRE), acquire::acquire::<ElectionState>),
+    (Known::new(lua::election::RELEASE), release::release::<ElectionState>),
+    (Known::new(lua::election::FORCE), force::force::<ElectionState>),
+    (Known::new(lua::election::LEADER), leader::leader),
 ];
 
 /// `EVALSHA digest keys.. arguments..`

@@ -7,7 +7,9 @@
 use super::acquire_fast::is_before;
 use super::arguments::{Arguments, Fleet, Keys};
 use super::call::{Call, Done, at};
-use super::prelude::{EXCLUSIVE, Kind, LockState, OnceState, Prelude, ReentrantState, Said, SemaphoreState};
+use super::prelude::{
+    EXCLUSIVE, ElectionState, Kind, LockState, OnceState, Prelude, ReentrantState, Said, SemaphoreState,
+};
 use super::text::{Record, Value, number_text};
 use crate::answer::{Answer, Outcome};
 use crate::keys::{Bound, Lifetime, Range};
@@ -80,6 +82,7 @@ pub(crate) trait HandOver {
     }
 }
 
+impl HandOver for ElectionState {}
 impl HandOver for ReentrantState {}
 impl HandOver for SemaphoreState {}
 impl HandOver for OnceState {

@@ -36,7 +36,7 @@ const fn is_separator(byte: u8) -> bool {
     matches!(byte, b' ' | b'*')
 }
 
-/// A waiter's record: `<mode> <ttl> <claim window> <block> <heartbeat's expiry>`.
+/// A waiter's record: `<mode> <ttl> <claim window> <block> <heartbeat's expiry>`. A mode can have spaces.
 pub(crate) struct Record {
     pub(crate) mode: Vec<u8>,
     pub(crate) ttl: i64,
@@ -49,7 +49,7 @@ impl Record {
     pub(crate) fn read(record: &[u8]) -> Option<Self> {
         let mut words = record.rsplitn(5, |byte| *byte == b' ');
         let [expiry, block, claim, ttl] = core::array::from_fn(|_| words.next().and_then(number));
-        let mode = words.next().filter(|mode| !mode.is_empty() && !mode.iter().any(is_space))?.to_vec();
+        let mode = words.next().filter(|mode| !mode.is_empty())?.to_vec();
         Some(Self { mode, ttl: ttl?, claim: claim?, block: block?, expiry: expiry? })
     }
 
@@ -63,9 +63,9 @@ impl Record {
     }
 }
 
-/// Lua's `%s`.
-fn is_space(byte: &u8) -> bool {
-    matches!(byte, b' ' | 9..=13)
+/// What precedes the first white space, as Lua's `%s` has it.
+pub(crate) fn first_word(text: &[u8]) -> &[u8] {
+    text.split(|byte| matches!(byte, b' ' | 9..=13)).next().unwrap_or_default()
 }
 
 /// A whole text of decimal digits. A great number is answered as more than [`GREATEST`].
@@ -132,10 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_five_words() {
+    fn a_record_has_a_mode_and_four_numbers() {
         let record = Record::read(b"exclusive 30000 3000 1 1800000000000").map(|record| record.write());
         assert_eq!(record.as_deref(), Some(&b"exclusive 30000 3000 1 1800000000000"[..]));
-        for wrong in [&b"30000 3000 1 1800000000000"[..], b"a b 1 2 3 4", b" 1 2 3 4", b"a 1 2 3 x", b""] {
+        assert!(Record::read(b"leader a b 1 2 3 4").is_some_and(|record| record.mode == b"leader a b"));
+        for wrong in [&b"30000 3000 1 1800000000000"[..], b" 1 2 3 4", b"a 1 2 3 x", b""] {
             assert!(Record::read(wrong).is_none(), "{wrong:?}");
         }
     }

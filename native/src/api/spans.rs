@@ -19,12 +19,13 @@ pub(super) enum ModeLabel {
     Reentrant,
     Semaphore,
     Once,
+    Election,
     Multi,
 }
 
 impl ModeLabel {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Exclusive, Self::Shared, Self::Reentrant, Self::Semaphore, Self::Once, Self::Multi];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Exclusive, Self::Shared, Self::Reentrant, Self::Semaphore, Self::Once, Self::Election, Self::Multi];
 
     pub(super) fn of(options: &AcquireOptions, several: bool) -> Self {
         match (options.kind, options.mode) {
@@ -32,6 +33,7 @@ impl ModeLabel {
             (Kind::Reentrant(_), _) => Self::Reentrant,
             (Kind::Semaphore { .. }, _) => Self::Semaphore,
             (Kind::Once { .. }, _) => Self::Once,
+            (Kind::Election, _) => Self::Election,
             (Kind::Lock, Mode::Shared) => Self::Shared,
             (Kind::Lock, _) => Self::Exclusive,
         }
@@ -44,6 +46,7 @@ impl ModeLabel {
             Self::Reentrant => "reentrant",
             Self::Semaphore => "semaphore",
             Self::Once => "once",
+            Self::Election => "election",
             Self::Multi => "multi",
         }
     }

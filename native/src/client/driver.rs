@@ -94,7 +94,7 @@ impl Driver {
                 Output::Subscribe { node, channel } => request(ChannelRequest::Subscribe { node, channel }),
                 Output::Unsubscribe { node: _, channel } => request(ChannelRequest::Unsubscribe { channel }),
                 // Not in the outbox.
-                Output::Completed { .. } | Output::Lost { .. } => {}
+                Output::Completed { .. } | Output::Lost { .. } | Output::Leader { .. } => {}
             }
         }
         sent.record();

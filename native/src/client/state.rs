@@ -110,6 +110,7 @@ impl State {
                 // `lose_all` or `stop` has reported every lease.
                 Event::Lost { .. } if self.closing || self.driven.stopped => {}
                 Event::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
+                Event::Leader { .. } => {}
                 Event::Asked(question) => self.answer(now, &question),
             }
         }

@@ -203,8 +203,8 @@ impl World {
                 _ => {}
             },
             Output::Lost { lease, reason } => self.lost(who, lease, reason),
-            // Nobody here waits for replicas.
-            Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
+            // Nobody here observes an election or waits for replicas.
+            Output::Leader { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
         }
     }
 

@@ -68,8 +68,8 @@ impl State {
             match event {
                 Event::Completed { op, result } => self.complete(now, op, result),
                 Event::Lost { lease, reason } => self.record_loss(now, lease, reason),
-                // Leases have no labels here.
-                Event::Asked(_) => {}
+                // Leases have no labels here, and elections no observers.
+                Event::Asked(_) | Event::Leader { .. } => {}
             }
         }
     }

@@ -1,7 +1,8 @@
 //! What acquire, release, convert and force share, as `lua/src/prelude`: the clock and the counter of fences (`base`),
-//! the state of a kind of lock (`lock`, `reentrant`, `semaphore`, `once`), and the queue with its grants (`queue`).
+//! the state of a kind of lock (`lock`, `reentrant`, `semaphore`, `once`, `election`), and the queue with its grants (`queue`).
 
 mod base;
+mod election;
 mod lock;
 mod once;
 mod queue;
@@ -9,6 +10,7 @@ mod reentrant;
 mod semaphore;
 
 pub(crate) use base::{Base, Counter, cut};
+pub(crate) use election::{ElectionState, NOT_AN_ELECTION, one_leader};
 pub(crate) use lock::LockState;
 pub(crate) use once::{OnceState, fence_in};
 pub(crate) use queue::{Prelude, Said};
@@ -75,6 +77,14 @@ pub(crate) trait Kind: Sized {
     fn readers(&self) -> i64 {
         0
     }
+
+    /// The fence of the lease, if this kind keeps it until the lease ends.
+    fn epoch(&self) -> Option<i64> {
+        None
+    }
+
+    /// Publishes what has changed, if this kind has something to say.
+    fn announce(&mut self, _: &mut Base<'_>) {}
 
     /// Frees a lock whose only holder gets a token in the other mode.
     fn free_for_conversion(&mut self, _: &mut Base<'_>) -> Done {

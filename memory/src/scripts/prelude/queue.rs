@@ -11,7 +11,7 @@ use crate::answer::Refusal;
 use crate::keys::Range;
 use crate::scripts::arguments::{Fleet, Keys};
 use crate::scripts::call::{Call, Done};
-use crate::scripts::text::{Record, word};
+use crate::scripts::text::{Record, first_word, word};
 
 /// A script stops once it has dropped this many dead waiters, which takes the server about 2 ms.
 const MOST_SWEPT: usize = 1000;
@@ -197,7 +197,7 @@ impl<'a, K: Kind> Prelude<'a, K> {
             self.hold(&token, &record.mode, ms)?;
             let block = self.block(record.block);
             let exclusive = record.mode == EXCLUSIVE;
-            let granted = Grant { token, mode: record.mode, block, ms };
+            let granted = Grant { token, mode: first_word(&record.mode).to_vec(), block, ms };
             if is_caller {
                 self.base.mine = Some(granted);
             } else {
@@ -232,6 +232,7 @@ impl<'a, K: Kind> Prelude<'a, K> {
                 self.base.call.publish_to(&token, &words.concat());
             }
         }
+        self.kind.announce(&mut self.base);
         Ok(reply)
     }
 }

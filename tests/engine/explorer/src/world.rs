@@ -443,7 +443,7 @@ impl World {
                         }
                     }
                 }
-                Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
+                Output::Leader { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
         }
         if let Some(late) = self.clients[usize::from(place)].beliefs.iter().find(|it| over.contains(&it.lease)) {

@@ -563,6 +563,7 @@ impl World {
             }
             Output::Unsubscribe { channel, .. } => self.channels.retain(|known| *known != channel),
             Output::Completed { op, result } => self.completed(op, result),
+            Output::Leader { op, .. } => assert!(self.ops.contains_key(&op.0), "{op:?} has ended, and observes"),
             Output::Lost { lease, reason } => {
                 let held = self.leases.remove(&lease.0);
                 assert!(held.is_some(), "{lease:?} is lost ({reason}), but was not held");

@@ -212,7 +212,7 @@ fn server_us(step: &Step, reply: &Result<Reply, String>) -> Option<u64> {
         _ => return None,
     };
     let index = match script.name {
-        "inspect" | "multi" | "batch" | "acquire-fast" => 0,
+        "inspect" | "leader" | "multi" | "batch" | "acquire-fast" => 0,
         _ => 3,
     };
     // A batch without an acquire doesn't return the time.
@@ -226,11 +226,12 @@ fn same_reply(step: &Step, real: &Result<Reply, String>, model: &Result<Reply, S
             let (real, model): (Vec<_>, Vec<_>) =
                 (real.iter().map(scalar_text).collect(), model.iter().map(scalar_text).collect());
             let name = step.script.map_or("", |script| script.name);
-            let (inspect, batch, multi) = (name == "inspect", name == "batch", name == "multi");
+            let (inspect, leader) = (name == "inspect", name == "leader");
+            let (batch, multi) = (name == "batch", name == "multi");
             real.len() == model.len()
                 && real.iter().zip(&model).enumerate().all(|(index, (real, model))| {
                     let left = match index {
-                        1 => multi,
+                        1 => multi || leader,
                         2 => inspect || batch,
                         4 => !inspect,
                         _ => batch && index > 2 || inspect && index > 4,

@@ -87,6 +87,8 @@ fn a_change_on_either_side_is_found() {
         ("once-release", "  result = true\n", ""),
         ("once-acquire", "  reply[8] = result[2]\n", ""),
         ("reentrant-release", "  redis.pcall('PUBLISH', channel, '0')\n", ""),
+        ("election-release", "holder, ended = false, epoch", "holder = false"),
+        ("election-acquire", "epoch and 1 or block(wanted)", "block(wanted)"),
     ];
     for (script, find, put) in changes {
         let found = (0..50).any(|seed| {
@@ -117,6 +119,10 @@ fn a_call_that_no_client_makes_is_refused_before_it_changes_anything() {
                 &["x", "1", "y", "z"],
                 &["x", "exclusive", "1.5", "wait", "1", "1", "0", "native"],
             ] {
+                // Clients make this one.
+                if script.name == "leader" && keys == 1 && words.is_empty() {
+                    continue;
+                }
                 let count = keys.to_string();
                 let mut call = vec!["EVAL", script.source, &count];
                 call.extend(lock.keys.iter().chain(&lock.keys).take(keys).map(String::as_str));

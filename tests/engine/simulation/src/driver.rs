@@ -311,7 +311,7 @@ impl ClusterRun<'_> {
             Output::Completed { op, result } => self.completed(place, now, op, &result),
             Output::Lost { lease, reason } => self.lost(place, now, lease, reason),
             // No simulated user waits for replicas.
-            Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
+            Output::Leader { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
         }
     }
 

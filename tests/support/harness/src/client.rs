@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Grant, Input, Instant, LeaseId,
-    LossReason, NodeId, OpId, Outcome, Output, Reply,
+    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Grant, Input, Instant, Leader,
+    LeaseId, LossReason, NodeId, OpId, Outcome, Output, Reply,
 };
 
 use crate::answers;
@@ -33,6 +33,8 @@ pub struct Client {
     pub ended: Vec<(OpId, Result<Outcome, Error>)>,
     /// The leases that were lost, and when.
     pub lost: Vec<(LeaseId, Micros, LossReason)>,
+    /// What observers of elections were told, and when.
+    pub leaders: Vec<(OpId, Micros, Option<Leader>)>,
     /// The servers of commands. Numbers are used again.
     nodes: HashMap<CommandId, NodeId>,
     last_op: u64,
@@ -51,7 +53,8 @@ impl Client {
     pub fn of(engine: Engine) -> Self {
         let (unanswered, dedicated, closed, channels, ended) = Default::default();
         let (now, most, lost, nodes, last_op) = (1_000_000, 0, Vec::new(), HashMap::new(), 0);
-        Self { engine, now, unanswered, most, busy: false, dedicated, closed, channels, ended, lost, nodes, last_op }
+        let (busy, leaders) = (false, Vec::new());
+        Self { engine, now, unanswered, most, busy, dedicated, closed, channels, ended, lost, leaders, nodes, last_op }
     }
 
     /// Passes an input in, and keeps what comes out. Then nothing else happens, so the engine is woken if it is time.
@@ -73,6 +76,7 @@ impl Client {
                 Output::CloseDedicated { op } => self.closed.push(op),
                 Output::Completed { op, result } => self.ended.push((op, result)),
                 Output::Lost { lease, reason } => self.lost.push((lease, self.now, reason)),
+                Output::Leader { op, leader } => self.leaders.push((op, self.now, leader)),
                 Output::Subscribe { channel, .. } => self.channels.push(channel),
                 Output::Unsubscribe { channel, .. } => self.channels.retain(|other| *other != channel),
             }

@@ -3,8 +3,8 @@
 use leasehold_core::{Reply, Scalar};
 use leasehold_harness::Rng;
 use leasehold_lua::{
-    ACQUIRE, ACQUIRE_FAST, BATCH, CONVERT, FORCE, INSPECT, MULTI, RAISE, RELEASE, RELEASE_FAST, RENEW, Script, once,
-    reentrant, semaphore,
+    ACQUIRE, ACQUIRE_FAST, BATCH, CONVERT, FORCE, INSPECT, MULTI, RAISE, RELEASE, RELEASE_FAST, RENEW, Script,
+    election, once, reentrant, semaphore,
 };
 
 use super::{EXCLUSIVE, SHARED, scalar_text, token};
@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 4] = ["invoice:42", "a", "{a}", "x y"];
 const SIDES: [&str; 6] = ["queue", "waiters", "readers", "permits", "result", "none"];
 
 /// What random calls must reach.
-pub(crate) const PATHS: [&str; 76] = [
+pub(crate) const PATHS: [&str; 88] = [
     "acquire entered",
     "acquire again",
     "acquire waiting",
@@ -92,6 +92,18 @@ pub(crate) const PATHS: [&str; 76] = [
     "once-release gone",
     "once-release taken",
     "once-force released",
+    "election-acquire entered",
+    "election-acquire again",
+    "election-acquire waiting",
+    "election-acquire busy",
+    "election-acquire gone",
+    "election-acquire WRONGTYPE",
+    "election-release released",
+    "election-release left",
+    "election-release taken",
+    "election-force released",
+    "leader told",
+    "leader WRONGTYPE",
 ];
 
 /// A command for a server.
@@ -109,6 +121,7 @@ enum Kind {
     Reentrant,
     Semaphore,
     Once,
+    Election,
 }
 
 /// One round of calls: a kind for each name.
@@ -164,7 +177,8 @@ pub(crate) fn redisson_channel(name: &str) -> String {
 impl Calls {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let mut kind = || *rng.pick(&[Kind::Lock, Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once]);
+        let all = [Kind::Lock, Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once, Kind::Election];
+        let mut kind = || *rng.pick(&all);
         let kinds = [kind(), kind(), kind(), kind()];
         let names = *rng.pick(&[1, 1, 2, 4]);
         let foreign = *rng.pick(&[0, 20, 100, 300]);
@@ -191,7 +205,7 @@ impl Calls {
     /// A name's kind, or rarely another one.
     fn kind(&mut self, place: usize) -> Kind {
         match self.rng.once_in(50) {
-            true => *self.rng.pick(&[Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once]),
+            true => *self.rng.pick(&[Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once, Kind::Election]),
             false => self.kinds[place],
         }
     }
@@ -212,6 +226,7 @@ impl Calls {
             Kind::Lock => &[EXCLUSIVE, EXCLUSIVE, SHARED],
             Kind::Reentrant => &[EXCLUSIVE],
             Kind::Once => &["once"],
+            Kind::Election => &["leader ", "leader a b", "leader 1:1=1 2 3", "leader x:1"],
         };
         (*self.rng.pick(modes)).to_owned()
     }
@@ -254,6 +269,7 @@ impl Calls {
             Kind::Reentrant => [reentrant::ACQUIRE, reentrant::RELEASE, reentrant::RENEW, reentrant::FORCE],
             Kind::Semaphore => [semaphore::ACQUIRE, semaphore::RELEASE, semaphore::RENEW, semaphore::FORCE],
             Kind::Once => [once::ACQUIRE, once::RELEASE, reentrant::RENEW, once::FORCE],
+            Kind::Election => [election::ACQUIRE, election::RELEASE, reentrant::RENEW, election::FORCE],
         };
         let all = [1, 2, 3, 4, 5, 6];
         let (token, ttl) = (self.token(), self.ttl());
@@ -276,6 +292,7 @@ impl Calls {
                 (release, &all, vec![token, tombstone, keep, value, used, fleet])
             }
             13..=18 => (release, &all, vec![token, tombstone, used, fleet]),
+            19..=20 if kind == Kind::Election => (election::LEADER, &[1], vec![]),
             19..=20 if matches!(kind, Kind::Lock | Kind::Semaphore) => {
                 let convert = if kind == Kind::Lock { CONVERT } else { semaphore::CONVERT };
                 let arguments = vec![token, self.token(), self.mode(kind), ttl, block, tombstone, used, fleet];
@@ -337,7 +354,9 @@ impl Calls {
                 (_, 1) => ["release".to_owned(), self.value(values, name)].to_vec(),
                 (_, 2) => ["renew".to_owned(), token, ttl].to_vec(),
                 (_, 3) => ["share".to_owned(), token, ttl].to_vec(),
-                (Kind::Reentrant | Kind::Once, 4) => ["renew-reentrant".to_owned(), token, ttl].to_vec(),
+                (Kind::Reentrant | Kind::Once | Kind::Election, 4) => {
+                    ["renew-reentrant".to_owned(), token, ttl].to_vec()
+                }
                 (_, 4) => ["renew-share".to_owned(), token, ttl].to_vec(),
                 _ => ["unshare".to_owned(), token].to_vec(),
             };
@@ -392,6 +411,8 @@ impl Calls {
             "2/x",
             "odd",
             "1/1 30000 3000 1 9999999999999",
+            "12 leads",
+            "7 ",
         ];
         let mode = *self.rng.pick(&modes);
         let command = self.rng.pick(&FOREIGN_COMMANDS);
@@ -510,7 +531,7 @@ impl Step {
                 }
                 ("batch", _) => "done".to_owned(),
                 ("multi", [_, _, status, ..]) => scalar_text(status),
-                ("inspect", _) => "told".to_owned(),
+                ("inspect" | "leader", _) => "told".to_owned(),
                 ("acquire-fast", _) => "us fence".to_owned(),
                 (_, items) => items.first().map_or_else(String::new, scalar_text),
             },

@@ -364,7 +364,7 @@ impl<'a> QuorumRun<'a> {
                     self.world.after(after, Event::Subscribe { client, life, topic: Topic::Own });
                 }
                 Output::Unsubscribe { .. } => self.clients[client].subscribed = false,
-                Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
+                Output::Leader { .. } | Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
             }
         }
         self.update(client);

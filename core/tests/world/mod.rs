@@ -1,5 +1,7 @@
 //! Clients of one server in memory. The test delivers their commands.
 
+#![allow(dead_code, reason = "each test target uses a part of it")]
+
 use std::time::Duration;
 
 use leasehold_core::{
@@ -16,7 +18,13 @@ pub(crate) const NAME: &str = "job";
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
-    subscribed: Vec<bool>,
+    subscribed: Vec<Vec<String>>,
+    /// Clients that have died, or are paused: they do nothing.
+    pub(crate) still: Vec<bool>,
+    /// Whether no command reaches the server.
+    pub(crate) outage: bool,
+    /// How many commands the server has carried out, for each script.
+    pub(crate) carried_out: Vec<&'static str>,
 }
 
 impl World {
@@ -33,8 +41,9 @@ impl World {
         for script in leasehold_lua::ALL {
             server.call(&[b"SCRIPT", b"LOAD", script.source.as_bytes()]).unwrap();
         }
-        let subscribed = vec![false; clients.into()];
-        Self { server, clients: (0..clients).map(client).collect(), subscribed }
+        let (subscribed, still) = (vec![Vec::new(); clients.into()], vec![false; clients.into()]);
+        let clients = (0..clients).map(client).collect();
+        Self { server, clients, subscribed, still, outage: false, carried_out: Vec::new() }
     }
 
     /// The server carries out the oldest command. Its reply is on the way.
@@ -56,10 +65,11 @@ impl World {
     fn carry_out_words(&mut self, place: usize, id: CommandId, words: &[&[u8]]) -> (CommandId, Result<Reply, Failure>) {
         let now = SERVER_US as u64 + self.clients[place].now;
         let executed = self.server.execute(now, words).unwrap();
+        self.carried_out.extend(script(words[1]));
         for message in executed.published {
             let channel = String::from_utf8(message.channel).unwrap();
-            for client in &mut self.clients {
-                if client.channels.contains(&channel) {
+            for (client, still) in self.clients.iter_mut().zip(&self.still) {
+                if client.channels.contains(&channel) && !still {
                     let node = NodeId(0);
                     client.feed(Input::Message { node, channel: &channel, payload: &message.payload });
                 }
@@ -71,8 +81,15 @@ impl World {
     /// The server answers everything that was sent, and confirms each subscription.
     pub(crate) fn serve(&mut self) {
         for place in 0..self.clients.len() {
-            if let Some(channel) = self.clients[place].channels.first().filter(|_| !self.subscribed[place]).cloned() {
-                self.subscribed[place] = true;
+            if self.outage || self.still[place] {
+                continue;
+            }
+            let confirmed = std::mem::take(&mut self.subscribed[place]);
+            self.subscribed[place].clone_from(&self.clients[place].channels);
+            for channel in self.clients[place].channels.clone() {
+                if confirmed.contains(&channel) {
+                    continue;
+                }
                 self.clients[place].feed(Input::Subscribed { node: NodeId(0), channel: &channel });
             }
             while !self.clients[place].unanswered.is_empty() {
@@ -87,7 +104,9 @@ impl World {
         let until = self.clients[0].now + time.as_micros() as u64;
         while let Some(at) = self.next().filter(|at| *at <= until) {
             self.set(at);
-            self.clients.iter_mut().for_each(|client| client.feed(Input::Wake));
+            for (client, _) in self.clients.iter_mut().zip(&self.still).filter(|(_, still)| !**still) {
+                client.feed(Input::Wake);
+            }
             self.serve();
         }
         self.set(until);
@@ -100,7 +119,8 @@ impl World {
     }
 
     fn next(&self) -> Option<u64> {
-        self.clients.iter().filter_map(|client| Some(client.engine.poll_timeout()?.0.as_micros())).min()
+        let awake = self.clients.iter().zip(&self.still).filter(|(_, still)| !**still);
+        awake.filter_map(|(client, _)| Some(client.engine.poll_timeout()?.0.as_micros())).min()
     }
 
     fn set(&mut self, now: u64) {
@@ -164,12 +184,14 @@ pub(crate) fn token(ended: Ended) -> LeaseToken {
 
 /// The scripts of the commands that have no answer yet.
 pub(crate) fn scripts(client: &Client) -> Vec<&'static str> {
-    let script = |command| {
-        let words = words(command);
-        let known = leasehold_lua::ALL.iter().find(|script| [script.sha1, script.source].contains(&&*words[1]));
-        known.expect("a script of leasehold").name
-    };
-    client.unanswered.iter().map(|(_, command)| script(command)).collect()
+    let name = |command| script(words(command)[1].as_bytes()).expect("a script of leasehold");
+    client.unanswered.iter().map(|(_, command)| name(command)).collect()
+}
+
+/// The name of a script.
+fn script(word: &[u8]) -> Option<&'static str> {
+    let is_it = |script: &&leasehold_lua::Script| [script.sha1, script.source].map(str::as_bytes).contains(&word);
+    leasehold_lua::ALL.iter().find(is_it).map(|script| script.name)
 }
 
 pub(crate) const fn seconds(seconds: u64) -> Duration {

@@ -1,0 +1,91 @@
+//! Elections: campaigns, and who leads. `lock/election.rs` has what observers know.
+
+use super::Client;
+use crate::error::{Error, Failure};
+use crate::ids::Caller;
+use crate::lock::LockState;
+use crate::options::{AcquireOptions, Family, Kind, Wait, check_value};
+use crate::session::OpKind;
+use crate::time::Instant;
+use crate::wire::{Failed, Name, Reply, Scalar, Term, integer};
+
+impl Client {
+    pub(super) fn campaign(&mut self, op: Caller, name: &str, value: &str, options: &AcquireOptions) {
+        let AcquireOptions { ttl, renew, max_hold, .. } = *options;
+        let (kind, wait) = (Kind::Election, Wait::Forever);
+        let options = AcquireOptions { kind, ttl, renew, max_hold, wait, ..AcquireOptions::default() };
+        if let Err(error) = self.stand(name, value) {
+            return self.cx.answer(op, Err(error));
+        }
+        self.acquire(op, name, &options);
+        // If the call has failed, its name is of no use.
+        if let Some(id) = self.election(name) {
+            self.after(id);
+        }
+    }
+
+    /// Sets the value of the next term.
+    fn stand(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        check_value(value)?;
+        let id = self.locks.of(&self.cx, name, Family::Election)?;
+        let Some(lock) = self.locks.get_mut(id) else { return Ok(()) };
+        if lock.hold.is_some() || !lock.queue.is_empty() {
+            return Err(Error::Conflict("this client leads already, or campaigns: wait until that has ended"));
+        }
+        lock.name = lock.name.with_value(value);
+        Ok(())
+    }
+
+    fn election(&self, name: &str) -> Option<crate::ids::LockId> {
+        self.locks.find(Family::Election, &Name::key(&self.cx.config.prefix, name))
+    }
+
+    pub(super) fn observe(&mut self, op: Caller, name: &str) {
+        let id = match self.locks.of(&self.cx, name, Family::Election) {
+            _ if self.cx.closed => return self.cx.answer(op, Err(Error::Closed)),
+            Ok(id) => id,
+            Err(error) => return self.cx.answer(op, Err(error)),
+        };
+        self.cx.open(op, OpKind::Observe { lock: id }, None);
+        self.with(id, |lock, cx| lock.observe(cx, op));
+    }
+
+    /// A message on the channel of an election's observers.
+    pub(super) fn leader_published(&mut self, key: &str, payload: &[u8]) {
+        if let Some(term) = Term::published(payload) {
+            self.observers(key, |lock, cx| lock.told_who_leads(cx, None, Some(term)));
+        }
+    }
+
+    /// An answer to the observers' question, or none.
+    #[inline(never)]
+    pub(super) fn leader_answered(&mut self, key: &str, asked: Instant, result: Result<Reply, Failure>) {
+        let failed = match result {
+            Ok(reply) => match read(&reply) {
+                Some(term) => {
+                    return self.observers(key, |lock, cx| lock.told_who_leads(cx, Some(asked), term));
+                }
+                None => Failed::unreadable(["expected who leads, got ", &reply.shown()].concat()),
+            },
+            Err(failure) => Failed::by(failure),
+        };
+        self.observers(key, |lock, cx| lock.not_told(cx, failed));
+    }
+
+    fn observers(&mut self, key: &str, run: impl FnOnce(&mut LockState, &mut crate::session::Context)) {
+        if let Some(id) = self.locks.find(Family::Election, key) {
+            self.with(id, run);
+        }
+    }
+}
+
+/// Who leads, according to an answer. None if it is malformed.
+fn read(reply: &Reply) -> Option<Option<Term<'_>>> {
+    let Reply::List(list) = reply else { return None };
+    let [server, left, Scalar::Text(said)] = list.as_slice() else { return None };
+    if said.is_empty() {
+        return Some(None);
+    }
+    let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
+    Term::read(core::str::from_utf8(said).ok()?, number(server)?, number(left)?).map(Some)
+}

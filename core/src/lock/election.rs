@@ -1,0 +1,210 @@
+//! What the observers of an election know, and when they ask. Campaigning, leading and resigning are acquiring, renewing and
+//! releasing an exclusive lock. Its acquires carry the client's value, so the script that grants the lock also publishes who
+//! leads.
+//!
+//! ```text
+//!       subscribed, or no messages       answered              the leader's TTL is over, or subscribed again
+//! new ---------------------------> asks ---------> knows -----------------------------------------------> asks
+//!                                   ^  |            ^ | a message of a later term
+//!                                   '--' failed     '-'
+//! ```
+//!
+//! Terms have an order: by their fences, and each is over after it has begun. Observers never go back in it, so late
+//! messages and answers change nothing.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::LockState;
+use super::reentrant::channel;
+use crate::error::Error;
+use crate::event::{Leader, Output};
+use crate::ids::{Caller, Channel};
+use crate::options::AcquireOptions;
+use crate::session::{Body, Context, Purpose, Slot, Timer, needed};
+use crate::time::Instant;
+use crate::wire::{Failed, FailureClass, Term};
+
+/// Those who observe an election.
+#[derive(Clone, Hash)]
+pub(crate) struct Observed {
+    observers: Vec<Caller>,
+    /// The last term that is known to have begun: its fence, and whether it is over. None until the first answer.
+    known: Option<(u64, bool)>,
+    /// What the leader tells, and how long it had led when that was learned. None while nobody leads.
+    leader: Option<(String, Duration)>,
+    /// When that was learned.
+    learned: Instant,
+    /// The longest time that the leader was seen to have left. So each TTL has one question, whenever the leader renews.
+    ttl: Duration,
+    failures: u32,
+    timer: Slot,
+}
+
+impl Observed {
+    fn leader(&self, now: Instant) -> Option<Leader> {
+        let (fence, _) = self.known?;
+        let (value, led) = self.leader.clone()?;
+        Some(Leader { value, fence, led: led.saturating_add(now.since(self.learned)) })
+    }
+
+    /// Another client leads, or nobody.
+    fn change(&mut self, cx: &mut Context) {
+        self.learned = cx.now;
+        for op in self.observers.iter().copied() {
+            self.tell(cx, op);
+        }
+    }
+
+    fn tell(&self, cx: &mut Context, op: Caller) {
+        if let Caller::User(op) = op {
+            cx.outputs.push_back(Output::Leader { op, leader: self.leader(cx.now) });
+        }
+    }
+}
+
+impl LockState {
+    /// A call observes the election from now on.
+    pub(crate) fn observe(&mut self, cx: &mut Context, op: Caller) {
+        let observed = self.observed.get_or_insert_with(|| {
+            Box::new(Observed {
+                observers: Vec::new(),
+                known: None,
+                leader: None,
+                learned: cx.now,
+                ttl: AcquireOptions::default().ttl,
+                failures: 0,
+                timer: None,
+            })
+        });
+        observed.observers.push(op);
+        if observed.known.is_some() {
+            observed.tell(cx, op);
+        }
+        self.subscription.want(cx, Channel::Of(self.id), &channel(&self.name));
+    }
+
+    /// A call has ended, or all of them have.
+    pub(crate) fn stop_observing(&mut self, cx: &mut Context, op: Option<Caller>) {
+        let Some(observed) = &mut self.observed else { return };
+        observed.observers.retain(|observer| op.is_some_and(|op| *observer != op));
+        if observed.observers.is_empty() {
+            cx.timers.set(Timer::Observe(self.id), &mut observed.timer, None);
+            self.subscription.unsubscribe(cx, Channel::Of(self.id), &channel(&self.name));
+            self.observed = None;
+        }
+    }
+
+    /// The server refuses the question, or the client is closed.
+    pub(crate) fn end_observers(&mut self, cx: &mut Context, error: &Error) {
+        let Some(observed) = &mut self.observed else { return };
+        for op in core::mem::take(&mut observed.observers) {
+            cx.complete(op, Err(error.clone()));
+        }
+        self.stop_observing(cx, None);
+    }
+
+    /// The subscription has changed. Messages may have been missed before it, or there are none.
+    pub(crate) fn observes_anew(&mut self, cx: &mut Context) {
+        if !self.subscription.is_polling() || self.subscription.is_refused() {
+            self.ask_who_leads(cx);
+        } else {
+            self.ask_again_after(cx, cx.config.claim_window);
+        }
+    }
+
+    /// The timer of the next question fired.
+    pub(crate) fn question_due(&mut self, cx: &mut Context) {
+        if let Some(observed) = &mut self.observed {
+            observed.timer = None;
+        }
+        self.ask_who_leads(cx);
+    }
+
+    /// The observers ask who leads.
+    pub(crate) fn ask_who_leads(&mut self, cx: &mut Context) {
+        let Some(observed) = &mut self.observed else { return };
+        cx.timers.set(Timer::Observe(self.id), &mut observed.timer, None);
+        let (purpose, request) = (Purpose::Observe { lock: self.id }, self.request(Body::Leader));
+        cx.send(needed::CALL, purpose, request);
+    }
+
+    /// Asks again after this time, or when it was going to, if that is sooner.
+    fn ask_again_after(&mut self, cx: &mut Context, wait: Duration) {
+        let Some(observed) = &mut self.observed else { return };
+        let at = cx.now + wait;
+        let at = observed.timer.map_or(at, |set| set.at.min(at));
+        cx.timers.set(Timer::Observe(self.id), &mut observed.timer, Some(at));
+    }
+
+    /// A question was sent and failed.
+    pub(crate) fn not_told(&mut self, cx: &mut Context, failed: Failed) {
+        let Some(observed) = &mut self.observed else { return };
+        match failed.class {
+            FailureClass::Retry(_) => {
+                let wait = cx.backoff(observed.failures, cx.config.claim_window);
+                observed.failures = observed.failures.saturating_add(1);
+                self.ask_again_after(cx, wait);
+            }
+            FailureClass::Fatal(error) => self.end_observers(cx, &error),
+        }
+    }
+
+    /// The server has said who leads: by a message, or in answer to a question that was sent at this time.
+    pub(crate) fn told_who_leads(&mut self, cx: &mut Context, asked: Option<Instant>, term: Option<Term<'_>>) {
+        let Some(observed) = &mut self.observed else { return };
+        observed.failures = 0;
+        let (fence, over) = observed.known.unwrap_or_default();
+        match term {
+            Some(term) if Some(term.place()) > observed.known => {
+                observed.known = Some(term.place());
+                observed.leader = None;
+                if !term.is_over() {
+                    observed.leader = Some((term.value.into(), term.led));
+                    observed.ttl = term.left;
+                }
+                observed.change(cx);
+            }
+            Some(term) if Some(term.place()) == observed.known => observed.ttl = observed.ttl.max(term.left),
+            // An answer without the leader that is known. The leader is over, if it came before the question.
+            _ if !over && asked.is_some_and(|asked| asked >= observed.learned) => {
+                observed.known = Some((fence, true));
+                observed.leader = None;
+                observed.change(cx);
+            }
+            _ if asked.is_none() => return,
+            _ => {}
+        }
+        // A lost message must not hide a leader for longer than that.
+        let most = if self.subscription.is_polling() { cx.config.claim_window } else { Duration::MAX };
+        let at = (asked.unwrap_or(cx.now) + observed.ttl).min(cx.now + most);
+        cx.timers.set(Timer::Observe(self.id), &mut observed.timer, Some(at));
+    }
+}
+
+/// The beginning and the end of the channel of an election's observers.
+const CHANNEL: [&str; 2] = ["leasehold:", ":leader"];
+
+/// The key of the election that a channel is for.
+pub(crate) fn observed_key(channel: &str) -> Option<&str> {
+    let inner = channel.strip_prefix(CHANNEL[0])?.strip_suffix(CHANNEL[1])?;
+    inner.strip_prefix(':').or_else(|| inner.strip_prefix('{')?.strip_suffix('}'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Family;
+    use crate::wire::{FenceCounter, Name};
+
+    #[test]
+    fn a_channel_leads_to_its_election() {
+        for key in ["job", "{job}", "a{b}c", "a:b", "x{y}"] {
+            let name = Name::new(key.into(), Family::Election, &FenceCounter::Server("leasehold:fence".into()));
+            assert_eq!(observed_key(&channel(&name)), Some(key));
+        }
+        assert_eq!(observed_key("leasehold:07070707-0707-0707-0707-070707070707"), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! What observers learn, and how often they ask.
+
+use leasehold_core::Leader;
+
+use super::*;
+
+pub(crate) fn told(world: &World, place: usize, op: OpId) -> Vec<Option<Leader>> {
+    let of = world.clients[place].leaders.iter().filter(|(observer, ..)| *observer == op);
+    of.map(|(_, _, leader)| leader.clone()).collect()
+}
+
+pub(crate) fn values(world: &World, place: usize, op: OpId) -> Vec<Option<String>> {
+    told(world, place, op).into_iter().map(|leader| Some(leader?.value)).collect()
+}
+
+pub(crate) fn fences(world: &World, place: usize, op: OpId) -> Vec<Option<u64>> {
+    told(world, place, op).into_iter().map(|leader| Some(leader?.fence)).collect()
+}
+
+fn observe(world: &mut World, place: usize) -> OpId {
+    let op = world.clients[place].call(|op| Input::Observe { op, name: NAME });
+    settle(world);
+    op
+}
+
+fn questions(world: &World) -> usize {
+    world.carried_out.iter().filter(|script| **script == "leader").count()
+}
+
+const CHANNEL: &str = "leasehold:{job}:leader";
+
+#[test]
+fn observers_learn_each_change_without_campaigning_and_late_ones_the_present() {
+    let mut world = World::new(4);
+    let observes = observe(&mut world, 3);
+    assert_eq!(values(&world, 3, observes), [None]);
+    let campaigns = [0, 1, 2].map(|place| campaign(&mut world, place));
+    let grants = campaigns.map(|_| ());
+    let mut expected = vec![None];
+    for (place, _) in grants.iter().enumerate() {
+        let grant = term(&world, place, campaigns[place]).unwrap();
+        expected.push(Some(grant.fence));
+        assert_eq!(fences(&world, 3, observes), expected);
+        assert_eq!(values(&world, 3, observes).last().unwrap().as_deref(), Some(VALUES[place]));
+        world.pass(seconds(50));
+        let late = observe(&mut world, 3);
+        let leader = told(&world, 3, late).pop().flatten().unwrap();
+        assert_eq!((&*leader.value, leader.fence, leader.led.as_secs()), (VALUES[place], grant.fence, 50));
+        world.clients[3].feed(Input::Cancel { op: late });
+        assert_eq!(world.clients[3].result_of(late), Some(&Err(Error::Cancelled)));
+        resign(&mut world, place, grant.lease);
+    }
+    expected.push(None);
+    assert_eq!(fences(&world, 3, observes), expected);
+    assert_eq!(world.clients[3].channels, [CHANNEL]);
+    world.clients[3].feed(Input::Cancel { op: observes });
+    assert!(world.clients[3].engine.is_idle() && world.clients[3].channels.is_empty());
+}
+
+#[test]
+fn observers_ask_once_for_each_ttl_whenever_the_leader_renews() {
+    let mut world = World::new(3);
+    campaign(&mut world, 0);
+    let observers = [observe(&mut world, 2), observe(&mut world, 2)];
+    world.pass(seconds(3_000));
+    let asked = questions(&world);
+    assert!((90..=101).contains(&asked), "{asked} questions in 100 TTLs");
+    for op in observers {
+        assert_eq!(values(&world, 2, op), [Some(VALUES[0].to_owned())]);
+    }
+}
+
+#[test]
+fn observers_learn_that_a_leader_died_when_its_ttl_is_over() {
+    let mut world = World::new(2);
+    campaign(&mut world, 0);
+    let observes = observe(&mut world, 1);
+    world.pass(seconds(100));
+    world.still[0] = true;
+    world.pass(seconds(61));
+    assert_eq!(values(&world, 1, observes), [Some(VALUES[0].to_owned()), None]);
+}
+
+#[test]
+fn after_a_break_observers_ask_once_and_learn_what_they_missed() {
+    let mut world = World::new(3);
+    let leads = campaign(&mut world, 0);
+    campaign(&mut world, 1);
+    let observes = observe(&mut world, 2);
+    let before = questions(&world);
+    let cause = Failure::Interrupted("reset".into());
+    world.clients[2].channels.clear();
+    world.clients[2].feed(Input::Unsubscribed { node: NodeId(0), channel: CHANNEL, cause });
+    let lease = term(&world, 0, leads).unwrap().lease;
+    resign(&mut world, 0, lease);
+    world.pass(seconds(1));
+    let expected = [Some(VALUES[0].to_owned()), Some(VALUES[1].to_owned())];
+    assert_eq!(values(&world, 2, observes), expected);
+    assert_eq!(questions(&world), before + 1);
+}
+
+#[test]
+fn without_messages_observers_ask_once_for_each_claim_window() {
+    let mut world = World::new(2);
+    let observes = world.clients[1].call(|op| Input::Observe { op, name: NAME });
+    let cause = Failure::Unsupported("no messages".into());
+    world.clients[1].channels.clear();
+    world.clients[1].feed(Input::Unsubscribed { node: NodeId(0), channel: CHANNEL, cause });
+    settle(&mut world);
+    let leads = campaign(&mut world, 0);
+    world.pass(seconds(3));
+    let lease = term(&world, 0, leads).unwrap().lease;
+    resign(&mut world, 0, lease);
+    world.pass(seconds(3));
+    assert_eq!(values(&world, 1, observes), [None, Some(VALUES[0].to_owned()), None]);
+    world.pass(seconds(300));
+    let asked = questions(&world);
+    assert!((100..=104).contains(&asked), "{asked}");
+}
+
+#[test]
+fn late_and_repeated_messages_and_answers_change_nothing() {
+    let mut world = World::new(3);
+    let observes = observe(&mut world, 2);
+    let message = |world: &mut World, payload: &str| {
+        let (node, payload) = (NodeId(0), payload.as_bytes());
+        world.clients[2].feed(Input::Message { node, channel: CHANNEL, payload });
+    };
+    for payload in [
+        "leader 100 100 30000 a",
+        "leader 100 100 30000 a",
+        "leader 99 99 30000 z",
+        "leader 100 150 0 ",
+        "leader 100 100 30000 a",
+        "leader 200 200 30000 b c",
+        "leader 100 150 0 ",
+        "leader 200 200",
+        "leader x 1 1 1",
+        "leader 300 1 99999999999 y",
+        "nobody",
+    ] {
+        message(&mut world, payload);
+    }
+    assert_eq!(fences(&world, 2, observes), [None, Some(100), None, Some(200)]);
+    assert_eq!(values(&world, 2, observes).pop().unwrap().as_deref(), Some("b c"));
+
+    // A question that was asked before a message came says nothing about what the message told.
+    world.pass_in_silence(seconds(31));
+    assert_eq!(scripts(&world.clients[2]), ["leader"]);
+    let answer = world.carry_out(2);
+    message(&mut world, "leader 900 900 30000 d");
+    world.clients[2].now += 1;
+    world.clients[2].reply(answer.0, answer.1);
+    assert_eq!(fences(&world, 2, observes).pop(), Some(Some(900)));
+    world.pass(seconds(31));
+    assert_eq!(fences(&world, 2, observes).pop(), Some(None), "the server has no such leader");
+}
+
+#[test]
+fn a_question_that_fails_is_asked_again() {
+    let mut world = World::new(2);
+    campaign(&mut world, 0);
+    world.outage = true;
+    let observes = observe(&mut world, 1);
+    world.clients[1].feed(Input::Subscribed { node: NodeId(0), channel: CHANNEL });
+    world.pass(seconds(20));
+    assert!(told(&world, 1, observes).is_empty());
+    world.clients.iter_mut().for_each(|client| client.unanswered.clear());
+    world.outage = false;
+    world.pass(seconds(4));
+    assert_eq!(values(&world, 1, observes), [Some(VALUES[0].to_owned())]);
+}
