@@ -6,7 +6,7 @@
 //! | `messages` | grants and notices that other clients publish |
 //! | `operator` | inspect and force release |
 //! | `election` | campaigns, and who leads |
-//! | `semaphore` | the callers and permits of a semaphore |
+//! | `semaphore`, `semaphores` | the callers and permits of a semaphore |
 //! | `multi` | several names as one lease |
 //! | `batch` | the fast path, and requests that share a batch |
 //! | `again` | requests that the server has left undone |
@@ -19,17 +19,18 @@ mod multi;
 mod operations;
 mod operator;
 mod semaphore;
+mod semaphores;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 #[cfg(feature = "quorum")]
 pub(crate) use self::multi::{AcquireAll, Group, HoldAll, Multi, PartCall, PartLocks};
-pub(crate) use self::operator::is_token;
+pub(crate) use operator::is_token;
 
 #[cfg(not(feature = "quorum"))]
 use self::multi::{AcquireAll, HoldAll, Multi};
-use self::semaphore::Semaphores;
+use self::semaphores::Semaphores;
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{Caller, Channel, ClientId, CommandId, LeaseId, LockId};

@@ -7,75 +7,17 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::hash::{Hash, Hasher};
 
 use super::Client;
 use crate::error::Error;
 use crate::ids::{Caller, LockId};
 use crate::lock::{Admission, Claim, LocalQueue, LockState};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
-use crate::session::{NameHash, OpKind, Slab, Table};
+use crate::session::OpKind;
 use crate::wire::Name;
 
 /// How many lanes may ask for permits in parallel.
 const ASKING: usize = 16;
-
-/// A semaphore in use.
-#[derive(Clone, Hash)]
-struct Semaphore {
-    name: Arc<Name>,
-    /// In the order in which they were opened.
-    lanes: Vec<LockId>,
-    queue: LocalQueue,
-}
-
-/// The semaphores in use. They have slots of their own, so that their table has the same type as the one of locks: in
-/// WebAssembly, each hash map with another type of value would take 2 kB more.
-#[derive(Clone)]
-pub(super) struct Semaphores {
-    slots: Table<Arc<str>, LockId>,
-    list: Slab<Semaphore>,
-}
-
-/// The names lead to the list, which has them too.
-impl Hash for Semaphores {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.list.hash(state);
-    }
-}
-
-impl Semaphores {
-    pub(super) fn new(hash: NameHash) -> Self {
-        Self { slots: Table::with_hasher(hash), list: Slab::new() }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    fn get(&self, key: &str) -> Option<&Semaphore> {
-        self.list.get(*self.slots.get(key)?)
-    }
-
-    fn get_mut(&mut self, key: &str) -> Option<&mut Semaphore> {
-        self.list.get_mut(*self.slots.get(key)?)
-    }
-
-    fn open(&mut self, name: Arc<Name>) {
-        if self.slots.contains_key(&name.key) {
-            return;
-        }
-        let key = name.key.clone();
-        let slot = self.list.add(|_| Semaphore { name, lanes: Vec::new(), queue: LocalQueue::default() });
-        self.slots.insert(key, slot);
-    }
-
-    fn remove(&mut self, key: &str) {
-        if let Some(slot) = self.slots.remove(key) {
-            self.list.remove(slot);
-        }
-    }
-}
 
 impl Client {
     /// The semaphore's key. Opens the semaphore if it is not in use yet.

@@ -13,57 +13,18 @@
 //! messages and answers change nothing.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::LockState;
+use super::observed::Observed;
 use super::reentrant::channel;
 use crate::error::Error;
-use crate::event::{Leader, Output};
 use crate::ids::{Caller, Channel};
 use crate::options::AcquireOptions;
-use crate::session::{Body, Context, Purpose, Slot, Timer, needed};
+use crate::session::{Body, Context, Purpose, Timer, needed};
 use crate::time::Instant;
 use crate::wire::{Failed, FailureClass, Term};
-
-/// Those who observe an election.
-#[derive(Clone, Hash)]
-pub(crate) struct Observed {
-    observers: Vec<Caller>,
-    /// The last term that is known to have begun: its fence, and whether it is over. None until the first answer.
-    known: Option<(u64, bool)>,
-    /// What the leader tells, and how long it had led when that was learned. None while nobody leads.
-    leader: Option<(String, Duration)>,
-    /// When that was learned.
-    learned: Instant,
-    /// The longest time that the leader was seen to have left. So each TTL has one question, whenever the leader renews.
-    ttl: Duration,
-    failures: u32,
-    timer: Slot,
-}
-
-impl Observed {
-    fn leader(&self, now: Instant) -> Option<Leader> {
-        let (fence, _) = self.known?;
-        let (value, led) = self.leader.clone()?;
-        Some(Leader { value, fence, led: led.saturating_add(now.since(self.learned)) })
-    }
-
-    /// Another client leads, or nobody.
-    fn change(&mut self, cx: &mut Context) {
-        self.learned = cx.now;
-        for op in self.observers.iter().copied() {
-            self.tell(cx, op);
-        }
-    }
-
-    fn tell(&self, cx: &mut Context, op: Caller) {
-        if let Caller::User(op) = op {
-            cx.outputs.push_back(Output::Leader { op, leader: self.leader(cx.now) });
-        }
-    }
-}
 
 impl LockState {
     /// A call observes the election from now on.
@@ -184,17 +145,9 @@ impl LockState {
     }
 }
 
-/// The beginning and the end of the channel of an election's observers.
-const CHANNEL: [&str; 2] = ["leasehold:", ":leader"];
-
-/// The key of the election that a channel is for.
-pub(crate) fn observed_key(channel: &str) -> Option<&str> {
-    let inner = channel.strip_prefix(CHANNEL[0])?.strip_suffix(CHANNEL[1])?;
-    inner.strip_prefix(':').or_else(|| inner.strip_prefix('{')?.strip_suffix('}'))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::observed::observed_key;
     use super::*;
     use crate::options::Family;
     use crate::wire::{FenceCounter, Name};

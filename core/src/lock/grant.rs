@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::change::Change;
-use super::claim::{Base, Claim};
+use super::claim_state::{Base, Claim};
 use super::fences::Fences;
 use super::hold::{GiveBack, Hold, HoldTimers, Refill, Validity};
 use super::{LockState, waited};

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `hand_over` | who of the local callers is granted now, and what is given back or asked for |
 //! | `local_queue` | the order of the local callers |
+//! | `claim_state` | the token with which the client waits |
 //! | `claim` | how the server is asked: the first try, heartbeats, polls and resends |
 //! | `grant` | what an answer or a message grants, and what a loss ends |
 //! | `change` | what changes about a hold: an upgrade, a convert, or a renewal that its holders don't need |
@@ -23,12 +24,14 @@
 //! | `linger` | how long a lease is kept that nobody holds |
 //! | `fences` | the fences that the server reserved |
 //! | `renew` | renewals, more fences, and the users' extend and verify |
-//! | `election` | what the observers of an election know, and when they ask |
+//! | `observed` | who observes an election, and what they know |
+//! | `election` | when the observers of an election ask, and what they hear |
 //! | `convert` | upgrade and downgrade, and leases that are shortened or detached |
 //! | `reentrant` | the owner and the channel of a reentrant lock |
 
 mod change;
 mod claim;
+mod claim_state;
 mod convert;
 mod election;
 mod fences;
@@ -37,6 +40,7 @@ mod hand_over;
 mod hold;
 mod linger;
 mod local_queue;
+mod observed;
 mod reentrant;
 mod renew;
 mod table;
@@ -52,11 +56,11 @@ use crate::options::{AcquireOptions, Mode};
 use crate::session::{Body, Context, OpKind, Request, Subscription};
 use crate::wire::Name;
 
-pub(crate) use claim::Claim;
+pub(crate) use claim_state::Claim;
 pub(crate) use convert::not_shortened;
-pub(crate) use election::{Observed, observed_key};
 pub(crate) use hold::{Admission, GiveBack};
 pub(crate) use local_queue::LocalQueue;
+pub(crate) use observed::{Observed, observed_key};
 pub(crate) use reentrant::keys_of;
 pub(crate) use table::LockTable;
 

@@ -11,31 +11,9 @@
 
 use super::Context;
 use super::op::{Gather, OpKind};
-use crate::error::{Error, LossReason};
+use crate::error::Error;
 use crate::event::Outcome;
 use crate::ids::Caller;
-
-/// What happened to a part.
-#[derive(Clone, Hash)]
-pub(crate) enum PartEvent {
-    /// The call to it has ended.
-    Ended(Result<Outcome, Error>),
-    /// Its lease was lost.
-    Lost(LossReason),
-}
-
-impl Gather {
-    /// The results so far.
-    #[cfg(feature = "quorum")]
-    pub(crate) fn answers(&self) -> impl Iterator<Item = &Result<Outcome, Error>> {
-        self.0.iter().flatten()
-    }
-
-    /// How many parts have not answered.
-    pub(crate) fn open(&self) -> usize {
-        self.0.iter().filter(|part| part.is_none()).count()
-    }
-}
 
 impl Context {
     /// Opens a user's call, given which of its parts are asked. Each part has its own time limit.

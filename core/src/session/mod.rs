@@ -4,6 +4,8 @@
 mod commands;
 mod flow;
 mod gather;
+mod giving_back;
+mod holds;
 mod id_map;
 mod lease;
 mod name_hash;
@@ -14,6 +16,7 @@ mod release;
 mod request;
 mod slab;
 mod subscription;
+mod subscription_state;
 mod timers;
 mod unanswered;
 
@@ -25,9 +28,9 @@ use core::time::Duration;
 use hashbrown::HashMap;
 
 use self::flow::Flows;
+use self::giving_back::Release;
 use self::op::Op;
 use self::random::Random;
-use self::release::Release;
 use self::timers::Timers;
 use self::unanswered::Unanswered;
 use crate::error::{Error, LossReason};
@@ -39,17 +42,16 @@ use crate::wire::FenceCounter;
 
 pub(crate) use commands::has_fast_script;
 pub(crate) use flow::needed;
-pub(crate) use gather::PartEvent;
+pub(crate) use giving_back::{ReleaseParams, ToStore};
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
 pub(crate) use name_hash::NameHash;
-pub(crate) use op::{Gather, OpKind};
+pub(crate) use op::{Gather, OpKind, PartEvent};
 pub use pause::MOST_PAUSES;
 pub(crate) use pause::late;
-pub(crate) use release::{ReleaseParams, ToStore};
 pub(crate) use request::{Acquire, AcquireMode, Body, Convert, Form, Old, Purpose, Queued, Renew, Request};
 pub(crate) use slab::Slab;
-pub(crate) use subscription::Subscription;
+pub(crate) use subscription_state::Subscription;
 pub(crate) use timers::{Slot, Timer};
 pub(crate) use unanswered::{InFlight, SentCommand};
 

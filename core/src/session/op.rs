@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::timers::Slot;
-use crate::error::Error;
+use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{LeaseId, LockId, Token};
 use crate::time::Instant;
@@ -84,3 +84,25 @@ pub(crate) enum OpKind {
 /// The results of a user's call, one for each part. None for a part that has not answered.
 #[derive(Clone, Hash, Default)]
 pub(crate) struct Gather(pub(crate) Vec<Option<Result<Outcome, Error>>>);
+
+/// What happened to a part.
+#[derive(Clone, Hash)]
+pub(crate) enum PartEvent {
+    /// The call to it has ended.
+    Ended(Result<Outcome, Error>),
+    /// Its lease was lost.
+    Lost(LossReason),
+}
+
+impl Gather {
+    /// The results so far.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn answers(&self) -> impl Iterator<Item = &Result<Outcome, Error>> {
+        self.0.iter().flatten()
+    }
+
+    /// How many parts have not answered.
+    pub(crate) fn open(&self) -> usize {
+        self.0.iter().filter(|part| part.is_none()).count()
+    }
+}

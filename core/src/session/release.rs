@@ -1,15 +1,15 @@
 //! Giving tokens back: a release is sent at once, and resent until it is answered or no longer matters.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Context;
 use super::flow::needed;
+use super::giving_back::{Release, ReleaseParams, ToStore};
 use super::op::OpKind;
 use super::request::{self, Body, Purpose, Request};
-use super::timers::{Slot, Timer};
+use super::timers::Timer;
 use super::unanswered::InFlight;
 use crate::error::{Error, Failure};
 use crate::event::{Outcome, ReleaseOutcome};
@@ -18,99 +18,12 @@ use crate::options::Mode;
 use crate::time::Instant;
 use crate::wire::{Failed, FailureClass, Name, Status};
 
-/// A token that is being given back. It belongs to no name in use any more.
-#[derive(Clone, Hash)]
-pub(crate) struct Release {
-    name: Arc<Name>,
-    tombstone: bool,
-    /// The call that waits for the outcome.
-    pub(crate) op: Option<Caller>,
-    heirs: Vec<LeaseId>,
-    /// Until when the lease was valid. None for a token that only waited.
-    valid_until: Option<Instant>,
-    /// Whether the lease was valid when it was given back.
-    held: bool,
-    /// Whether an unanswered convert may have moved the lease to another token.
-    moved: bool,
-    given_up: Instant,
-    /// When the server will have forgotten the token by itself.
-    give_up: Instant,
-    /// Commands that may have been applied, or may still be.
-    pub(crate) in_flight: InFlight,
-    /// How often the release was sent and how often it failed.
-    sends: u32,
-    failures: u32,
-    /// Whether it failed in a way that no retry can repair. The lease stays on the server until its end.
-    pub(super) refused: bool,
-    /// Whether the server refused it because the slot of its keys moves.
-    moving: bool,
-    /// Whether other clients are known to wait for the lock.
-    wanted: bool,
-    /// The greatest fence that was used, unless the server's clock is above it.
-    used_fence: u64,
-    /// The result that it stores.
-    result: Option<ToStore>,
-    timer: Slot,
-}
-
-/// The result of a once, which its release stores.
-#[derive(Clone, Hash)]
-pub(crate) struct ToStore {
-    /// How long the server keeps it.
-    pub(crate) keep: Duration,
-    pub(crate) value: Box<[u8]>,
-}
-
 /// The longest pause before a refused release is resent.
 const SLOW_RETRY: Duration = Duration::from_secs(20);
 
 /// In a quorum, a server with this many lost releases gets no new claims.
 #[cfg(feature = "quorum")]
 const MOST_OWED: usize = 32;
-
-/// What is known about a token that is given back.
-pub(crate) struct ReleaseParams {
-    pub(crate) token: Token,
-    pub(crate) tombstone: bool,
-    pub(crate) valid_until: Option<Instant>,
-    pub(crate) op: Option<Caller>,
-    /// If this token was held, the readers that go on under another token.
-    pub(crate) heirs: Vec<LeaseId>,
-    /// Whether an unanswered convert may have moved the lease to another token. That token is given back too.
-    pub(crate) moved: bool,
-    /// Whether other clients are known to wait for the lock.
-    pub(crate) wanted: bool,
-    /// The greatest fence that was used, unless the server's clock is above it.
-    pub(crate) used_fence: u64,
-    /// For the fast path, if nobody is known to wait: the mode, and the fence in the key of an exclusive lock.
-    pub(crate) fast: Option<(Mode, u64)>,
-    /// The result that the release stores.
-    pub(crate) result: Option<ToStore>,
-}
-
-impl ReleaseParams {
-    pub(crate) const fn of(token: Token, tombstone: bool) -> Self {
-        Self {
-            token,
-            tombstone,
-            valid_until: None,
-            op: None,
-            heirs: Vec::new(),
-            moved: false,
-            wanted: false,
-            used_fence: 0,
-            fast: None,
-            result: None,
-        }
-    }
-}
-
-impl Release {
-    /// Whether it stands for a lease that was held until it was given back. If two tokens may have the lease, only one counts.
-    pub(super) const fn is_a_lease(&self) -> bool {
-        self.held && !self.moved
-    }
-}
 
 impl Context {
     pub(crate) fn give_back(&mut self, name: &Arc<Name>, params: ReleaseParams) {

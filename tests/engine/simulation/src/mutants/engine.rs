@@ -61,7 +61,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/claim.rs": "        claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);"
         => "        if !MUTANT {\n            claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);\n        }" },
     engine! { "holder-death-ignored" Deaths "the first waiter asks when the holder's lease is over" seed 2_073
-    "lock/claim.rs": "if let Some(left) = left {" => "if let Some(left) = left.filter(|_| !MUTANT) {" },
+    "lock/claim_state.rs": "if let Some(left) = left {" => "if let Some(left) = left.filter(|_| !MUTANT) {" },
     engine! { "grant-from-receipt" Messages "a grant is valid from the earliest time at which it can have happened"
     "lock/grant.rs": "    let Some(Base { sent, server }) = claim.base"
         => "    if MUTANT {\n        return Some(cx.now);\n    }\n    let Some(Base { sent, server }) = claim.base" },
@@ -185,7 +185,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/reentrant.rs": "is_some_and(|lease| lease.kind == kind)"
         => "is_some_and(|lease| MUTANT || lease.kind == kind)" },
     engine! { "holds-not-counted" Reentrant "each hold is released separately"
-    "session/lease.rs": "if lease.holds > 1 =>" => "if lease.holds > 1 && !MUTANT =>" },
+    "session/holds.rs": "if lease.holds > 1 =>" => "if lease.holds > 1 && !MUTANT =>" },
     engine! { "subscribed-unasked" Reentrant "a new listener asks once more, because a message may have come before"
     "client/messages.rs": "        self.ask_on(channel);\n    }\n"
         => "        if !MUTANT {\n            self.ask_on(channel);\n        }\n    }\n" },
