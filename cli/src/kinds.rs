@@ -33,6 +33,10 @@ impl Kind {
         }
     }
 
+    pub(crate) const fn is_semaphore(&self) -> bool {
+        matches!(self, Self::Semaphore(_))
+    }
+
     fn permits(&self) -> Option<&Permits> {
         if let Self::Semaphore(permits) = self { Some(permits) } else { None }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use leasehold::{Fence, Holder, Inspection, Mode};
+use leasehold::{Fence, Holder, Inspection, Mode, Waiter};
 use serde_json::{Value, json};
 
 use crate::keyspace::client_of;
@@ -31,7 +31,7 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
             json!({
                 "client": client_of(&waiter.token), "label": waiter.label, "lease_label": waiter.lease_label,
                 "token": waiter.token,
-                "mode": mode(waiter.mode), "waited_ms": waiter.waited.map(milliseconds),
+                "mode": mode_of_waiter(waiter, kind), "waited_ms": waiter.waited.map(milliseconds),
             })
         })
         .collect();
@@ -55,12 +55,16 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
             1 => "1 permit".to_owned(),
             permits => format!("{permits} permits"),
         });
-        let _ = write!(text, "\n  holder  {}", line_of(holder, permits.as_deref()));
+        let (client, held) = (client_line(&holder.token, holder.label.as_deref()), held_of(holder, permits.as_deref()));
+        let _ = write!(text, "\n  holder  {}, {held}{NEXT}{}{client}", who(holder), left_of(holder));
     }
     for (place, waiter) in seen.waiters.iter().enumerate() {
+        let what = mode_of_waiter(waiter, kind).map(|mode| format!(", {mode}")).unwrap_or_default();
         let waited = waiter.waited.map(|waited| format!(", waits for {}", time(waited))).unwrap_or_default();
-        let who = who(&waiter.token, waiter.label.as_deref(), waiter.lease_label.as_deref());
-        let _ = write!(text, "\n  waiter  {}. {who}, {}{waited}", place + 1, mode(waiter.mode));
+        let who = shown(waiter.label.as_deref().unwrap_or_else(|| client_of(&waiter.token)));
+        let (lease, client) =
+            (in_parentheses(waiter.lease_label.as_deref()), client_line(&waiter.token, waiter.label.as_deref()));
+        let _ = write!(text, "\n  waiter  {}. {who}{lease}{what}{waited}{client}", place + 1);
     }
     let unlisted = seen.waiting.saturating_sub(seen.waiters.len() as u64);
     if unlisted > 0 {
@@ -70,6 +74,19 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
         let _ = write!(text, "\n  fence   {fence}, of the server's last grant");
     }
     text
+}
+
+/// What is known of one holder or waiter is on several short lines, so that it fits on a narrow terminal.
+const NEXT: &str = "\n          ";
+
+/// The client's id on a line of its own, if a label is in its place.
+fn client_line(token: &str, label: Option<&str>) -> String {
+    label.map(|_| format!("{NEXT}client {}", shown(client_of(token)))).unwrap_or_default()
+}
+
+/// The permits of a waiter are not known, and it has no mode.
+fn mode_of_waiter(waiter: &Waiter, kind: Option<&Kind>) -> Option<&'static str> {
+    if kind.is_some_and(Kind::is_semaphore) { None } else { Some(mode(waiter.mode)) }
 }
 
 /// What a key without a TTL is.
@@ -85,23 +102,27 @@ pub(crate) fn has_kind(seen: &Inspection) -> bool {
     !seen.holders.is_empty() && !is_endless(seen)
 }
 
+/// All that is known of a holder, on one line.
 pub(crate) fn holder_line(holder: &Holder) -> String {
-    line_of(holder, None)
+    let client = holder.label.as_ref().map(|_| format!(" ({})", shown(client_of(&holder.token)))).unwrap_or_default();
+    format!("{}{client}, {}; {}", who(holder), held_of(holder, None), left_of(holder))
 }
 
-/// The same with what it holds, in place of the mode.
-fn line_of(holder: &Holder, what: Option<&str>) -> String {
-    let of = if holder.foreign { "of another library: " } else { "" };
-    let left = match holder.remaining {
+fn who(holder: &Holder) -> String {
+    format!("{}{}", if holder.foreign { "of another library: " } else { "" }, lease_of(holder))
+}
+
+/// What it holds, in place of the mode, and for how long.
+fn held_of(holder: &Holder, what: Option<&str>) -> String {
+    let held = holder.held.map(|held| format!(" for {}", time(held))).unwrap_or_default();
+    format!("{}{held}", what.unwrap_or(mode(holder.mode)))
+}
+
+fn left_of(holder: &Holder) -> String {
+    match holder.remaining {
         Some(left) => format!("its lease expires in {} unless it is renewed", time(left)),
         None => "it has no TTL and never ends by itself".to_owned(),
-    };
-    let held = holder.held.map(|held| format!(" for {}", time(held))).unwrap_or_default();
-    format!(
-        "{of}{}, {}{held}; {left}",
-        who(&holder.token, holder.label.as_deref(), holder.lease_label.as_deref()),
-        what.unwrap_or(mode(holder.mode))
-    )
+    }
 }
 
 /// Who holds the lock, and for how long: a part of a message about a busy lock. Empty if it is free.
@@ -126,15 +147,6 @@ pub(crate) fn held_by(seen: &Inspection) -> String {
             let longest = holders.iter().filter_map(|holder| holder.held).max();
             format!("held by {} holders{}: {}", holders.len(), held(longest), names.join(", "))
         }
-    }
-}
-
-/// A client with its label and the label of its lease, if it has told them: `web-3/4711 (job 17) (2f1c...)`.
-fn who(token: &str, label: Option<&str>, lease: Option<&str>) -> String {
-    let client = shown(client_of(token));
-    match label {
-        Some(label) => format!("{}{} ({client})", shown(label), in_parentheses(lease)),
-        None => format!("{client}{}", in_parentheses(lease)),
     }
 }
 

@@ -4,10 +4,11 @@
 //! Until the token is printed, every way out of here releases the lease: without its token, nobody could.
 
 use std::ffi::OsString;
-use std::mem;
+use std::{io, mem, thread};
 
 use leasehold::{Lease, LockManager};
 use serde_json::json;
+use tokio::sync::oneshot;
 
 use crate::args::{Acquire, Servers};
 use crate::render::{milliseconds, time};
@@ -39,16 +40,24 @@ pub(super) async fn run(servers: &Servers, arguments: &Acquire, output: Output) 
         acquired = acquire(&taking, arguments) => acquired,
     };
     let outcome = match acquired {
-        Ok(acquired) => match acquired.print(arguments, output) {
-            Ok(()) => {
-                leave(acquired.lease);
-                return Ok(0);
+        Ok(acquired) => {
+            // The reader of a full pipe may never read on.
+            let printed = tokio::select! {
+                signal = signals.next() => Err(Ok(status(signal))),
+                printed = acquired.print(arguments, output) => printed.map_err(Err),
+            };
+            match printed {
+                Ok(()) => {
+                    acquired.note(arguments, output);
+                    leave(acquired.lease);
+                    return Ok(0);
+                }
+                Err(outcome) => {
+                    let _ = acquired.lease.release().await;
+                    outcome
+                }
             }
-            Err(failure) => {
-                let _ = acquired.lease.release().await;
-                Err(failure)
-            }
-        },
+        }
         Err(outcome) => outcome,
     };
     // Also releases a lease that a signal has left behind.
@@ -81,18 +90,26 @@ fn mutex(locks: &LockManager, arguments: &Acquire) -> leasehold::Lock {
 }
 
 impl Acquired {
-    fn print(&self, arguments: &Acquire, output: Output) -> Outcome<()> {
-        let (name, token, fence) = (&arguments.take.name, &self.token, self.lease.fence().get());
-        let left = self.lease.remaining();
-        let json = || json!({ "name": name, "token": token, "fence": fence, "remaining_ms": milliseconds(left) });
-        let text = || if arguments.env { format!("{TOKEN}={token}\nLEASEHOLD_FENCE={fence}") } else { token.clone() };
-        output.print(json, text)?;
+    /// Prints the token. A thread of its own does it, so that a signal ends the program while nobody reads.
+    async fn print(&self, arguments: &Acquire, output: Output) -> Outcome<()> {
+        let (name, token, fence) = (arguments.take.name.clone(), self.token.clone(), self.lease.fence().get());
+        let (left, is_env) = (self.lease.remaining(), arguments.env);
+        let (done, printed) = oneshot::channel();
+        thread::spawn(move || {
+            let json = || json!({ "name": name, "token": token, "fence": fence, "remaining_ms": milliseconds(left) });
+            let text = || if is_env { format!("{TOKEN}={token}\nLEASEHOLD_FENCE={fence}") } else { token.clone() };
+            let _ = done.send(output.print(json, text));
+        });
+        printed.await.unwrap_or_else(|_| Err(Failure::output(&io::ErrorKind::Other.into())))
+    }
+
+    fn note(&self, arguments: &Acquire, output: Output) {
         if arguments.take.verbose {
+            let (name, fence, left) = (&arguments.take.name, self.lease.fence().get(), self.lease.remaining());
             let text =
                 || format!("lock `{name}`: acquired, fence {fence}; free in {} unless a step renews it", time(left));
             output.note(|| json!({ "event": "acquired", "name": name, "fence": fence }), text);
         }
-        Ok(())
     }
 }
 

@@ -42,6 +42,14 @@ impl Events<'_> {
         }
     }
 
+    /// `--at-least`: the lock stays taken for a while.
+    pub(super) fn detached(&self) {
+        if self.all {
+            let json = || json!({ "event": "detached", "name": self.name });
+            self.output.note(json, || format!("lock `{}`: stays taken until --at-least is over", self.name));
+        }
+    }
+
     pub(super) fn not_released(&self, failure: &Failure) {
         let name = self.name;
         let json = || json!({ "event": "not-released", "name": name, "error": failure.json()["error"] });

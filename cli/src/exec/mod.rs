@@ -308,6 +308,10 @@ impl Run<'_> {
                 Some("it had expired or was taken by force when the command ended".to_owned())
             }
             Ok(ReleaseOutcome::NotOwner) => Some("another client had taken it when the command ended".to_owned()),
+            Ok(ReleaseOutcome::Detached) => {
+                self.events.detached();
+                None
+            }
             Ok(_) => {
                 self.events.released();
                 None

@@ -51,8 +51,13 @@ fn a_lock_that_is_held_at_least_stays_taken_after_the_command_whatever_its_statu
     let server = Server::start()?;
     for (name, status) in [("done", 0), ("failed", 7)] {
         let script = format!("exit {status}");
-        let output = run(&server, &["exec", "--at-least", "1h", name, "--", "sh", "-c", &script])?;
-        assert_eq!(output.status.code(), Some(status));
+        let output = run(&server, &["exec", "--verbose", "--at-least", "1h", name, "--", "sh", "-c", &script])?;
+        let (code, message) = exit(&output);
+        assert_eq!(code, Some(status));
+        assert!(
+            message.contains(": stays taken until --at-least is over") && !message.contains("released"),
+            "{message}"
+        );
         assert_eq!(run(&server, &["exec", "--wait", "0", name, "--", "true"])?.status.code(), Some(75));
         assert_eq!(run(&server, &["force-release", "--yes", name])?.status.code(), Some(0));
         assert_eq!(run(&server, &["exec", "--wait", "0", name, "--", "true"])?.status.code(), Some(0));

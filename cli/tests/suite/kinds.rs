@@ -2,9 +2,11 @@
 
 use leasehold::{LockManager, Owner};
 use leasehold_servers::Server;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::common::{Tested, inspect, run, text};
+use crate::common::{Tested, finish, inspect, run, start, text, until, waiters};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inspect_and_ls_show_the_kind_and_the_permits() -> Tested {
@@ -38,6 +40,14 @@ async fn inspect_and_ls_show_the_kind_and_the_permits() -> Tested {
     let shown = text(&run(&server, &["inspect", "reports"])?.stdout);
     assert!(shown.contains("kind    semaphore, 3 of 5 permits are taken\n"), "{shown}");
     assert!(shown.contains(", 2 permits") && shown.contains(", 1 permit") && !shown.contains("shared"), "{shown}");
+
+    let waiting = start(&server, &["exec", "--permits", "5", "--of", "5", "reports", "--", "true"])?;
+    until("it waits", || waiters(&server, "reports") == 1);
+    let shown = text(&run(&server, &["inspect", "reports"])?.stdout);
+    assert!(shown.contains("waiter  1. ") && !shown.contains("exclusive") && !shown.contains("shared"), "{shown}");
+    assert_eq!(inspect(&server, "reports")["waiters"][0]["mode"], Value::Null);
+    kill(Pid::from_raw(i32::try_from(waiting.pid())?), Signal::SIGTERM)?;
+    finish(waiting)?;
 
     let table = text(&run(&server, &["ls"])?.stdout);
     let row = |name: &str| table.lines().find(|line| line.ends_with(&format!("  {name}"))).unwrap_or_default();

@@ -34,8 +34,10 @@ fn ls_and_inspect_show_who_holds_a_lock_who_waits_and_for_how_long() -> Tested {
     assert!(waited <= held, "{held} {waited}");
 
     let shown = text(&run(&server, &["inspect", "door"])?.stdout);
-    assert!(shown.contains("holder  nightly on db-2 (") && shown.contains("), exclusive for "), "{shown}");
-    assert!(shown.contains("waiter  1. by hand (") && shown.contains(", waits for "), "{shown}");
+    let holder = "holder  nightly on db-2, exclusive for ";
+    assert!(shown.contains(holder) && shown.contains("waiter  1. by hand, exclusive, waits for "), "{shown}");
+    assert_eq!(shown.matches("\n          client ").count(), 2, "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 76), "it fits on a narrow terminal: {shown}");
     let table = text(&run(&server, &["ls"])?.stdout);
     let (heading, row) = (table.lines().next().unwrap_or_default(), table.lines().nth(1).unwrap_or_default());
     for column in ["HELD", "WAITED", "LABEL"] {
@@ -86,7 +88,7 @@ async fn inspect_and_watch_show_the_label_of_a_lease_behind_that_of_its_client()
     });
     until("inspect shows it", || {
         let shown = run(&server, &["inspect", "door"]).map(|output| text(&output.stdout)).unwrap_or_default();
-        shown.contains("holder  web-1 (job 17) (") && shown.contains("), exclusive for ")
+        shown.contains("holder  web-1 (job 17), exclusive for ")
     });
     until("watch shows it", || {
         let line = first_line_of_watch(&server).unwrap_or_default();

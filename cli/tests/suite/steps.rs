@@ -1,9 +1,10 @@
 //! `acquire`, `release` and `--adopt`: a lock that is taken in one command and given back in another.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::Stdio;
 
 use leasehold_servers::{Process, Server};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -160,6 +161,23 @@ fn a_token_that_cannot_be_printed_leaves_no_lock_behind() -> Tested {
     let (code, message) = exit(&command.stdout(writer).stderr(Stdio::piped()).spawn()?.wait_with_output()?);
     assert!(code == Some(74) && message.contains("[output]"), "{message}");
     assert_eq!(inspect(&server, "deploy")["state"], "free");
+    Ok(())
+}
+
+#[test]
+fn a_signal_ends_acquire_while_nobody_reads_its_token() -> Tested {
+    let server = Server::start()?;
+    let (reader, mut writer) = io::pipe()?;
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    while writer.write(b"x").is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty()))?;
+    let mut command = leasehold(&server, &["acquire", "--ttl", "1h", "deploy"]);
+    let printing = Process::spawn(command.stdout(writer).stderr(Stdio::piped()))?;
+    until("it has the lock", || holders(&server, "deploy") == 1);
+    kill(Pid::from_raw(i32::try_from(printing.pid())?), Signal::SIGTERM)?;
+    assert_eq!(finish(printing)?.0, Some(143));
+    assert_eq!(inspect(&server, "deploy")["state"], "free", "nobody has the token");
+    drop(reader);
     Ok(())
 }
 
