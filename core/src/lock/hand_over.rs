@@ -155,7 +155,8 @@ impl LockState {
             let new = ReleaseParams { valid_until, used_fence, ..ReleaseParams::of(converting.new, tombstone) };
             cx.give_back(&self.name, new);
         }
-        let wanted = hold.budget.is_some();
+        // In a mixed fleet, a release grants nobody, because other clients poll. So nobody waits for it.
+        let wanted = hold.budget.is_some() && !cx.config.mixed_fleet;
         let fast = match (self.name.family, hold.mode) {
             (Family::Once | Family::Election, _) => None,
             _ if wanted || used_fence > 0 => None,
