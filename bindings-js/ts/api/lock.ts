@@ -79,13 +79,12 @@ export class Lock {
    * This does not make a job run only once: an instance whose clock is behind starts later and finds the lock free again. Such a job must
    * record that it is done, as the example `nightly-job.mjs` in the repository does.
    */
-  async tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
-    const { settings, signal } = readAcquireOptions(options, this.#settings);
+  tryAcquire(options?: AcquireOptions): Promise<Lease | null> {
     try {
-      return await this.#client.acquire(this.#spec, withoutWait(settings), signal, openLease);
+      const { settings, signal } = readAcquireOptions(options, this.#settings);
+      return this.#client.tryAcquire(this.#spec, withoutWait(settings), signal, openLease);
     } catch (error) {
-      if (isLeaseholdError(error, 'busy') && error.lockName === this.name) return null;
-      throw error;
+      return Promise.reject(error);
     }
   }
 

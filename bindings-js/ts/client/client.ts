@@ -125,6 +125,25 @@ export class Client {
     open: (client: this, lease: LeaseState) => Handle,
     token?: string,
   ): Promise<Handle> {
+    // Only a try resolves to `null`.
+    return this.#acquire(lock, settings, signal, open, token, false) as Promise<Handle>;
+  }
+
+  /** Takes a lock if it is free. Resolves to `null` if it is not. The settings have no `wait`. */
+  tryAcquire<Handle>(
+    lock: LockSpec, settings: AcquireSettings, signal: AbortSignal | undefined, open: (client: this, lease: LeaseState) => Handle,
+  ): Promise<Handle | null> {
+    return this.#acquire(lock, settings, signal, open, undefined, true);
+  }
+
+  #acquire<Handle>(
+    lock: LockSpec,
+    settings: AcquireSettings,
+    signal: AbortSignal | undefined,
+    open: (client: this, lease: LeaseState) => Handle,
+    token: string | undefined,
+    isTry: boolean,
+  ): Promise<Handle | null> {
     const { name } = lock;
     const attempt: Attempt = { id: ++this.#lastAcquire, lock, began: undefined };
     if (this.events.has('acquiring')) this.events.emit('acquiring', describe(attempt));
@@ -137,7 +156,10 @@ export class Client {
         name,
         acquire: { lock, attempt, ttl: settings.ttl, label: settings.label, granted: (lease) => resolve(open(this, lease)), stopListening },
         done: () => resolve(rejection(() => wrongOutcome(name))),
-        failed: (makeError) => resolve(rejection(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)))),
+        failed: (makeError) => {
+          const isNull = isTry ? (error: Error) => isLeaseholdError(error, 'busy') && error.lockName === name : undefined;
+          resolve(rejection<null>(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)), isNull));
+        },
       });
       // A lease that lingers is handed over at once.
       this.#lingers ||= settings.linger !== undefined;

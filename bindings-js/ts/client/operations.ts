@@ -105,17 +105,20 @@ export function fail(operation: Operation, makeError: () => Error): void {
 }
 
 /**
- * Returns a promise that rejects with `instead(makeError())`, with a stack that leads to the line that awaits it.
+ * Returns a promise that rejects with `instead(makeError())`, with a stack that leads to the line that awaits it. If `isNull` is
+ * true of the error, it resolves to `null`.
  *
  * An error gets its stack where it is made. While the server's reply is handled, that stack has no line of the caller. So the
  * error is made in a microtask that the caller's promise waits for. There, V8 adds the lines that `await` it. An operation that
  * succeeds pays nothing.
  */
-export function rejection(makeError: () => Error, instead: (error: Error) => unknown = (error) => error): Promise<never> {
-  const reject = (): never => {
+export function rejection<Null = never>(makeError: () => Error, instead: (error: Error) => unknown = (error) => error, isNull?: (error: Error) => boolean): Promise<Null> {
+  const reject = (): Null => {
     const error = makeError();
     dropOurFrames(error, reject);
-    throw instead(error);
+    const given = instead(error);
+    if (isNull?.(error) === true) return null as Null;
+    throw given;
   };
   // A promise that is resolved with this one starts to wait for it one microtask later, so make the error after that.
   return Promise.resolve().then(ignore).then(reject);

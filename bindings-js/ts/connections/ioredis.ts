@@ -275,13 +275,10 @@ function makeCommand(client: IoRedis, args: readonly string[]): Command {
 function makeEncodedCommand(client: IoRedis, wire: string): Command {
   let type = commandTypes.get(client);
   if (type === undefined) {
-    type = makeCommand(client, ['EVALSHA']).constructor as CommandType;
+    type = encodedType(makeCommand(client, ['EVALSHA']).constructor as CommandType);
     commandTypes.set(client, type);
   }
-  const command = new type('evalsha', [], { replyEncoding: null });
-  command.setTimeout = ignore;
-  command.toWritable = () => wire;
-  return command;
+  return new type(wire);
 }
 
 /** Whether a command was made by this module. */
@@ -290,16 +287,37 @@ function isOurCommand(command: Partial<Command> | undefined): boolean {
 }
 
 type CommandType = new (name: string, args: string[], options: object) => Command;
+type EncodedType = new (wire: string) => Command;
 
-/** ioredis's command class, by client, because several versions may be loaded. */
-const commandTypes = new WeakMap<IoRedis, CommandType>();
+/** The classes of our commands, by client, because several versions of ioredis may be loaded. */
+const commandTypes = new WeakMap<IoRedis, EncodedType>();
+
+const NOT_DECODED = { replyEncoding: null };
+
+/** A class, because methods that are added to each command make it larger and slower. */
+function encodedType(type: CommandType): EncodedType {
+  class Encoded extends type {
+    wire: string | undefined;
+
+    constructor(wire: string) {
+      super('evalsha', [], NOT_DECODED);
+      this.wire = wire;
+    }
+
+    /** The method of ioredis encodes the name and the arguments. */
+    override toWritable(): string {
+      return this.wire ?? super.toWritable?.() ?? '';
+    }
+  }
+  Encoded.prototype.setTimeout = ignore;
+  return Encoded;
+}
 
 /** Turns a command into a `PING`, in case ioredis still sends it. */
-function defuse(command: Command): void {
+function defuse(command: Command & { wire?: string | undefined }): void {
   command.name = 'ping';
   command.args = [];
-  // The method of the class encodes the name and the arguments.
-  delete command.toWritable;
+  command.wire = undefined;
 }
 
 /**

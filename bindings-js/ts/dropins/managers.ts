@@ -40,11 +40,11 @@ export function managerOf(clients: readonly Client[], mixedFleet: boolean): Shar
   const [first] = clients;
   if (first === undefined) throw new InvalidOptionError('clients', 'is empty: give at least one client');
   if (typeof first !== 'object' || first === null) return makeManager(clients, mixedFleet);
-  const known = opened.get(first) ?? [];
-  const found = known.find((one) => one.mixedFleet === mixedFleet && isSameList(one.clients, clients));
-  if (found !== undefined) return found.manager;
+  const known = opened.get(first);
+  // Programs make a lock for each use, so this makes no function.
+  if (known !== undefined) for (const one of known) if (one.mixedFleet === mixedFleet && isSameList(one.clients, clients)) return one.manager;
   const manager = makeManager(clients, mixedFleet);
-  opened.set(first, [...known, { clients, mixedFleet, manager }]);
+  opened.set(first, [...(known ?? []), { clients, mixedFleet, manager }]);
   return manager;
 }
 

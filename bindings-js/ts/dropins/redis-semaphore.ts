@@ -11,7 +11,7 @@ import { InvalidOptionError, isLeaseholdError, type Lease, type Lock as NativeLo
 import { formatUuid, formatValue, isArray } from '../support/format.js';
 import { randomBytes, setTimerRef } from '../support/host.js';
 import { BOUNDS, MANAGER_DEFAULTS } from '../support/options.generated.js';
-import { HOST_TIME, type Timer } from '../support/timers.js';
+import { HOST, HOST_TIME, type HostTimer } from '../support/timers.js';
 import { type Client, managerOf, type SharedManager, withoutMargins } from './managers.js';
 
 /** A client of ioredis. Other objects with these methods are refused when the lock is made. */
@@ -93,8 +93,9 @@ abstract class Lock {
   readonly #target: Target;
   readonly #options: Settings;
   #identifier: string | undefined;
+  #lock: NativeLock | undefined;
   #lease: Lease | undefined;
-  #refreshing: Timer | undefined;
+  #refreshing: HostTimer | undefined;
 
   /** @internal */
   constructor(options: Settings, target: Target) {
@@ -115,7 +116,8 @@ abstract class Lock {
 
   /** Lets a lock that is held end after its `lockTimeout`. */
   stopRefresh(): void {
-    HOST_TIME.clearTimeout(this.#refreshing);
+    if (this.#refreshing === undefined) return;
+    HOST.clearTimeout(this.#refreshing);
     this.#refreshing = undefined;
   }
 
@@ -126,14 +128,23 @@ abstract class Lock {
    * leasehold (as rejections).
    */
   async acquire(abortSignal?: AbortSignal): Promise<void> {
-    if (await this.tryAcquire(abortSignal)) return;
+    if (this.#keep(await this.#take(abortSignal))) return;
     const { kind, key } = this.#target;
     throw new TimeoutError(`Acquire ${kind} ${key} timeout`);
   }
 
   /** Waits as `acquire` does. Resolves to whether it got the lock. */
   async tryAcquire(abortSignal?: AbortSignal): Promise<boolean> {
-    const lease = this.#options.mixedFleet ? await this.#poll(abortSignal) : await this.#queue(abortSignal);
+    return this.#keep(await this.#take(abortSignal));
+  }
+
+  // Few `async` functions, one in the other: each costs as much as a promise and its function.
+  #take(signal: AbortSignal | undefined): Promise<Lease | null> {
+    return this.#options.mixedFleet ? this.#poll(signal) : this.#queue(signal);
+  }
+
+  /** Keeps what was acquired. Returns whether that is a lease. */
+  #keep(lease: Lease | null): boolean {
     if (lease === null) return false;
     this.stopRefresh();
     this.#forget();
@@ -152,9 +163,11 @@ abstract class Lock {
     this.stopRefresh();
     this.#forget();
     this.#lease = undefined;
-    await lease?.release().catch((error) => {
+    try {
+      await lease?.release();
+    } catch (error) {
       if (!this.#target.isQuorum) throw error;
-    });
+    }
   }
 
   /** Nobody needs to know any more if the lease is lost. */
@@ -168,8 +181,13 @@ abstract class Lock {
     const end = HOST_TIME.now() + acquireTimeout;
     for (let attempt = 1; attempt <= acquireAttemptsLimit && HOST_TIME.now() < end; attempt++) {
       signal?.throwIfAborted();
-      const lease = await this.#attempt((lock) => lock.tryAcquire(signal && { signal }));
-      if (lease !== null) return lease;
+      try {
+        const lock = this.#open();
+        const lease = await (lock instanceof Promise ? await lock : lock).tryAcquire(signal && { signal });
+        if (lease !== null) return lease;
+      } catch (error) {
+        this.#throwUnlessBusy(error, false);
+      }
       await sleep(retryInterval, signal);
     }
     return null;
@@ -179,29 +197,43 @@ abstract class Lock {
   async #queue(signal: AbortSignal | undefined): Promise<Lease | null> {
     const { acquireTimeout, acquireAttemptsLimit, retryInterval } = this.#options;
     if (!(acquireTimeout > 0 && acquireAttemptsLimit > 0)) return null;
-    // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
-    const lease = await this.#attempt((lock) => lock.tryAcquire(signal && { signal }));
     const wait = Math.min(acquireTimeout, (acquireAttemptsLimit - 1) * retryInterval);
-    if (lease !== null || wait < 1) return lease;
-    return this.#attempt((lock) => lock.acquire({ signal, wait: wait > LONGEST_WAIT ? 'forever' : wait }), wait < RESPONSE_TIMEOUT);
+    try {
+      const lock = this.#open();
+      // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
+      const lease = await (lock instanceof Promise ? await lock : lock).tryAcquire(signal && { signal });
+      if (lease !== null) return lease;
+    } catch (error) {
+      this.#throwUnlessBusy(error, false);
+    }
+    if (wait < 1) return null;
+    try {
+      return await (await this.#open()).acquire({ signal, wait: wait > LONGEST_WAIT ? 'forever' : wait });
+    } catch (error) {
+      this.#throwUnlessBusy(error, wait < RESPONSE_TIMEOUT);
+      return null;
+    }
   }
 
-  async #attempt(take: (lock: NativeLock) => Promise<Lease | null>, isShort = false): Promise<Lease | null> {
-    const { manager: { open }, lock, isQuorum } = this.#target;
-    try {
-      const manager = open();
-      return await take(lock(manager instanceof Promise ? await manager : manager));
-    } catch (error) {
-      if (isLeaseholdError(error, 'busy') || ((isQuorum || isShort) && isLeaseholdError(error) && error.retryable)) return null;
-      throw error;
-    }
+  /** The lock in the manager, the same one at each use. */
+  #open(): NativeLock | Promise<NativeLock> {
+    if (this.#lock !== undefined) return this.#lock;
+    const manager = this.#target.manager.open();
+    const { lock } = this.#target;
+    return manager instanceof Promise ? manager.then((manager) => (this.#lock = lock(manager))) : (this.#lock = lock(manager));
+  }
+
+  /** Throws an error, unless it means that the lock is not free. `isShort` is for a wait in which the server may not answer. */
+  #throwUnlessBusy(error: unknown, isShort: boolean): void {
+    if (isLeaseholdError(error, 'busy') || ((this.#target.isQuorum || isShort) && isLeaseholdError(error) && error.retryable)) return;
+    throw error;
   }
 
   /** Extends the lease again and again, because a lease that renews itself can't stop that. */
   #refresh(lease: Lease): void {
     const { lockTimeout, refreshInterval } = this.#options;
     // A failed extension is tried again twice before the lease ends. `lost` tells if it was lost.
-    this.#refreshing = HOST_TIME.setTimeout(() => {
+    this.#refreshing = HOST.setTimeout(() => {
       this.#refresh(lease);
       lease.extend(withoutMargins(lockTimeout)).catch((error) => isLeaseholdError(error, 'lost') && this.#lose(lease));
     }, Math.min(refreshInterval, lockTimeout / 3));

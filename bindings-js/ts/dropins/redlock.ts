@@ -183,7 +183,15 @@ export class Redlock extends EventEmitter {
     mergeSettings(settings, this.settings);
     const held = heldBy(lock);
     lock.expiration = 0;
-    return this.#once('release', lock.resources, () => held.release());
+    let isDone = false;
+    let problem: unknown;
+    try {
+      isDone = (await held.release()) === 'released';
+      held.isReleased = true;
+    } catch (error) {
+      problem = passOnHopeless(error);
+    }
+    return this.#once('release', lock.resources, isDone, problem);
   }
 
   /**
@@ -198,7 +206,14 @@ export class Redlock extends EventEmitter {
     const held = heldBy(existing);
     const start = Date.now();
     if (existing.expiration < start) throw new ExecutionError(`can't extend ${listed(existing.resources)}: the lock has ended; acquire it again`, []);
-    const { attempts } = await this.#once('extend', existing.resources, () => held.extend(duration));
+    let isDone = false;
+    let problem: unknown;
+    try {
+      isDone = await held.extend(duration);
+    } catch (error) {
+      problem = passOnHopeless(error);
+    }
+    const { attempts } = this.#once('extend', existing.resources, isDone, problem);
     existing.expiration = 0;
     return this.#lockOf(held, existing.resources, attempts, expirationOf(start, duration, merged, held));
   }
@@ -244,6 +259,7 @@ export class Redlock extends EventEmitter {
     return result;
   }
 
+  // Few `async` functions, one in the other: each costs as much as a promise and its function.
   async #acquire(resources: string[], duration: number, given: Partial<Settings> | undefined, renew: boolean): Promise<Lock> {
     const settings = mergeSettings(given, this.settings);
     checkDuration(duration);
@@ -252,14 +268,20 @@ export class Redlock extends EventEmitter {
     const most = mixedFleet === false ? 1 : retryCount === -1 ? Infinity : retryCount + 1;
     const attempts: Promise<ExecutionStats>[] = [];
     for (;;) {
-      const taken = await this.#attempt(() => {
+      let lease: Lease | null = null;
+      let problem: unknown;
+      try {
         const manager = this.#openManager(settings);
-        if (!(manager instanceof Promise)) return take(this.#lockFor(manager, resources, duration, renew), settings);
-        return manager.then((manager) => take(this.#lockFor(manager, resources, duration, renew), settings));
-      });
-      attempts.push(taken.stats);
-      if (taken.value !== undefined) {
-        const held = new Held(taken.value);
+        const lock = this.#lockFor(manager instanceof Promise ? await manager : manager, resources, duration, renew);
+        // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
+        lease = await lock.tryAcquire();
+        if (lease === null && mixedFleet === false && retryCount !== 0) lease = await lock.acquire({ wait: waitOf(settings) });
+      } catch (error) {
+        problem = passOnHopeless(error);
+      }
+      attempts.push(this.#statsOf(lease !== null, problem));
+      if (lease !== null) {
+        const held = new Held(lease);
         return this.#lockOf(held, resources, attempts, expirationOf(Date.now(), duration, settings, held));
       }
       if (attempts.length >= most) {
@@ -272,41 +294,32 @@ export class Redlock extends EventEmitter {
   #lockFor(manager: LockManager, resources: readonly string[], ttl: number, renew: boolean): NativeLock {
     const options = { ttl, renew };
     const [name] = resources;
-    if (name !== undefined && resources.every((other) => other === name)) return manager.mutex(name, options);
+    if (name !== undefined && (resources.length === 1 || resources.every((other) => other === name))) return manager.mutex(name, options);
     return manager.multi([...new Set(resources)], options);
   }
 
-  /** Makes one attempt of something that may find the resources locked: then it resolves to `undefined`. */
-  async #attempt<T>(act: () => Promise<T | undefined>): Promise<{ value: T | undefined; stats: Promise<ExecutionStats> }> {
-    let value: T | undefined;
-    let problem: unknown;
-    try {
-      value = await act();
-    } catch (error) {
-      // Another try can't mend a caller's mistake or a broken engine.
-      if (isLeaseholdError(error) && HOPELESS.includes(error.code)) throw error;
-      problem = error;
-    }
-    return { value, stats: Promise.resolve(this.#countVotes(value !== undefined, problem)) };
+  /** Ends the only attempt of an operation on a lock that is held. The engine sends its command again if that is safe. */
+  #once(what: string, resources: readonly string[], isDone: boolean, problem: unknown): ExecutionResult {
+    const stats = this.#statsOf(isDone, problem);
+    if (isDone) return { attempts: [stats] };
+    throw new ExecutionError(`can't ${what} ${listed(resources)}: the lock is no longer held, or the server didn't answer, and \`attempts\` has the reason; acquire it again before you rely on it`, [stats]);
   }
 
-  /** Makes the only attempt of an operation on a lock that is held. The engine sends its command again if that is safe. */
-  async #once(what: string, resources: readonly string[], act: () => Promise<true | undefined>): Promise<ExecutionResult> {
-    const { value, stats } = await this.#attempt(act);
-    if (value === true) return { attempts: [stats] };
-    throw new ExecutionError(`can't ${what} ${listed(resources)}: the lock is no longer held, or the server didn't answer, and \`attempts\` has the reason; acquire it again before you rely on it`, [stats]);
+  #statsOf(isDone: boolean, problem: unknown): Promise<ExecutionStats> {
+    return Promise.resolve(this.#countVotes(isDone, problem));
   }
 
   /** The votes of an attempt. Emits each vote against it. */
   #countVotes(isDone: boolean, problem: unknown): ExecutionStats {
     const votesFor = new Set<Client>();
     const votesAgainst = new Map<Client, Error>();
-    [...this.clients].forEach((client, at) => {
-      const error = isDone ? undefined : errorOfVote(problem, at);
+    let at = 0;
+    for (const client of this.clients) {
+      const error = isDone ? undefined : errorOfVote(problem, at++);
       if (error === undefined) votesFor.add(client);
       else votesAgainst.set(client, error);
-    });
-    for (const error of votesAgainst.values()) this.emit('error', error);
+    }
+    if (!isDone) for (const error of votesAgainst.values()) this.emit('error', error);
     const membershipSize = this.clients.size;
     return { membershipSize, quorumSize: Math.floor(membershipSize / 2) + 1, votesFor, votesAgainst };
   }
@@ -326,7 +339,8 @@ export default Redlock;
 class Held {
   readonly #lease: Lease;
   #end: Timer | undefined;
-  #isReleased = false;
+  /** Whether a release has ended. */
+  isReleased = false;
 
   constructor(lease: Lease) {
     this.#lease = lease;
@@ -344,18 +358,15 @@ class Held {
     void this.#lease.lost.then(listener);
   }
 
-  /** Resolves to `undefined` if the lock was no longer held. */
-  async release(): Promise<true | undefined> {
-    HOST_TIME.clearTimeout(this.#end);
-    if (this.#isReleased) return undefined;
-    const outcome = await this.#lease.release();
-    this.#isReleased = true;
-    return outcome === 'released' ? true : undefined;
+  /** Undefined if it was released before. */
+  release(): ReturnType<Lease['release']> | undefined {
+    if (this.#end !== undefined) HOST_TIME.clearTimeout(this.#end);
+    return this.isReleased ? undefined : this.#lease.release();
   }
 
-  /** Makes the lock end after `duration`. */
-  async extend(duration: number): Promise<true | undefined> {
-    if (this.#isReleased) return undefined;
+  /** Makes the lock end after `duration`. Resolves to `false` if it was no longer held. */
+  async extend(duration: number): Promise<boolean> {
+    if (this.isReleased) return false;
     HOST_TIME.clearTimeout(this.#end);
     const end = HOST_TIME.now() + duration;
     const isShorter = this.remaining > duration;
@@ -363,7 +374,7 @@ class Held {
     await this.#lease.extend(withoutMargins(duration));
     if (isShorter) {
       // The server keeps the lease for longer, so it is released in time.
-      this.#end = HOST_TIME.setTimeout(() => void this.release().catch(() => {}), end - HOST_TIME.now());
+      this.#end = HOST_TIME.setTimeout(() => void this.release()?.then(() => (this.isReleased = true), ignore), end - HOST_TIME.now());
       setTimerRef(this.#end, 'unref');
     }
     return true;
@@ -381,13 +392,16 @@ class Held {
   }
 }
 
-/** Resolves to `undefined` if another client holds the lock. */
-async function take(lock: NativeLock, { mixedFleet, retryCount, retryDelay }: Settings): Promise<Lease | undefined> {
-  // The first try may take as long as the server needs, so a short wait doesn't fail because of a slow answer.
-  const lease = await lock.tryAcquire();
-  if (lease !== null || mixedFleet !== false || retryCount === 0) return lease ?? undefined;
+/** How long one `acquire` waits in the queue. */
+function waitOf({ retryCount, retryDelay }: Settings): number | 'forever' {
   const wait = Math.max(1, retryCount * retryDelay);
-  return lock.acquire({ wait: retryCount < 0 || wait > LONGEST_WAIT ? 'forever' : wait });
+  return retryCount < 0 || wait > LONGEST_WAIT ? 'forever' : wait;
+}
+
+/** Throws what another try can't mend: a caller's mistake, or a broken engine. */
+function passOnHopeless(error: unknown): unknown {
+  if (isLeaseholdError(error) && HOPELESS.includes(error.code)) throw error;
+  return error;
 }
 
 /** Why the client at this position did not agree; undefined if it agreed. */
