@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { LockManager } from '../index.js';
+import { type Lease, LockManager } from '../index.js';
 import { caught } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { memory } from '../engine/wasm/inline.js';
@@ -40,6 +40,23 @@ async function doesNotGrow(what: (count: number) => Promise<void>, count: number
   }
   assert.fail(`it grows: ${JSON.stringify(seen)}`);
 }
+
+/** What one held lease of a mutex may take, in bytes: in the engine and in JavaScript. */
+const MOST_OF_A_LEASE = 2_000;
+
+test('ten_thousand_leases_take_less_than_2_kilobytes_each', async () => {
+  assert.ok(gc, 'run with --expose-gc');
+  const [locks, prefix, count] = [fleet.manager(), unique(), 10_000];
+  const leases: Lease[] = [];
+  const before = await inUse();
+  while (leases.length < count) {
+    leases.push(...await Promise.all(Array.from({ length: 100 }, (_, i) => locks.mutex(`${prefix}:${leases.length + i}`).acquire({ ttl: '10m' }))));
+  }
+  const after = await inUse();
+  const [wasm, heap] = [after.wasm - before.wasm, after.heap - before.heap].map((bytes) => bytes / count) as [number, number];
+  assert.ok(wasm + heap < MOST_OF_A_LEASE, `a lease takes ${wasm} bytes in the engine and ${heap} in JavaScript`);
+  await locks.close();
+});
 
 test('ten_thousand_cycles_leave_nothing', async () => {
   const locks = fleet.manager();

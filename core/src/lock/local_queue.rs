@@ -17,6 +17,10 @@ pub(crate) struct LocalQueue {
 
 impl LocalQueue {
     pub(crate) fn push(&mut self, op: Caller, options: AcquireOptions) {
+        // Most names have one caller, and room for more would be half of what a held lease takes.
+        if self.entries.capacity() == 0 {
+            self.entries.reserve_exact(1);
+        }
         self.entries.push_back((op, options));
         self.live = self.live.saturating_add(1);
         self.tries = self.tries.saturating_add(usize::from(options.wait == Wait::No));
@@ -33,6 +37,9 @@ impl LocalQueue {
         // Sweeps when most entries have ended, so that the queue can't grow forever behind a patient head.
         if self.entries.len() > self.live.saturating_mul(2).saturating_add(32) {
             self.entries.retain(|(op, _)| open.contains_key(op));
+        }
+        if self.entries.is_empty() && self.entries.capacity() == 1 {
+            self.entries = VecDeque::new();
         }
     }
 
