@@ -6,6 +6,11 @@ import { defineConfig } from 'vitepress';
 import { adapt, slugify } from './markdown.mjs';
 import { search } from './search.mjs';
 
+const ICON = 'data:image/svg+xml,' + encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0969da"/>'
+  + '<path d="M5.5 7V5.5a2.5 2.5 0 0 1 5 0V7" fill="none" stroke="#fff" stroke-width="1.5"/>'
+  + '<rect x="4" y="7" width="8" height="5.5" rx="1" fill="#fff"/></svg>',
+);
 const docs = resolve(import.meta.dirname, '..');
 
 export default defineConfig({
@@ -13,6 +18,8 @@ export default defineConfig({
   description: 'Distributed locks over Redis and Valkey, with fencing tokens, fair queues and loss notification',
   outDir: process.env.LEASEHOLD_SITE,
   cacheDir: 'node_modules/.cache',
+  // Without an icon, each browser asks for /favicon.ico, which isn't there.
+  head: [['link', { rel: 'icon', href: ICON }]],
   // It may be served from any directory.
   base: process.env.LEASEHOLD_SITE_BASE ?? '/',
   rewrites: { 'README.md': 'index.md' },

@@ -19,6 +19,7 @@ export function adapt(markdown) {
       if (token.type === 'fence') token.info = token.info.split(/[,\s]/)[0];
       const links = token.children?.filter((child) => child.type === 'link_open') ?? [];
       for (const link of links) lead(link);
+      for (const image of token.children?.filter(isChart) ?? []) image.attrJoin('class', 'chart');
       if (isButton(token)) links[0].attrSet('class', 'button');
     }
     state.tokens = withOneNameColumn(state.tokens);
@@ -44,6 +45,10 @@ function lead(link) {
   if (target.startsWith('playground/')) link.attrSet('target', '_self');
   const path = posix.normalize(posix.join('docs', target));
   if (!path.startsWith('docs/') || path.endsWith('.json')) link.attrSet('href', REPOSITORY + path);
+}
+
+function isChart(token) {
+  return token.type === 'image' && token.attrGet('src').startsWith('charts/');
 }
 
 /** A paragraph that is only a link to the playground. */

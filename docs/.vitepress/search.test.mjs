@@ -36,6 +36,13 @@ const WANTED = {
   'cloudflare': 'edge.html#cloudflare-workers',
   'wrong-kind': 'errors.html#errors',
   'stuck lock': 'operations.html#a-lock-seems-to-hang',
+  'who holds the lock': 'operations.html#a-lock-seems-to-hang',
+  'lock was lost': 'operations.html#lost',
+  'key without a ttl': 'operations.html#a-lock-seems-to-hang',
+  'server down': 'operations.html#unreachable',
+  'wrong password': 'operations.html#auth',
+  'redis-cli': 'operations.html#without-the-command-line',
+  'config file': 'options.html#options-from-a-config-file',
   'migrate from redisson': 'migrating.html#from-redisson',
 };
 

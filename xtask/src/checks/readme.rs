@@ -166,14 +166,14 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The lines of code with their numbers. The site breaks the long lines of ` ```text `.
+/// The lines of code and of output, with their numbers.
 fn code(text: &str) -> Vec<(usize, &str)> {
     let (mut lines, mut language) = (Vec::new(), None);
     for (number, line) in text.lines().enumerate() {
         match (line.trim_start().strip_prefix("```"), language) {
             (Some(opened), None) => language = Some(opened),
             (Some(_), Some(_)) => language = None,
-            (None, Some("text") | None) => {}
+            (None, None) => {}
             (None, Some(_)) => lines.push((number + 1, line)),
         }
     }

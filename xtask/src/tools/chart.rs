@@ -104,6 +104,17 @@ const SPECS: [Spec; 9] = [
 ];
 
 impl Spec {
+    /// The same sections are measured in several languages: `Rust, one hot key: ...`.
+    fn title_of(&self, command: &str) -> String {
+        let language = match command {
+            command if command.contains("--node") => "Node",
+            command if command.contains("--peers") || command.contains("--component") => return self.title.to_owned(),
+            _ => "Rust",
+        };
+        let (first, rest) = self.title.split_at(1);
+        format!("{language}, {}{rest}", first.to_lowercase())
+    }
+
     /// A number of the scale, without decimals that say nothing: `10 ms`, `200,000`.
     fn on_axis(&self, value: f64) -> String {
         self.shown(value).replace(".0 ", " ").replace(".00 ", " ")
@@ -152,6 +163,9 @@ const STYLE: &str = "
     .spread { stroke: #e6edf3 } .grid { stroke: #30363d } .faint { stroke: #1c2128 } .row { stroke: #484f58 }
   }";
 
+const SPREAD: &str =
+    "<text class=\"soft\" x=\"20\" y=\"72\">A thin line shows the least and the most of the rounds.</text>\n";
+
 /// What readers call a contender. The others have their libraries' names.
 const NAMES: [(&str, &str); 10] = [
     ("lingering", "leasehold, with linger"),
@@ -170,7 +184,7 @@ const NAMES: [(&str, &str); 10] = [
 pub(crate) fn all(report: &Value, command: &str) -> Vec<(&'static str, String)> {
     let charts = SPECS.iter().filter_map(|spec| {
         let bars: Vec<Bar> = rows(report, spec.section).filter_map(|row| bar(row, spec)).collect();
-        (!bars.is_empty()).then(|| (spec.file, draw(spec, &bars, &machine(report), command)))
+        (!bars.is_empty()).then(|| (spec.file, draw(&spec.title_of(command), spec, &bars, &machine(report), command)))
     });
     charts.collect()
 }
@@ -180,10 +194,15 @@ fn rows<'a>(report: &'a Value, section: &str) -> impl Iterator<Item = &'a Value>
 }
 
 fn machine(report: &Value) -> String {
-    let on = ["server", "node"].iter().find_map(|key| report.get(key)?.as_str()).unwrap_or_default();
+    let of = |key| report.get(key).and_then(Value::as_str);
+    let on = match (of("server"), of("node")) {
+        (Some(server), _) => server.to_owned(),
+        (None, Some(node)) => format!("Node {}", node.trim_start_matches('v')),
+        (None, None) => String::new(),
+    };
     match report.get("cores").and_then(Value::as_u64) {
         Some(cores) => format!("{on}, {cores} cores shared by clients and server"),
-        None => on.to_owned(),
+        None => on,
     }
 }
 
@@ -206,7 +225,7 @@ fn bar(row: &Value, spec: &Spec) -> Option<Bar> {
 }
 
 /// Draws a chart as an SVG that works in light and dark mode.
-fn draw(spec: &Spec, bars: &[Bar], machine: &str, command: &str) -> String {
+fn draw(title: &str, spec: &Spec, bars: &[Bar], machine: &str, command: &str) -> String {
     let scale = Scale::of(bars);
     let (mut body, mut y, mut group, mut ours) = (String::new(), TOP, None, None);
     for bar in bars {
@@ -232,10 +251,10 @@ fn draw(spec: &Spec, bars: &[Bar], machine: &str, command: &str) -> String {
          <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
          <text class=\"title\" x=\"20\" y=\"32\">{title}</text>\n\
          <text class=\"soft\" x=\"20\" y=\"52\">{unit}{axis}.</text>\n\
-         <text class=\"soft\" x=\"20\" y=\"72\">A thin line shows the least and the most of the rounds.</text>\n\
-         {grid}{body}<text class=\"soft\" x=\"20\" y=\"{last_but_one}\">{machine}</text>\n\
+         {spread}{grid}{body}<text class=\"soft\" x=\"20\" y=\"{last_but_one}\">{machine}</text>\n\
          <text class=\"soft\" x=\"20\" y=\"{last}\">{command}</text>\n</svg>\n",
-        title = escaped(spec.title),
+        title = escaped(title),
+        spread = if bars.iter().any(|bar| bar.spread.0 < bar.spread.1) { SPREAD } else { "" },
         unit = if spec.unit.ends_with("/s") { spec.unit } else { "time" },
         axis = scale.explained(spec.better),
         grid = grid(spec, &scale, y),
@@ -424,6 +443,19 @@ mod tests {
         {
             assert!(svg.contains(text), "{text} is missing:\n{svg}");
         }
+    }
+
+    #[test]
+    fn a_chart_names_its_language_and_explains_only_what_it_shows() {
+        let report = json!({
+            "node": "v20.20.2", "cores": 2,
+            "hot_key": [{ "tasks": 10, "contender": "leasehold", "wait_longest_ms": 24 }],
+        });
+        let (_, svg) = all(&report, "cargo xtask bench --node").remove(0);
+        assert!(svg.contains("<title>Node, one hot key: the longest wait of any task</title>"), "{svg}");
+        assert!(svg.contains(">Node 20.20.2, 2 cores") && !svg.contains("A thin line"), "{svg}");
+        let (_, svg) = all(&report, "cargo xtask bench").remove(0);
+        assert!(svg.contains("<title>Rust, one hot key: "), "{svg}");
     }
 
     #[test]
