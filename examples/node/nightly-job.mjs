@@ -1,6 +1,6 @@
 // Every instance starts a job at night, and only one runs it.
 //
-// The lock alone is not enough: an instance whose clock is late finds the lock free and would run the job again. So the job has a
+// The lock alone is not enough: an instance whose clock is slow finds the lock free and would run the job again. So the job has a
 // mark in Redis. The mark checks the fencing token: an instance that lost its lease can't mark the job as done.
 //
 // It prints:

@@ -7,12 +7,16 @@
 mod accounts;
 mod refusal;
 
+use std::error::Error;
+use std::future::{Future, IntoFuture};
 use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::{Json, Router, routing::post};
-use leasehold::LockManager;
+use leasehold::{Closed, LockManager};
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 pub use accounts::Accounts;
 pub use refusal::Refusal;
@@ -47,6 +51,30 @@ pub struct Receipt {
 /// The routes of the service.
 pub fn app(service: Service) -> Router {
     Router::new().route("/users/{user}/withdrawals", post(withdraw)).with_state(service)
+}
+
+/// Serves until `ended`. The requests that hold a lock then have the time `drain` to finish, and no other request gets one.
+///
+/// # Errors
+/// If the listener or the manager of the locks fails.
+pub async fn serve(
+    listener: TcpListener,
+    service: Service,
+    ended: impl Future<Output = ()>,
+    drain: Duration,
+) -> Result<Closed, Box<dyn Error + Send + Sync>> {
+    let locks = service.locks.clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = axum::serve(listener, app(service)).with_graceful_shutdown(async { _ = stopped.await });
+    let closing = async {
+        ended.await;
+        // Both begin at once. Otherwise a request that waits for a lock would delay the end.
+        _ = stop.send(());
+        locks.close_draining(drain).await
+    };
+    let (served, closed) = tokio::join!(serving.into_future(), closing);
+    served?;
+    Ok(closed?)
 }
 
 async fn withdraw(

@@ -17,7 +17,7 @@ pub enum Refusal {
     Stale,
     /// The lease was lost during the work.
     Lost(LossReason),
-    /// The lock is busy, or the lock servers can't be reached.
+    /// The lock is busy, the lock servers can't be reached, or this process is shutting down.
     Lock(leasehold::Error),
     /// The database failed.
     Database(sqlx::Error),
@@ -55,6 +55,8 @@ impl IntoResponse for Refusal {
             Self::TooMuch => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Stale | Self::Lost(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Lock(error) if error.is_retryable() => StatusCode::SERVICE_UNAVAILABLE,
+            // This process is shutting down, and another one can serve the request.
+            Self::Lock(leasehold::Error::Closed) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Lock(_) | Self::Database(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status.is_server_error() {

@@ -3,15 +3,18 @@
 mod postgres;
 
 use std::error::Error;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
-use futures_util::future::join_all;
+use futures_util::future::{join_all, poll_immediate};
 use leasehold::LockManager;
 use leasehold_servers::Server;
-use leasehold_service::{Accounts, Receipt, Refusal, Service, Withdrawal, app};
+use leasehold_service::{Accounts, Receipt, Refusal, Service, Withdrawal, app, serve};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tower::ServiceExt as _;
 
 /// Longer than any other request takes, also on a busy machine.
@@ -104,5 +107,27 @@ async fn a_request_is_told_what_is_wrong() -> Tested {
     let (status, text) = world.withdraw(1, 1).await?.expect_err("the lock is held");
     assert!(status == StatusCode::SERVICE_UNAVAILABLE && text.contains("busy"), "{status}: {text}");
     lease.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn at_its_end_a_running_request_finishes_and_a_waiting_one_is_sent_to_another_process() -> Tested {
+    let world = World::start(LONG).await?;
+    world.accounts.open(1, 100).await?;
+    let service = Service { locks: world.locks.clone(), accounts: world.accounts.clone(), patience: LONG };
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let (end, ended) = oneshot::channel();
+    let serving = tokio::spawn(serve(listener, service, async { _ = ended.await }, LONG));
+    let running = world.locks.mutex("user:1").acquire().await?;
+    let mut waiting = pin!(world.withdraw(1, 10));
+    assert!(poll_immediate(&mut waiting).await.is_none(), "the lock is held");
+
+    _ = end.send(());
+    let (status, text) = waiting.await?.expect_err("this process takes no new locks");
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+    assert_eq!(world.accounts.claim(1, running.fence()).await.ok(), Some(100), "the running work goes on");
+    running.release().await?;
+    let closed = serving.await??;
+    assert_eq!((closed.lost, closed.unreleased), (0, 0));
     Ok(())
 }
