@@ -1,7 +1,7 @@
 //! The numbers that stand for something else when they cross to TypeScript. They are declared here and nowhere else:
 //! `generated.rs` writes `ts/engine/codes.generated.ts` from them.
 
-use leasehold_core::{AcquireOptions, ErrorCode, FailureKind, LossReason, ReleaseOutcome};
+use leasehold_core::{AcquireOptions, ErrorCode, FailureKind, LossReason, OutcomeKind, ReleaseOutcome};
 
 use crate::number::small;
 
@@ -25,6 +25,14 @@ pub(crate) trait Code: Copy + 'static {
 
 /// How many fields the record of inputs has.
 pub(crate) const FIELDS: usize = InputField::ALL.len() + AcquireOptions::TIMES.len();
+
+/// The kind of the output for an outcome.
+pub(crate) fn outcome_number(kind: OutcomeKind) -> f64 {
+    kind.number() + OUTCOMES
+}
+
+/// The kind of the first outcome.
+pub(crate) const OUTCOMES: f64 = OutputKind::ALL.len() as f64;
 
 /// One of the enums, for TypeScript.
 #[cfg(test)]
@@ -196,7 +204,9 @@ codes! {
     }
 
     /// The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
-    /// 1. `?` marks a number that may be absent, `"` the length of a text.
+    /// 1. `?` marks a number that may be absent, `"` the length of a text. Behind them are the outcomes of operations: op, and the
+    /// fields of the outcome. A grant is lease, shared, fence, validUntil, local. An inspection is lastFence?, waiting, the numbers of
+    /// holders and of waiters; shared, remaining?, foreign, held? and token" of each holder; shared, waited? and token" of each waiter.
     OutputKind {
         /// id, node, command", the command's length in bytes.
         Send,
@@ -213,35 +223,6 @@ codes! {
         /// op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
         /// answer" and problem" of each.
         Failed,
-        /// op, lease, shared, fence, validUntil, local.
-        Acquired,
-        /// op, lease, validUntil, the number of fences, each fence.
-        AcquiredAll,
-        /// op, fence, result".
-        Stored,
-        /// op, whether there was one.
-        Forgotten,
-        /// op, outcome.
-        Released,
-        /// op, validUntil.
-        Extended,
-        /// As for `acquired`.
-        Converted,
-        /// op, token".
-        Exported,
-        /// op, holds.
-        Held,
-        /// op, held.
-        Verified,
-        /// op, lastFence?, waiting, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
-        /// and token" of each waiter.
-        Inspected,
-        /// op, holders.
-        Revoked,
-        /// op.
-        Drained,
-        /// op, lost, unreleased.
-        Closed,
     }
 }
 
@@ -258,4 +239,4 @@ macro_rules! tables {
     };
 }
 
-tables! { ErrorCode FailureKind LossReason ReleaseOutcome }
+tables! { ErrorCode FailureKind LossReason OutcomeKind ReleaseOutcome }

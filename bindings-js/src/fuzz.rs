@@ -3,9 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use leasehold_core::Reply;
+use leasehold_core::{OutcomeKind, Reply};
 
-use crate::codes::{Code, InputKind, OutputKind};
+use crate::codes::{Code, InputKind, OUTCOMES, OutputKind};
 use crate::engine::Engine;
 use crate::generated::input_fields;
 use crate::number::whole;
@@ -144,8 +144,11 @@ impl<'a> Reading<'a> {
 
     fn output(&mut self) {
         let kind = self.number();
-        let kind = OutputKind::read(kind).unwrap_or_else(|| panic!("{}: an output of kind {kind}", self.line));
-        match kind {
+        if let Some(outcome) = OutcomeKind::read(kind - OUTCOMES) {
+            self.number();
+            return outcome.fields().iter().for_each(|(_, kind)| self.field(kind));
+        }
+        match OutputKind::read(kind).unwrap_or_else(|| panic!("{}: an output of kind {kind}", self.line)) {
             OutputKind::Send => {
                 self.numbers::<2>();
                 self.command();
@@ -161,40 +164,31 @@ impl<'a> Reading<'a> {
             OutputKind::Subscribe | OutputKind::Unsubscribe => {
                 self.text();
             }
-            OutputKind::Exported => {
-                self.number();
-                self.text();
-            }
-            OutputKind::Lost | OutputKind::Released | OutputKind::Extended | OutputKind::Held => {
+            OutputKind::Lost => {
                 self.numbers::<2>();
-            }
-            OutputKind::Stored => {
-                self.numbers::<2>();
-                self.text();
-            }
-            OutputKind::Verified | OutputKind::Revoked | OutputKind::Forgotten => {
-                self.numbers::<2>();
-            }
-            OutputKind::Drained => {
-                self.number();
-            }
-            OutputKind::Closed => {
-                self.numbers::<3>();
             }
             OutputKind::Failed => self.failed(),
-            OutputKind::Acquired | OutputKind::Converted => {
-                let [_, _, shared, fence, until, local] = self.numbers();
-                let flags = [shared, local].iter().all(|flag| [0.0, 1.0].contains(flag));
-                assert!(flags && whole(fence).is_some() && until > 0.0, "{}: {fence} until {until}", self.line);
+        }
+    }
+
+    fn field(&mut self, kind: &str) {
+        match kind {
+            "text" => {
+                self.text();
             }
-            OutputKind::AcquiredAll => {
-                let [_, _, _, fences] = self.numbers();
-                for _ in 0..fences as u32 {
+            "numbers" => {
+                let count = self.number();
+                for _ in 0..count as u32 {
                     self.number();
                 }
             }
-            OutputKind::Inspected => {
-                let [_, _, _, holders, waiters] = self.numbers();
+            "grant" => {
+                let [_, shared, fence, until, local] = self.numbers();
+                let flags = [shared, local].iter().all(|flag| [0.0, 1.0].contains(flag));
+                assert!(flags && whole(fence).is_some() && until > 0.0, "{}: {fence} until {until}", self.line);
+            }
+            "inspection" => {
+                let [_, _, holders, waiters] = self.numbers();
                 for _ in 0..holders as u32 {
                     self.numbers::<4>();
                     self.text();
@@ -203,6 +197,9 @@ impl<'a> Reading<'a> {
                     self.numbers::<2>();
                     self.text();
                 }
+            }
+            _ => {
+                self.number();
             }
         }
     }

@@ -8,10 +8,10 @@ use std::{env, fs};
 
 use leasehold_core::{
     AcquireOptions, CLOSE_SETTINGS, ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS,
-    NO_RIGHT, NOT_READY, ReleaseOutcome, Setting,
+    NO_RIGHT, NOT_READY, OutcomeKind, ReleaseOutcome, Setting,
 };
 
-use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind};
+use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind, OutputKind};
 
 pub(crate) const HEADER: &str =
     "// Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.\n";
@@ -63,6 +63,11 @@ fn every_surface_has_the_options() {
 #[test]
 fn typescript_has_these_codes() {
     check("ts/engine/codes.generated.ts", &codes());
+}
+
+#[test]
+fn typescript_has_the_engines_outcomes() {
+    check("ts/engine/outcomes.generated.ts", &outcomes());
 }
 
 #[test]
@@ -243,6 +248,55 @@ fn codes() -> String {
         }
         module += "} as const;\n";
     }
+    module
+}
+
+/// The outcomes of operations, and how TypeScript reads each.
+fn outcomes() -> String {
+    let mut module = HEADER.to_owned();
+    module += "\nimport type { ReleaseOutcome } from '../support/errors.generated.js';\n";
+    module += "import type { EngineError, Grant, Inspection } from './types.js';\n";
+    module += "\n/** How a user's operation ended. */\nexport type Outcome =\n";
+    for kind in OutcomeKind::ALL {
+        let fields = kind.fields().iter().map(|(name, of)| {
+            let of = match *of {
+                "moment" => "number",
+                "flag" => "boolean",
+                "text" => "string",
+                "numbers" => "readonly number[]",
+                "grant" => "Grant",
+                "released" => "ReleaseOutcome",
+                "inspection" => "Inspection",
+                other => other,
+            };
+            format!("; readonly {}: {of}", camel_case_name(name))
+        });
+        let _ = writeln!(module, "  /** {} */", kind.about().trim());
+        let _ = writeln!(module, "  | {{ readonly kind: '{}'{} }}", kind.code(), fields.collect::<String>());
+    }
+    module += "  | { readonly kind: 'failed'; readonly error: EngineError };\n";
+    module += "\n/** Reads a field of an outcome. */\nexport interface FieldReader {\n";
+    for (name, of) in [
+        ("number", "number"),
+        ("moment", "number"),
+        ("flag", "boolean"),
+        ("text", "string"),
+        ("numbers", "readonly number[]"),
+        ("grant", "Grant"),
+        ("released", "ReleaseOutcome"),
+        ("inspection", "Inspection"),
+        ("error", "EngineError"),
+    ] {
+        let _ = writeln!(module, "  {name}(): {of};");
+    }
+    module += "}\n\n/** The outcome of this kind of output. The fields follow each other in the record. */\n";
+    module += "export function readOutcome(kind: number, read: FieldReader): Outcome {\n  switch (kind) {\n";
+    for (position, kind) in OutcomeKind::ALL.iter().enumerate() {
+        let fields = kind.fields().iter().map(|(name, of)| format!(", {}: read.{of}()", camel_case_name(name)));
+        let (number, fields) = (OutputKind::ALL.len() + position, fields.collect::<String>());
+        let _ = writeln!(module, "    case {number}:\n      return {{ kind: '{}'{fields} }};", kind.code());
+    }
+    module += "    default:\n      return { kind: 'failed', error: read.error() };\n  }\n}\n";
     module
 }
 

@@ -8,9 +8,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use leasehold_core::{Command, Error, Failure, Grant, Inspection, Instant, Mode, Outcome, Output};
+use leasehold_core::{Command, Error, Failure, Field, Grant, Inspection, Instant, Mode, Outcome, Output};
 
-use crate::codes::{ABSENT, Code, OutputKind};
+use crate::codes::{ABSENT, Code, OutputKind, outcome_number};
 use crate::number::{millis, number};
 use crate::text;
 
@@ -106,53 +106,32 @@ impl OutputWriter {
     }
 
     fn outcome(&mut self, op: f64, outcome: &Outcome) {
-        match outcome {
-            Outcome::Acquired(grant) => self.grant(OutputKind::Acquired, op, grant),
-            Outcome::AcquiredAll { lease, fences, valid_until } => {
-                let kind = OutputKind::AcquiredAll.number();
-                self.push(&[kind, op, number(lease.0), moment(*valid_until), number(fences.len() as u64)]);
-                self.numbers.extend(fences.iter().map(|fence| number(*fence)));
+        self.push(&[outcome_number(outcome.kind()), op]);
+        outcome.fields(|_, field| match field {
+            Field::Number(value) => self.numbers.push(number(value)),
+            Field::Moment(at) => self.numbers.push(moment(at)),
+            Field::Flag(value) => self.numbers.push(flag(value)),
+            Field::Text(text) => self.text(&text),
+            Field::Numbers(values) => {
+                self.numbers.push(number(values.len() as u64));
+                self.numbers.extend(values.iter().map(|value| number(*value)));
             }
-            Outcome::Stored { fence, value } => {
-                self.outcome_number(OutputKind::Stored, op, number(*fence));
-                // All texts of a reply came from JavaScript, so this is UTF-8.
-                self.bytes(value);
-            }
-            Outcome::Forgotten(found) => self.outcome_number(OutputKind::Forgotten, op, flag(*found)),
-            Outcome::Released(outcome) => self.outcome_number(OutputKind::Released, op, outcome.number()),
-            Outcome::Extended { valid_until } => self.outcome_number(OutputKind::Extended, op, moment(*valid_until)),
-            Outcome::Converted(grant) => self.grant(OutputKind::Converted, op, grant),
-            Outcome::Exported(token) => {
-                self.push(&[OutputKind::Exported.number(), op]);
-                self.text(&token.text());
-            }
-            Outcome::Held(holds) => self.outcome_number(OutputKind::Held, op, (*holds).into()),
-            Outcome::Verified(held) => self.outcome_number(OutputKind::Verified, op, flag(*held)),
-            Outcome::Inspected(inspection) => self.inspection(op, inspection),
-            Outcome::Revoked(holders) => self.outcome_number(OutputKind::Revoked, op, (*holders).into()),
-            Outcome::Drained => self.push(&[OutputKind::Drained.number(), op]),
-            Outcome::Closed { lost, unreleased } => {
-                self.push(&[OutputKind::Closed.number(), op, (*lost).into(), (*unreleased).into()]);
-            }
-        }
+            Field::Grant(grant) => self.grant(grant),
+            Field::Released(outcome) => self.numbers.push(outcome.number()),
+            Field::Inspection(inspection) => self.inspection(inspection),
+        });
     }
 
-    /// Writes an outcome that is one number.
-    fn outcome_number(&mut self, kind: OutputKind, op: f64, number: f64) {
-        self.push(&[kind.number(), op, number]);
-    }
-
-    fn grant(&mut self, kind: OutputKind, op: f64, grant: &Grant) {
+    fn grant(&mut self, grant: &Grant) {
         let Grant { lease, mode, fence, valid_until, local } = grant;
-        self.push(&[kind.number(), op, number(lease.0)]);
-        self.push(&[shared(*mode), number(*fence), moment(*valid_until), flag(*local)]);
+        self.push(&[number(lease.0), shared(*mode), number(*fence), moment(*valid_until), flag(*local)]);
     }
 
-    fn inspection(&mut self, op: f64, inspection: &Inspection) {
+    fn inspection(&mut self, inspection: &Inspection) {
         let Inspection { holders, waiters, waiting, last_fence, .. } = inspection;
         let counts = [number(holders.len() as u64), number(waiters.len() as u64)];
         let last_fence = last_fence.map_or(ABSENT, |fence| number(fence.get()));
-        self.push(&[OutputKind::Inspected.number(), op, last_fence, number(*waiting), counts[0], counts[1]]);
+        self.push(&[last_fence, number(*waiting), counts[0], counts[1]]);
         for holder in holders {
             self.push(&[shared(holder.mode), time(holder.remaining), flag(holder.foreign), time(holder.held)]);
             self.text(&holder.token);

@@ -340,12 +340,16 @@ pub enum Output {
     },
 }
 
+outcomes! {
 /// The result of a successful call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+Outcome,
+/// The kinds of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+OutcomeKind {
     /// The caller holds the lease. If the owner of a reentrant lock already holds it, this is one more hold on the same
     /// lease, and each hold is released separately.
-    Acquired(Grant),
+    Acquired(grant: Grant) => "acquired";
     /// The caller holds a lease of several names.
     AcquiredAll {
         /// One lease for all names. It is lost, released, extended and verified as a whole.
@@ -354,44 +358,94 @@ pub enum Outcome {
         fences: Vec<u64>,
         /// When the first of the names expires by the driver's clock, unless it is renewed.
         valid_until: Instant,
-    },
+    } => "acquired-all";
     /// The lock is a [once](crate::Kind::Once), and this is its result. The caller gets no lease.
     Stored {
         /// The fence of the lease whose holder stored it.
         fence: u64,
         /// The result.
         value: Vec<u8>,
-    },
+    } => "stored";
     /// Whether there was a result.
-    Forgotten(bool),
+    Forgotten(found: bool) => "forgotten";
     /// What happened to the hold.
-    Released(ReleaseOutcome),
+    Released(outcome: ReleaseOutcome) => "released";
     /// The lease is valid until this time.
     Extended {
         /// The time, by the driver's clock.
         valid_until: Instant,
-    },
+    } => "extended";
     /// The lease is in the requested mode, with a new fence.
-    Converted(Grant),
-    /// The number of holds on the lease.
-    Held(u32),
+    Converted(grant: Grant) => "converted";
     /// The lease's token.
-    Exported(LeaseToken),
+    Exported(token: LeaseToken) => "exported";
+    /// The number of holds on the lease.
+    Held(holds: u32) => "held";
     /// Whether the server still has the lease. If not, it is reported as lost too.
-    Verified(bool),
+    Verified(held: bool) => "verified";
     /// The holders and the waiters.
-    Inspected(Inspection),
+    Inspected(inspection: Inspection) => "inspected";
     /// How many holders lost the lock.
-    Revoked(u32),
+    Revoked(holders: u32) => "revoked";
     /// No lease is held any more, or the time for that is over.
-    Drained,
+    Drained => "drained";
     /// The client is closed.
     Closed {
         /// How many leases were still held when the client was closed. Their holders lost them.
         lost: u32,
         /// How many leases the server has not confirmed as released. They end with their TTL.
         unreleased: u32,
-    },
+    } => "closed";
+}
+}
+
+/// A field of an outcome.
+#[doc(hidden)]
+#[allow(missing_docs)] // Their types explain them.
+pub enum Field<'a> {
+    Number(u64),
+    Moment(Instant),
+    Flag(bool),
+    Text(String),
+    Numbers(&'a [u64]),
+    Grant(&'a Grant),
+    Released(ReleaseOutcome),
+    Inspection(&'a Inspection),
+}
+
+/// A type that a field of an outcome can have.
+trait IsField {
+    /// The name of its variant, in lower case.
+    const TYPE: &'static str;
+
+    fn field(&self) -> Field<'_>;
+}
+
+macro_rules! is_field {
+    ($($type:ty as $name:literal: |$value:ident| $field:expr;)+) => {
+        $(impl IsField for $type {
+            const TYPE: &'static str = $name;
+
+            fn field(&self) -> Field<'_> {
+                let $value = self;
+                $field
+            }
+        })+
+    };
+}
+
+is_field! {
+    LeaseId as "number": |lease| Field::Number(lease.0);
+    u64 as "number": |number| Field::Number(*number);
+    u32 as "number": |number| Field::Number((*number).into());
+    Instant as "moment": |at| Field::Moment(*at);
+    bool as "flag": |flag| Field::Flag(*flag);
+    LeaseToken as "text": |token| Field::Text(token.text());
+    Vec<u8> as "text": |bytes| Field::Text(String::from_utf8_lossy(bytes).into_owned());
+    Vec<u64> as "numbers": |numbers| Field::Numbers(numbers);
+    Grant as "grant": |grant| Field::Grant(grant);
+    ReleaseOutcome as "released": |outcome| Field::Released(*outcome);
+    Inspection as "inspection": |inspection| Field::Inspection(inspection);
 }
 
 impl Outcome {

@@ -219,7 +219,10 @@ pub use clock::Clock;
 pub use driver::{Call, CallResult, Driven, Event, Operation, Outbox, Table};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
-pub use event::{Grant, Holder, Input, Inspection, Leader, LeaseInfo, Outcome, Output, Reason, ReleaseOutcome, Waiter};
+pub use event::{
+    Field, Grant, Holder, Input, Inspection, Leader, LeaseInfo, Outcome, OutcomeKind, Output, Reason, ReleaseOutcome,
+    Waiter,
+};
 pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};
 pub use options::{

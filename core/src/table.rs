@@ -67,3 +67,46 @@ macro_rules! table_of {
         }
     };
 }
+
+/// Declares the results of calls: each row has its doc, its variant with the names of its fields, and its stable code. Surfaces
+/// that pass results on read their fields by name, so a new row needs no code of theirs.
+macro_rules! outcomes {
+    ($(#[$meta:meta])* $name:ident, $(#[$kind_meta:meta])* $kind:ident {
+        $(
+            $(#[doc = $doc:literal])+
+            $variant:ident $(($field:ident: $type:ty))? $({ $($(#[doc = $about:literal])+ $fields:ident: $types:ty,)+ })? => $code:literal;
+        )+
+    }) => {
+        table_of! {
+            $(#[$meta])* $name, $(#[$kind_meta])* $kind {
+                $($(#[doc = $doc])+ $variant $(($type))? $({ $($(#[doc = $about])+ $fields: $types,)+ })? => $code, "";)+
+            }
+        }
+
+        impl $name {
+            /// Gives each field and its name to `take`.
+            #[doc(hidden)]
+            pub fn fields(&self, mut take: impl FnMut(&'static str, Field<'_>)) {
+                match self {
+                    $(Self::$variant $(($field))? $({ $($fields),+ })? => {
+                        $(take(stringify!($field), $field.field());)?
+                        $($(take(stringify!($fields), $fields.field());)+)?
+                    })+
+                }
+            }
+        }
+
+        impl $kind {
+            /// The name of each field, and its type: see [`Field`].
+            #[doc(hidden)]
+            pub const fn fields(self) -> &'static [(&'static str, &'static str)] {
+                match self {
+                    $(Self::$variant => &[
+                        $((stringify!($field), <$type as IsField>::TYPE))?
+                        $($((stringify!($fields), <$types as IsField>::TYPE)),+)?
+                    ],)+
+                }
+            }
+        }
+    };
+}

@@ -9,7 +9,7 @@ import { diagnosticsChannel, emitWarning } from '../support/host.js';
  * How a lock is taken: `exclusive` is a mutex or a writer, `shared` a reader. The other kinds have a name of their own, and
  * `multi` means several names.
  */
-export type EventMode = Mode | 'reentrant' | 'semaphore' | 'multi';
+export type EventMode = Mode | 'reentrant' | 'semaphore' | 'once' | 'election' | 'multi';
 
 /** A call asks for a lock. It is emitted inside the call, so `AsyncLocalStorage` has the caller's context. */
 export interface AcquiringEvent {

@@ -7,7 +7,8 @@ import { fineClock, HOST } from '../support/timers.js';
 import { until } from '../testing/expect.js';
 import { type HostClocks, hostClocks } from './clocks.js';
 import { Engine } from './engine.js';
-import { type Outputs, PLAIN } from './types.js';
+import type { Outputs } from './output-reader.js';
+import { PLAIN } from './types.js';
 
 /** An engine that holds a lease of 30 s, and clocks that stand still until a test moves them. */
 function holding(hosts?: HostClocks): { engine: Engine; remaining: () => number; pass: (ms: number) => void; set: (ms: number) => void } {

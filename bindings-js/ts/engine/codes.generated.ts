@@ -140,7 +140,9 @@ export const ScalarKind = {
 
 /**
  * The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
- * 1. `?` marks a number that may be absent, `"` the length of a text.
+ * 1. `?` marks a number that may be absent, `"` the length of a text. Behind them are the outcomes of operations: op, and the
+ * fields of the outcome. A grant is lease, shared, fence, validUntil, local. An inspection is lastFence?, waiting, the numbers of
+ * holders and of waiters; shared, remaining?, foreign, held? and token" of each holder; shared, waited? and token" of each waiter.
  * - `send`: id, node, command", the command's length in bytes.
  * - `sendDedicated`: op, key", command", the command's length in bytes.
  * - `closeDedicated`: op.
@@ -149,21 +151,6 @@ export const ScalarKind = {
  * - `lost`: lease, reason.
  * - `failed`: op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
  *   answer" and problem" of each.
- * - `acquired`: op, lease, shared, fence, validUntil, local.
- * - `acquiredAll`: op, lease, validUntil, the number of fences, each fence.
- * - `stored`: op, fence, result".
- * - `forgotten`: op, whether there was one.
- * - `released`: op, outcome.
- * - `extended`: op, validUntil.
- * - `converted`: As for `acquired`.
- * - `exported`: op, token".
- * - `held`: op, holds.
- * - `verified`: op, held.
- * - `inspected`: op, lastFence?, waiting, the numbers of holders and of waiters; shared, remaining?, foreign and token" of each holder; shared
- *   and token" of each waiter.
- * - `revoked`: op, holders.
- * - `drained`: op.
- * - `closed`: op, lost, unreleased.
  */
 export const OutputKind = {
   send: 0,
@@ -173,18 +160,4 @@ export const OutputKind = {
   unsubscribe: 4,
   lost: 5,
   failed: 6,
-  acquired: 7,
-  acquiredAll: 8,
-  stored: 9,
-  forgotten: 10,
-  released: 11,
-  extended: 12,
-  converted: 13,
-  exported: 14,
-  held: 15,
-  verified: 16,
-  inspected: 17,
-  revoked: 18,
-  drained: 19,
-  closed: 20,
 } as const;

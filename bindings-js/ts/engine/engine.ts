@@ -11,8 +11,9 @@ import { type HostClocks, hostClocks } from './clocks.js';
 import { InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
-import { OutputReader } from './output-reader.js';
-import { type AcquireSettings, type Config, type LockNameAndMode, type LockSpec, type Mode, nameOnServer, type Outcome, type Outputs } from './types.js';
+import type { Outcome } from './outcomes.generated.js';
+import { OutputReader, type Outputs } from './output-reader.js';
+import { type AcquireSettings, type Config, type LockNameAndMode, type LockSpec, type Mode, nameOnServer } from './types.js';
 import { memory } from './wasm/inline.js';
 
 /** A WebAssembly module, and what its engines have in common. */

@@ -2,7 +2,9 @@
 
 export type { Command } from './command.js';
 export { camelCase, Engine, type EngineModule, quorumEngine } from './engine.js';
+export type { Outcome } from './outcomes.generated.js';
+export type { Outputs } from './output-reader.js';
 export {
   type AcquireSettings, type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockNameAndMode, type LockSpec,
-  type Mode, nameOnServer, type Outcome, type Outputs, PLAIN, type ReleaseOutcome, type ReplicaSettings, type Waiter,
+  type Mode, nameOnServer, PLAIN, type ReleaseOutcome, type ReplicaSettings, type Waiter,
 } from './types.js';

@@ -5,7 +5,9 @@ import { test } from 'node:test';
 
 import type { Reply } from '../connections/index.js';
 import { Engine } from './engine.js';
-import { type AcquireSettings, type Config, type LockSpec, type Outcome, type Outputs, PLAIN } from './types.js';
+import type { Outcome } from './outcomes.generated.js';
+import type { Outputs } from './output-reader.js';
+import { type AcquireSettings, type Config, type LockSpec, PLAIN } from './types.js';
 
 const SETTINGS: AcquireSettings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
 const CONFIG: Config = {

@@ -5,14 +5,33 @@ import type { LossReason, Vote } from '../support/errors.js';
 import { OutputKind } from './codes.generated.js';
 import { Command } from './command.js';
 import type { EngineMemory } from './memory.js';
-import type { EngineError, Grant, Holder, Inspection, LockNameAndMode, Mode, Outcome, Outputs, Waiter } from './types.js';
+import { type FieldReader, type Outcome, readOutcome } from './outcomes.generated.js';
+import type { EngineError, Grant, Holder, Inspection, LockNameAndMode, Mode, ReleaseOutcome, Waiter } from './types.js';
 
-const RELEASED: readonly Outcome[] = RELEASE_OUTCOMES.map((outcome) => ({ kind: 'released', outcome }));
 const NO_NUMBERS = new Float64Array();
 const NO_VOTES: readonly Vote[] = [];
 
+/** What the engine asks the driver to do. The driver must not call the engine from within these. */
+export interface Outputs {
+  /** Sends a command. `id` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
+  send(id: number, node: number, command: Command): void;
+  /**
+   * Sends a command on a connection that carries no other operation's commands. The first command of an operation opens it, to the
+   * server that has this key.
+   */
+  sendDedicated(op: number, key: string, command: Command): void;
+  /** Closes an operation's dedicated connection, if there is one. */
+  closeDedicated(op: number): void;
+  subscribe(channel: string): void;
+  unsubscribe(channel: string): void;
+  /** A user's operation has ended. */
+  completed(op: number, outcome: Outcome): void;
+  /** A lease was lost. */
+  lost(lease: number, reason: LossReason): void;
+}
+
 /** Reads the memory of one module. Inputs come one after the other, so one reader is enough for all engines of the module. */
-export class OutputReader {
+export class OutputReader implements FieldReader {
   readonly #memory: EngineMemory;
   #numbers: Float64Array = NO_NUMBERS;
   #position = 0;
@@ -32,7 +51,7 @@ export class OutputReader {
   lingering(address: number): LockNameAndMode[] {
     return Array.from({ length: this.#begin(address, { now: 0, wake: 0 }) }, () => {
       const mode = this.#mode();
-      return { name: this.#string(), mode };
+      return { name: this.text(), mode };
     });
   }
 
@@ -40,11 +59,11 @@ export class OutputReader {
   #begin(address: number, engine: { now: number; wake: number }): number {
     this.#numbers = this.#memory.numbers;
     this.#position = address / 8;
-    engine.now = this.#number();
-    engine.wake = this.#number();
-    const count = this.#number();
-    const textStart = this.#number();
-    const textBytes = this.#number();
+    engine.now = this.number();
+    engine.wake = this.number();
+    const count = this.number();
+    const textStart = this.number();
+    const textBytes = this.number();
     if (count > 0) {
       this.#textPosition = 0;
       this.#text = this.#memory.text(textStart, textBytes);
@@ -53,100 +72,70 @@ export class OutputReader {
   }
 
   #output(outputs: Outputs): void {
-    const kind = this.#number();
+    const kind = this.number();
     switch (kind) {
       case OutputKind.send: {
-        const id = this.#number();
-        return outputs.send(id, this.#number(), new Command(this.#string(), this.#number()));
+        const id = this.number();
+        return outputs.send(id, this.number(), new Command(this.text(), this.number()));
       }
       case OutputKind.sendDedicated:
-        return outputs.sendDedicated(this.#number(), this.#string(), new Command(this.#string(), this.#number()));
+        return outputs.sendDedicated(this.number(), this.text(), new Command(this.text(), this.number()));
       case OutputKind.closeDedicated:
-        return outputs.closeDedicated(this.#number());
+        return outputs.closeDedicated(this.number());
       case OutputKind.subscribe:
-        return outputs.subscribe(this.#string());
+        return outputs.subscribe(this.text());
       case OutputKind.unsubscribe:
-        return outputs.unsubscribe(this.#string());
+        return outputs.unsubscribe(this.text());
       case OutputKind.lost:
-        return outputs.lost(this.#number(), this.#oneOf(LOSS_REASONS));
+        return outputs.lost(this.number(), this.#oneOf(LOSS_REASONS));
       default:
-        return outputs.completed(this.#number(), this.#outcome(kind));
+        return outputs.completed(this.number(), readOutcome(kind, this));
     }
   }
 
-  #outcome(kind: number): Outcome {
-    switch (kind) {
-      case OutputKind.acquired:
-        return { kind: 'acquired', grant: this.#grant() };
-      case OutputKind.acquiredAll:
-        return this.#grants();
-      case OutputKind.stored:
-        return { kind: 'stored', fence: this.#number(), result: this.#string() };
-      case OutputKind.forgotten:
-        return { kind: 'forgotten', found: this.#boolean() };
-      case OutputKind.released:
-        return this.#oneOf(RELEASED);
-      case OutputKind.extended:
-        return { kind: 'extended', validUntil: this.#number() };
-      case OutputKind.converted:
-        return { kind: 'converted', grant: this.#grant() };
-      case OutputKind.exported:
-        return { kind: 'exported', token: this.#string() };
-      case OutputKind.held:
-        return { kind: 'held', holds: this.#number() };
-      case OutputKind.verified:
-        return { kind: 'verified', held: this.#boolean() };
-      case OutputKind.inspected:
-        return { kind: 'inspected', inspection: this.#inspection() };
-      case OutputKind.revoked:
-        return { kind: 'revoked', holders: this.#number() };
-      case OutputKind.drained:
-        return { kind: 'drained' };
-      case OutputKind.closed:
-        return { kind: 'closed', lost: this.#number(), unreleased: this.#number() };
-      default:
-        return { kind: 'failed', error: this.#error() };
-    }
-  }
-
-  #grant(): Grant {
+  grant(): Grant {
     return {
-      lease: this.#number(),
+      lease: this.number(),
       mode: this.#mode(),
-      fence: this.#number(),
-      validUntil: this.#number(),
-      local: this.#boolean(),
+      fence: this.number(),
+      validUntil: this.number(),
+      local: this.flag(),
     };
   }
 
-  #grants(): Outcome {
-    const lease = this.#number();
-    const validUntil = this.#number();
-    const fences = Array.from({ length: this.#number() }, () => this.#number());
-    return { kind: 'acquired-all', lease, validUntil, fences };
+  numbers(): readonly number[] {
+    return Array.from({ length: this.number() }, () => this.number());
   }
 
-  #inspection(): Inspection {
+  released(): ReleaseOutcome {
+    return this.#oneOf(RELEASE_OUTCOMES);
+  }
+
+  moment(): number {
+    return this.number();
+  }
+
+  inspection(): Inspection {
     const lastFence = this.#optionalNumber() ?? null;
-    const waiting = this.#number();
-    const holders = new Array<Holder>(this.#number());
-    const waiters = new Array<Waiter>(this.#number());
+    const waiting = this.number();
+    const holders = new Array<Holder>(this.number());
+    const waiters = new Array<Waiter>(this.number());
     for (let i = 0; i < holders.length; i++) {
       const mode = this.#mode();
       const remaining = this.#optionalNumber() ?? null;
-      const foreign = this.#boolean();
+      const foreign = this.flag();
       const held = this.#optionalNumber() ?? null;
-      holders[i] = { token: this.#string(), mode, remaining, foreign, label: null, leaseLabel: null, held };
+      holders[i] = { token: this.text(), mode, remaining, foreign, label: null, leaseLabel: null, held };
     }
     for (let i = 0; i < waiters.length; i++) {
       const mode = this.#mode();
       const waited = this.#optionalNumber() ?? null;
-      waiters[i] = { token: this.#string(), mode, label: null, leaseLabel: null, waited };
+      waiters[i] = { token: this.text(), mode, label: null, leaseLabel: null, waited };
     }
     return { holders, waiters, waiting, lastFence };
   }
 
-  #error(): EngineError {
+  error(): EngineError {
     const code = this.#oneOf(ERROR_CODES);
     const waited = this.#optionalNumber();
     const holderRemaining = this.#optionalNumber();
@@ -154,49 +143,49 @@ export class OutputReader {
     const reason: LossReason | undefined = loss === undefined ? undefined : LOSS_REASONS[loss];
     const confirmed = this.#optionalNumber();
     const wanted = this.#optionalNumber();
-    const field = this.#string();
+    const field = this.text();
     const failure = this.#optionalNumber();
-    const text = this.#string();
+    const text = this.text();
     const kind = failure === undefined ? undefined : FAILURE_KINDS[failure];
     const cause = kind === undefined ? undefined : kind === 'timed-out' ? { kind } : { kind, text };
     return { code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: this.#votes() };
   }
 
   #votes(): readonly Vote[] {
-    const count = this.#number();
+    const count = this.number();
     if (count === 0) return NO_VOTES;
     return Array.from({ length: count }, () => {
-      const server = this.#string();
-      const answer = this.#string();
-      return { server, answer: answer === '' ? null : (answer as Vote['answer']), problem: this.#string() || undefined };
+      const server = this.text();
+      const answer = this.text();
+      return { server, answer: answer === '' ? null : (answer as Vote['answer']), problem: this.text() || undefined };
     });
   }
 
-  #number(): number {
+  number(): number {
     return this.#numbers[this.#position++] as number;
   }
 
   /** An absent number is `NaN`. */
   #optionalNumber(): number | undefined {
-    const number = this.#number();
+    const number = this.number();
     return Number.isNaN(number) ? undefined : number;
   }
 
   #oneOf<Value>(values: readonly Value[]): Value {
-    return values[this.#number()] as Value;
+    return values[this.number()] as Value;
   }
 
-  #boolean(): boolean {
-    return this.#number() === 1;
+  flag(): boolean {
+    return this.number() === 1;
   }
 
   #mode(): Mode {
-    return this.#boolean() ? 'shared' : 'exclusive';
+    return this.flag() ? 'shared' : 'exclusive';
   }
 
-  #string(): string {
+  text(): string {
     const start = this.#textPosition;
-    this.#textPosition += this.#number();
+    this.#textPosition += this.number();
     return this.#text.slice(start, this.#textPosition);
   }
 }

@@ -4,7 +4,6 @@ import type { Failure } from '../connections/index.js';
 import type { ReleaseOutcome } from '../support/errors.generated.js';
 import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
 import type { LockSettings as AcquireSettings, MANAGER_DEFAULTS, ReplicaSettings } from '../support/options.generated.js';
-import type { Command } from './command.js';
 
 export type { AcquireSettings, ReleaseOutcome, ReplicaSettings };
 
@@ -120,43 +119,6 @@ export interface EngineError {
   readonly cause: Failure | undefined;
   /** How each server of a quorum answered; empty for one server. */
   readonly votes: readonly Vote[];
-}
-
-/** How a user's operation ended. */
-export type Outcome =
-  | { readonly kind: 'acquired' | 'converted'; readonly grant: Grant }
-  | { readonly kind: 'acquired-all'; readonly lease: number; readonly validUntil: number; readonly fences: readonly number[] }
-  /** The result of a once, in place of a lease. */
-  | { readonly kind: 'stored'; readonly fence: number; readonly result: string }
-  | { readonly kind: 'forgotten'; readonly found: boolean }
-  | { readonly kind: 'released'; readonly outcome: ReleaseOutcome }
-  | { readonly kind: 'extended'; readonly validUntil: number }
-  | { readonly kind: 'exported'; readonly token: string }
-  | { readonly kind: 'held'; readonly holds: number }
-  | { readonly kind: 'verified'; readonly held: boolean }
-  | { readonly kind: 'inspected'; readonly inspection: Inspection }
-  | { readonly kind: 'revoked'; readonly holders: number }
-  | { readonly kind: 'drained' }
-  | { readonly kind: 'closed'; readonly lost: number; readonly unreleased: number }
-  | { readonly kind: 'failed'; readonly error: EngineError };
-
-/** What the engine asks the driver to do. The driver must not call the engine from within these. */
-export interface Outputs {
-  /** Sends a command. `id` is its number. `node` is the server's position in the quorum, or 0 if there is only one server. */
-  send(id: number, node: number, command: Command): void;
-  /**
-   * Sends a command on a connection that carries no other operation's commands. The first command of an operation opens it, to the
-   * server that has this key.
-   */
-  sendDedicated(op: number, key: string, command: Command): void;
-  /** Closes an operation's dedicated connection, if there is one. */
-  closeDedicated(op: number): void;
-  subscribe(channel: string): void;
-  unsubscribe(channel: string): void;
-  /** A user's operation has ended. */
-  completed(op: number, outcome: Outcome): void;
-  /** A lease was lost. */
-  lost(lease: number, reason: LossReason): void;
 }
 
 /** The options of a client: those of a manager that have a default. Durations are in milliseconds. */

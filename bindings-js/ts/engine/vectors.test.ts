@@ -9,10 +9,9 @@ import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
 import { LOCK_DEFAULTS, MANAGER_DEFAULTS } from '../support/options.generated.js';
 import { camelCase, Engine, quorumEngine } from './engine.js';
-import {
-  type AcquireSettings, type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockSpec, type Mode, type Outcome, type Outputs, PLAIN,
-  type Waiter,
-} from './types.js';
+import type { Outcome } from './outcomes.generated.js';
+import type { Outputs } from './output-reader.js';
+import { type AcquireSettings, type Config, type EngineError, type LockKind, type LockSpec, type Mode, PLAIN } from './types.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const files = readdirSync(new URL('../../../tests/support/vectors', import.meta.url)).filter((name) => name.endsWith('.json')).sort();
@@ -300,50 +299,20 @@ async function learnScripts(): Promise<Map<string, string>> {
   return scripts;
 }
 
+/** A field that is alone stands without its name, unless it is a time. */
 function resultOf(outcome: Outcome): unknown {
-  switch (outcome.kind) {
-    case 'acquired':
-    case 'converted':
-      return { [outcome.kind]: grantOf(outcome.grant) };
-    case 'acquired-all': {
-      const { lease, fences, validUntil } = outcome;
-      return { 'acquired-all': { lease, fences, valid_until: validUntil } };
-    }
-    case 'stored':
-      return { stored: { fence: outcome.fence, value: outcome.result } };
-    case 'forgotten':
-      return { forgotten: outcome.found };
-    case 'released':
-      return { released: outcome.outcome };
-    case 'extended':
-      return { extended: { valid_until: outcome.validUntil } };
-    case 'exported':
-      return { exported: outcome.token };
-    case 'held':
-      return { held: outcome.holds };
-    case 'verified':
-      return { verified: outcome.held };
-    case 'inspected':
-      return { inspected: inspectionOf(outcome.inspection) };
-    case 'revoked':
-      return { revoked: outcome.holders };
-    case 'drained':
-      return { drained: {} };
-    case 'closed':
-      return { closed: { lost: outcome.lost, unreleased: outcome.unreleased } };
-    case 'failed':
-      return { error: errorOf(outcome.error) };
-  }
+  if (outcome.kind === 'failed') return { error: errorOf(outcome.error) };
+  const { kind, ...fields } = outcome;
+  const [alone, ...others] = Object.entries(fields);
+  return { [kind]: alone === undefined || others.length > 0 || alone[0] === 'validUntil' ? snakeCased(fields) : snakeCased(alone[1]) };
 }
 
-function grantOf({ lease, mode, fence, validUntil, local }: Grant): unknown {
-  return { lease, mode, fence, valid_until: validUntil, local };
-}
-
-function inspectionOf({ holders, waiters, waiting, lastFence }: Inspection): unknown {
-  // The engine leaves the labels to the driver.
-  const withoutLabel = ({ label, leaseLabel, ...entry }: Holder | Waiter): unknown => (label === null ? entry : { ...entry, label });
-  return { holders: holders.map(withoutLabel), waiters: waiters.map(withoutLabel), waiting, last_fence: lastFence };
+/** The same with the engine's names. It leaves the labels to the driver. */
+function snakeCased(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snakeCased);
+  if (typeof value !== 'object' || value === null) return value;
+  const fields = Object.entries(value).filter(([name, field]) => field !== null || !['label', 'leaseLabel'].includes(name));
+  return Object.fromEntries(fields.map(([name, field]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), snakeCased(field)]));
 }
 
 function errorOf({ code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: all }: EngineError): unknown {

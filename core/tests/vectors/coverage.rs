@@ -14,7 +14,7 @@ use std::vec::Vec;
 use serde_json::Value;
 
 use crate::{
-    ErrorCode, FailureKind, Input, Kind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, Mode, Outcome, Output,
+    ErrorCode, FailureKind, Input, Kind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, Mode, OutcomeKind, Output,
     ReleaseOutcome, Reply, Scalar, Wait,
 };
 
@@ -96,22 +96,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
             Output::Leader { .. } => "leader",
             Output::Lost { .. } => "lost",
         }),
-        words!("outcome", Outcome {
-            Outcome::Acquired(_) => "acquired",
-            Outcome::AcquiredAll { .. } => "acquired-all",
-            Outcome::Released(_) => "released",
-            Outcome::Stored { .. } => "stored",
-            Outcome::Forgotten(_) => "forgotten",
-            Outcome::Extended { .. } => "extended",
-            Outcome::Converted(_) => "converted",
-            Outcome::Exported(_) => "exported",
-            Outcome::Held(_) => "held",
-            Outcome::Verified(_) => "verified",
-            Outcome::Inspected(_) => "inspected",
-            Outcome::Revoked(_) => "revoked",
-            Outcome::Drained => "drained",
-            Outcome::Closed { .. } => "closed",
-        }),
+        ("outcome", OutcomeKind::ALL.iter().map(|kind| kind.code()).collect()),
         ("released", ReleaseOutcome::ALL.iter().map(|outcome| outcome.code()).collect()),
         ("error", ErrorCode::ALL.iter().map(|code| code.code()).collect()),
         // Drivers report a close, not the engine.

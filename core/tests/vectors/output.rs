@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    Command, Error, Failure, Fence, Grant, Inspection, Leader, Mode, NodeId, Outcome, Output, ReleaseOutcome, Vote,
-    Votes,
+    Command, Error, Failure, Fence, Field, Grant, Inspection, Leader, Mode, NodeId, Outcome, Output, Vote, Votes,
 };
 use serde_json::{Value, json};
 
@@ -73,34 +72,25 @@ fn with_votes(votes: &Votes, mut error: Value) -> Value {
     error
 }
 
+/// A field that is alone stands without its name, unless it is a time.
 fn outcome(outcome: &Outcome) -> Value {
-    match outcome {
-        Outcome::Acquired(grant) => json!({ "acquired": self::grant(grant) }),
-        Outcome::AcquiredAll { lease, fences, valid_until } => {
-            json!({ "acquired-all": { "lease": lease.0, "fences": fences, "valid_until": valid_until.as_micros() } })
-        }
-        Outcome::Stored { fence, value } => {
-            json!({ "stored": { "fence": fence, "value": String::from_utf8_lossy(value) } })
-        }
-        Outcome::Forgotten(found) => json!({ "forgotten": found }),
-        Outcome::Released(outcome) => json!({ "released": match outcome {
-            ReleaseOutcome::Released => "released",
-            ReleaseOutcome::StillHeld => "still-held",
-            ReleaseOutcome::AlreadyExpired => "already-expired",
-            ReleaseOutcome::NotOwner => "not-owner",
-            ReleaseOutcome::Detached => "detached",
-            other => panic!("no word for {other:?}"),
-        } }),
-        Outcome::Extended { valid_until } => json!({ "extended": { "valid_until": valid_until.as_micros() } }),
-        Outcome::Converted(grant) => json!({ "converted": self::grant(grant) }),
-        Outcome::Exported(token) => json!({ "exported": token.text() }),
-        Outcome::Held(holds) => json!({ "held": holds }),
-        Outcome::Verified(holds) => json!({ "verified": holds }),
-        Outcome::Inspected(inspection) => json!({ "inspected": self::inspection(inspection) }),
-        Outcome::Revoked(holders) => json!({ "revoked": holders }),
-        Outcome::Drained => json!({ "drained": {} }),
-        Outcome::Closed { lost, unreleased } => json!({ "closed": { "lost": lost, "unreleased": unreleased } }),
-    }
+    let mut fields = serde_json::Map::new();
+    outcome.fields(|name, field| {
+        let value = match field {
+            Field::Number(number) => json!(number),
+            Field::Moment(at) => json!(at.as_micros()),
+            Field::Flag(flag) => json!(flag),
+            Field::Text(text) => json!(text),
+            Field::Numbers(numbers) => json!(numbers),
+            Field::Grant(grant) => self::grant(grant),
+            Field::Released(outcome) => json!(outcome.code()),
+            Field::Inspection(inspection) => self::inspection(inspection),
+        };
+        fields.insert(name.to_owned(), value);
+    });
+    let alone = fields.len() == 1 && !fields.contains_key("valid_until");
+    let fields = if alone { fields.into_iter().next().map(|(_, value)| value) } else { Some(Value::Object(fields)) };
+    json!({ outcome.kind().code(): fields })
 }
 
 fn leader(leader: &Leader) -> Value {
