@@ -1,7 +1,7 @@
 //! The numbers that stand for something else when they cross to TypeScript. They are declared here and nowhere else:
 //! `generated.rs` writes `ts/engine/codes.generated.ts` from them.
 
-use leasehold_core::{AcquireOptions, ErrorCode, FailureKind, LossReason, OutcomeKind, ReleaseOutcome};
+use leasehold_core::{AcquireOptions, CallKind, ErrorCode, FailureKind, LossReason, OutcomeKind, ReleaseOutcome};
 
 use crate::number::small;
 
@@ -25,6 +25,11 @@ pub(crate) trait Code: Copy + 'static {
 
 /// How many fields the record of inputs has.
 pub(crate) const FIELDS: usize = InputField::ALL.len() + AcquireOptions::TIMES.len();
+
+/// The call with this number, which is behind those of [`InputKind`].
+pub(crate) fn call_at(position: u8) -> Option<CallKind> {
+    CallKind::at(position.checked_sub(InputKind::ALL.len() as u8)?)
+}
 
 /// The kind of the output for an outcome.
 pub(crate) fn outcome_number(kind: OutcomeKind) -> f64 {
@@ -74,7 +79,9 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
+    /// The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent. Behind them are the
+    /// other calls of users: `CallKind` in the core. Each has op and its fields. A mode is the flag `shared`, a name the text, and a time
+    /// the field `ttl`.
     InputKind {
         /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
         /// limit?, or keep?; the name.
@@ -86,36 +93,8 @@ codes! {
         Adopt,
         /// op.
         Cancel,
-        /// op, lease.
-        Release,
-        /// op, lease; the result.
-        Store,
-        /// op; the name.
-        Forget,
-        /// op, lease, ttl.
-        Extend,
-        /// op, lease, ttl.
-        Shorten,
-        /// op, lease, ttl?.
-        Detach,
-        /// op, lease, shared?.
-        Convert,
-        /// op, lease.
-        Hold,
-        /// op, lease.
-        Export,
         /// lease.
         StopRenewing,
-        /// op, lease.
-        Verify,
-        /// op; the name.
-        Inspect,
-        /// op, foreign?; the name.
-        ForceRelease,
-        /// op, within.
-        Drain,
-        /// op.
-        Close,
         /// id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
         Reply,
         /// id, failure; the failure's text.
@@ -239,4 +218,4 @@ macro_rules! tables {
     };
 }
 
-tables! { ErrorCode FailureKind LossReason OutcomeKind ReleaseOutcome }
+tables! { CallKind ErrorCode FailureKind LossReason OutcomeKind ReleaseOutcome }

@@ -4,9 +4,9 @@ use alloc::string::String;
 use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, LeaseToken, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::codes::{Code, InputField, InputKind};
+use crate::codes::{Code, InputField, InputKind, call_at};
 use crate::config;
-use crate::input::InputRecord;
+use crate::input::{CallRecord, InputRecord};
 use crate::number::{number, reading, whole};
 use crate::output::OutputWriter;
 #[cfg(feature = "quorum")]
@@ -114,55 +114,42 @@ impl Engine {
         }
         let node = ONLY_SERVER;
         let names;
-        let input = match InputKind::at(kind)? {
-            InputKind::Acquire => Input::Acquire { op: record.op()?, name: text, options: &record.options()? },
-            InputKind::AcquireAll => {
-                names = record.texts(text)?;
-                let one_script = record.flag(InputField::OneScript);
-                Input::AcquireAll { op: record.op()?, names: &names, options: &record.options()?, one_script }
+        let input = if let Some(call) = call_at(kind) {
+            call.read(&CallRecord { record, text })?
+        } else {
+            match InputKind::at(kind)? {
+                InputKind::Acquire => Input::Acquire { op: record.op()?, name: text, options: &record.options()? },
+                InputKind::AcquireAll => {
+                    names = record.texts(text)?;
+                    let one_script = record.flag(InputField::OneScript);
+                    Input::AcquireAll { op: record.op()?, names: &names, options: &record.options()?, one_script }
+                }
+                InputKind::Adopt => {
+                    let (token, name) = record.channel(text)?;
+                    let token = LeaseToken::read(token).ok()?;
+                    Input::Adopt { op: record.op()?, name, token, options: &record.options()? }
+                }
+                InputKind::Cancel => Input::Cancel { op: record.op()? },
+                InputKind::StopRenewing => Input::StopRenewing { lease: record.lease()? },
+                InputKind::Reply => Input::Reply { id: record.command_id()?, result: Ok(record.reply(text)?) },
+                InputKind::Failed => Input::Reply { id: record.command_id()?, result: Err(record.failure(text)?) },
+                InputKind::DedicatedReply => {
+                    Input::DedicatedReply { op: record.op()?, result: Ok(record.reply(text)?) }
+                }
+                InputKind::DedicatedFailed => {
+                    Input::DedicatedReply { op: record.op()?, result: Err(record.failure(text)?) }
+                }
+                InputKind::Message => {
+                    let (channel, payload) = record.channel(text)?;
+                    Input::Message { node, channel, payload: payload.as_bytes() }
+                }
+                InputKind::Subscribed => Input::Subscribed { node, channel: text },
+                InputKind::Unsubscribed => {
+                    let (channel, text) = record.channel(text)?;
+                    Input::Unsubscribed { node, channel, cause: record.failure(text)? }
+                }
+                InputKind::Wake => Input::Wake,
             }
-            InputKind::Adopt => {
-                let (token, name) = record.channel(text)?;
-                let token = LeaseToken::read(token).ok()?;
-                Input::Adopt { op: record.op()?, name, token, options: &record.options()? }
-            }
-            InputKind::Cancel => Input::Cancel { op: record.op()? },
-            InputKind::Release => Input::Release { op: record.op()?, lease: record.lease()? },
-            InputKind::Store => Input::Store { op: record.op()?, lease: record.lease()?, value: text.as_bytes() },
-            InputKind::Forget => Input::Forget { op: record.op()?, name: text },
-            InputKind::Extend => Input::Extend { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
-            InputKind::Shorten => Input::Shorten { op: record.op()?, lease: record.lease()?, ttl: record.ttl()? },
-            InputKind::Detach => {
-                Input::Detach { op: record.op()?, lease: record.lease()?, time: record.optional_ttl()? }
-            }
-            InputKind::Convert => Input::Convert { op: record.op()?, lease: record.lease()?, mode: record.mode() },
-            InputKind::Hold => Input::Hold { op: record.op()?, lease: record.lease()? },
-            InputKind::Export => Input::Export { op: record.op()?, lease: record.lease()? },
-            InputKind::StopRenewing => Input::StopRenewing { lease: record.lease()? },
-            InputKind::Verify => Input::Verify { op: record.op()?, lease: record.lease()? },
-            InputKind::Inspect => Input::Inspect { op: record.op()?, name: text },
-            InputKind::ForceRelease => {
-                let foreign = record.flag(InputField::Foreign);
-                Input::ForceRelease { op: record.op()?, name: text, foreign }
-            }
-            InputKind::Drain => Input::Drain { op: record.op()?, within: record.within()? },
-            InputKind::Close => Input::Close { op: record.op()? },
-            InputKind::Reply => Input::Reply { id: record.command_id()?, result: Ok(record.reply(text)?) },
-            InputKind::Failed => Input::Reply { id: record.command_id()?, result: Err(record.failure(text)?) },
-            InputKind::DedicatedReply => Input::DedicatedReply { op: record.op()?, result: Ok(record.reply(text)?) },
-            InputKind::DedicatedFailed => {
-                Input::DedicatedReply { op: record.op()?, result: Err(record.failure(text)?) }
-            }
-            InputKind::Message => {
-                let (channel, payload) = record.channel(text)?;
-                Input::Message { node, channel, payload: payload.as_bytes() }
-            }
-            InputKind::Subscribed => Input::Subscribed { node, channel: text },
-            InputKind::Unsubscribed => {
-                let (channel, text) = record.channel(text)?;
-                Input::Unsubscribed { node, channel, cause: record.failure(text)? }
-            }
-            InputKind::Wake => Input::Wake,
         };
         core.handle(now, input);
         if record.flag(InputField::Last) {

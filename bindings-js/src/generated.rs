@@ -7,8 +7,8 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    AcquireOptions, CLOSE_SETTINGS, ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS,
-    NO_RIGHT, NOT_READY, OutcomeKind, ReleaseOutcome, Setting,
+    AcquireOptions, CLOSE_SETTINGS, CallKind, ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason,
+    MANAGER_SETTINGS, NO_RIGHT, NOT_READY, OutcomeKind, ReleaseOutcome, Setting,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind, OutputKind};
@@ -242,7 +242,11 @@ fn codes() -> String {
         }
         let _ = writeln!(module, " */\nexport const {name} = {{");
         let variants = variants.iter().map(|(variant, _)| camel_case(variant)).collect();
-        let variants: Vec<_> = if *name == "InputField" { input_fields() } else { variants };
+        let variants: Vec<_> = match *name {
+            "InputField" => input_fields(),
+            "InputKind" => input_kinds(),
+            _ => variants,
+        };
         for (position, variant) in variants.iter().enumerate() {
             let _ = writeln!(module, "  {variant}: {position},");
         }
@@ -298,6 +302,12 @@ fn outcomes() -> String {
     }
     module += "    default:\n      return { kind: 'failed', error: read.error() };\n  }\n}\n";
     module
+}
+
+/// The kinds of inputs, in JavaScript's case.
+pub(crate) fn input_kinds() -> Vec<String> {
+    let calls = CallKind::ALL.iter().map(|call| camel_case(&format!("{call:?}")));
+    InputKind::ALL.iter().map(|kind| camel_case(&format!("{kind:?}"))).chain(calls).collect()
 }
 
 /// The fields of the record of inputs, in JavaScript's case.

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply, Wait,
+    AcquireOptions, CallFields, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply,
+    Wait,
 };
 
 use crate::codes::{ABSENT, Code, FIELDS, InputField};
@@ -70,20 +71,11 @@ impl InputRecord {
         whole(self.number(InputField::Id)).map(CommandId)
     }
 
-    pub(crate) fn ttl(&self) -> Option<Duration> {
+    fn ttl(&self) -> Option<Duration> {
         duration(self.number(InputField::Ttl))
     }
 
-    /// None if it is there and out of range.
-    pub(crate) fn optional_ttl(&self) -> Option<Option<Duration>> {
-        self.duration(InputField::Ttl as usize)
-    }
-
-    pub(crate) fn within(&self) -> Option<Duration> {
-        duration(self.number(InputField::Within))
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
+    fn mode(&self) -> Mode {
         if self.flag(InputField::Shared) { Mode::Shared } else { Mode::Exclusive }
     }
 
@@ -162,6 +154,50 @@ impl InputRecord {
             None => Some(None),
             Some(time) => duration(time).map(Some),
         }
+    }
+}
+
+/// The fields of a call that has no options. Its text is a name.
+pub(crate) struct CallRecord<'a> {
+    pub(crate) record: &'a InputRecord,
+    pub(crate) text: &'a str,
+}
+
+impl<'a> CallFields<'a> for CallRecord<'a> {
+    fn op(&self) -> Option<OpId> {
+        self.record.op()
+    }
+
+    fn lease(&self) -> Option<LeaseId> {
+        self.record.lease()
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        self.record.ttl()
+    }
+
+    fn time(&self) -> Option<Option<Duration>> {
+        self.record.duration(InputField::Ttl as usize)
+    }
+
+    fn mode(&self) -> Option<Mode> {
+        Some(self.record.mode())
+    }
+
+    fn name(&self) -> Option<&'a str> {
+        Some(self.text)
+    }
+
+    fn foreign(&self) -> Option<bool> {
+        Some(self.record.flag(InputField::Foreign))
+    }
+
+    fn within(&self) -> Option<Duration> {
+        duration(self.record.number(InputField::Within))
+    }
+
+    fn value(&self) -> Option<&'a [u8]> {
+        Some(self.text.as_bytes())
     }
 }
 

@@ -51,7 +51,7 @@ interface Wait {
 const SECONDS = { unit: 's', advice: { explicitBucketBoundaries: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60] } };
 
 /** Every kind of lock. */
-const MODES = { exclusive: true, shared: true, reentrant: true, semaphore: true, multi: true } satisfies Record<AcquireEvent['mode'], true>;
+const MODES = { exclusive: true, shared: true, reentrant: true, semaphore: true, once: true, election: true, multi: true } satisfies Record<AcquireEvent['mode'], true>;
 
 /** How an acquire can end without a lease. Only a conversion ends with `conflict`. */
 const REFUSALS = ERROR_CODES.filter((code) => code !== 'conflict');

@@ -2,16 +2,15 @@
 
 use alloc::vec::Vec;
 use core::mem;
-use core::time::Duration;
 
 use hashbrown::HashMap;
 
 use crate::engine::Engine;
 use crate::error::{Error, LossReason};
-use crate::event::{Input, Leader, Outcome, Output, ReleaseOutcome};
-use crate::ids::{ByNumber, LeaseId, LeaseToken, NodeId, OpId};
+use crate::event::{Input, Leader, Operation, Outcome, Output, ReleaseOutcome};
+use crate::ids::{ByNumber, LeaseId, NodeId, OpId};
 use crate::labels::{Labels, Question};
-use crate::options::{AcquireOptions, Mode};
+use crate::options::AcquireOptions;
 use crate::time::Instant;
 
 /// The result of a call, as the engine returns it.
@@ -19,81 +18,6 @@ pub type CallResult = Result<Outcome, Error>;
 
 /// Its keys are numbers of this process, so nobody can choose colliding ones.
 pub type Table<K, V> = HashMap<K, V, ByNumber>;
-
-/// What a user can ask of the engine: an [`Input`] without its number.
-#[allow(missing_docs)] // `Input` documents all of them.
-pub enum Operation<'a> {
-    Acquire {
-        name: &'a str,
-        options: &'a AcquireOptions,
-    },
-    AcquireAll {
-        names: &'a [&'a str],
-        options: &'a AcquireOptions,
-        one_script: bool,
-    },
-    Campaign {
-        name: &'a str,
-        value: &'a str,
-        options: &'a AcquireOptions,
-    },
-    Observe {
-        name: &'a str,
-    },
-    Adopt {
-        name: &'a str,
-        token: LeaseToken,
-        options: &'a AcquireOptions,
-    },
-    Release {
-        lease: LeaseId,
-    },
-    Store {
-        lease: LeaseId,
-        value: &'a [u8],
-    },
-    Forget {
-        name: &'a str,
-    },
-    Extend {
-        lease: LeaseId,
-        ttl: Duration,
-    },
-    Shorten {
-        lease: LeaseId,
-        ttl: Duration,
-    },
-    Detach {
-        lease: LeaseId,
-        time: Option<Duration>,
-    },
-    Convert {
-        lease: LeaseId,
-        mode: Mode,
-    },
-    Hold {
-        lease: LeaseId,
-    },
-    Export {
-        lease: LeaseId,
-    },
-    Verify {
-        lease: LeaseId,
-    },
-    /// Clients are asked for the labels of their leases if `asks`.
-    Inspect {
-        name: &'a str,
-        asks: bool,
-    },
-    ForceRelease {
-        name: &'a str,
-        foreign: bool,
-    },
-    Drain {
-        within: Duration,
-    },
-    Close,
-}
 
 impl Operation<'_> {
     /// What an acquire asks for. None for other operations.
@@ -113,30 +37,6 @@ impl Operation<'_> {
             Self::Acquire { name, .. } | Self::Campaign { name, .. } | Self::Adopt { name, .. } => name.len(),
             Self::AcquireAll { names, .. } => names.iter().map(|name| name.len()).sum(),
             _ => 0,
-        }
-    }
-
-    fn input(&self, op: OpId) -> Input<'_> {
-        match *self {
-            Self::Acquire { name, options } => Input::Acquire { op, name, options },
-            Self::AcquireAll { names, options, one_script } => Input::AcquireAll { op, names, options, one_script },
-            Self::Campaign { name, value, options } => Input::Campaign { op, name, value, options },
-            Self::Observe { name } => Input::Observe { op, name },
-            Self::Adopt { name, token, options } => Input::Adopt { op, name, token, options },
-            Self::Release { lease } => Input::Release { op, lease },
-            Self::Store { lease, value } => Input::Store { op, lease, value },
-            Self::Forget { name } => Input::Forget { op, name },
-            Self::Extend { lease, ttl } => Input::Extend { op, lease, ttl },
-            Self::Shorten { lease, ttl } => Input::Shorten { op, lease, ttl },
-            Self::Detach { lease, time } => Input::Detach { op, lease, time },
-            Self::Convert { lease, mode } => Input::Convert { op, lease, mode },
-            Self::Hold { lease } => Input::Hold { op, lease },
-            Self::Export { lease } => Input::Export { op, lease },
-            Self::Verify { lease } => Input::Verify { op, lease },
-            Self::Inspect { name, .. } => Input::Inspect { op, name },
-            Self::ForceRelease { name, foreign } => Input::ForceRelease { op, name, foreign },
-            Self::Drain { within } => Input::Drain { op, within },
-            Self::Close => Input::Close { op },
         }
     }
 }

@@ -10,13 +10,19 @@ use crate::options::{AcquireOptions, Mode};
 use crate::time::Instant;
 use crate::wire::{Command, Reply};
 
+inputs! {
 /// An event for the engine.
 #[derive(Clone, Debug)]
-pub enum Input<'a> {
+Input,
+/// What a user can ask of the engine: an [`Input`] without its number. An inspect asks clients for the labels of their leases if
+/// `asks`.
+Operation,
+/// The calls that have no options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+CallKind
+acquires<'a> {
     /// Acquire a lease of `name`. Ends with [`Outcome::Acquired`].
     Acquire {
-        /// The call.
-        op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
         /// The options.
@@ -27,8 +33,6 @@ pub enum Input<'a> {
     /// If all names are in one cluster slot and free, one script takes them. Otherwise the engine takes them one by one
     /// in sorted order, each through its queue, which prevents deadlocks.
     AcquireAll {
-        /// The call.
-        op: OpId,
         /// The locks' names, without the prefix: 1 to 256 different names, in any order.
         names: &'a [&'a str],
         /// The options. `Mode::Shared` fails with [`Error::Unsupported`].
@@ -42,8 +46,6 @@ pub enum Input<'a> {
     /// An election is a kind of lock of its own, with one holder. A client has one campaign or term of an election. Another
     /// one fails with [`Error::Conflict`]. Not with a quorum.
     Campaign {
-        /// The call.
-        op: OpId,
         /// The election's name, without the prefix.
         name: &'a str,
         /// What observers learn about this client when it leads, such as its address: at most 1,024 bytes without control
@@ -52,22 +54,12 @@ pub enum Input<'a> {
         /// The options. Only `ttl`, `renew` and `max_hold` count.
         options: &'a AcquireOptions,
     },
-    /// Observe an election until the call is [cancelled](Input::Cancel). Each change is an [`Output::Leader`], and so is the
-    /// first answer. A server that refuses the question ends the call with its error. Not with a quorum.
-    Observe {
-        /// The call.
-        op: OpId,
-        /// The election's name, without the prefix.
-        name: &'a str,
-    },
     /// Take over a lease, usually that of another process. Ends with [`Outcome::Acquired`] and a new fence. The former holder
     /// loses its lease, with [`LossReason::Revoked`] if the server's message reaches it.
     ///
     /// Fails with [`Error::NotHeld`] if the lease has ended or was adopted already, and with [`Error::Conflict`] if it has
     /// another mode or number of permits. Not for reentrant locks, and not with a quorum.
     Adopt {
-        /// The call.
-        op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
         /// The lease, from [`Outcome::Exported`].
@@ -75,18 +67,13 @@ pub enum Input<'a> {
         /// The options. The call doesn't wait and the lease doesn't linger, whatever they say.
         options: &'a AcquireOptions,
     },
-    /// Cancel an acquire, which then fails with [`Error::Cancelled`]. Ignored if the acquire has ended.
-    Cancel {
-        /// The acquire to cancel.
-        op: OpId,
-    },
+}
+calls {
     /// Give one hold back. Ends with [`Outcome::Released`].
     Release {
-        /// The call.
-        op: OpId,
         /// The lease to give back.
         lease: LeaseId,
-    },
+    } => "release";
     /// Give a lease of a [once](crate::Kind::Once) back, with all of its holds, and store its result on the server. Ends with
     /// [`Outcome::Released`]. The result is stored only if that says [`ReleaseOutcome::Released`]: a lost lease stores
     /// nothing.
@@ -94,41 +81,33 @@ pub enum Input<'a> {
     /// A result of more than 64 KiB fails with [`Error::InvalidOption`], and a lease of another kind with
     /// [`Error::Unsupported`]. Then the lease is given back, and nothing is stored.
     Store {
-        /// The call.
-        op: OpId,
         /// The lease to give back.
         lease: LeaseId,
         /// The result.
         value: &'a [u8],
-    },
+    } => "store";
     /// Delete the stored result of a [once](crate::Kind::Once). It doesn't stop the work under way, which then stores its
     /// own. Ends with [`Outcome::Forgotten`].
     Forget {
-        /// The call.
-        op: OpId,
         /// The lock's name, without the prefix.
         name: &'a str,
-    },
+    } => "forget";
     /// Make a lease valid for at least `ttl` from now. Ends with [`Outcome::Extended`].
     Extend {
-        /// The call.
-        op: OpId,
         /// The lease to extend.
         lease: LeaseId,
         /// The time from now.
         ttl: Duration,
-    },
+    } => "extend";
     /// Make a lease end after `ttl` from now, here and on the server, and stop renewing it. Ends with [`Outcome::Extended`].
     ///
     /// It can be extended later. The lease gets a new token, so that no delayed command changes its end.
     Shorten {
-        /// The call.
-        op: OpId,
         /// The lease to shorten.
         lease: LeaseId,
         /// The time from now.
         ttl: Duration,
-    },
+    } => "shorten";
     /// Detach a lease: this client's part in it ends at once, and the server keeps the lock until its time is over. Nothing
     /// renews it. Ends with [`Outcome::Exported`]: another process, or this client, can [adopt](Input::Adopt) it.
     ///
@@ -136,29 +115,76 @@ pub enum Input<'a> {
     /// lease is valid, even if the call has failed with [`Error::Unreachable`]. Other errors of the call leave the lease as
     /// it was, except [`Error::Lost`] and those of the server.
     Detach {
-        /// The call.
-        op: OpId,
         /// The lease to detach.
         lease: LeaseId,
         /// How long the server keeps the lock from now, but not longer than `max_hold`. None: for another TTL, or until the
         /// end of a fixed lease.
         time: Option<Duration>,
-    },
+    } => "detach";
     /// Convert a lease to the other mode. Ends with [`Outcome::Converted`].
     Convert {
-        /// The call.
-        op: OpId,
         /// The lease to convert.
         lease: LeaseId,
         /// `Shared` downgrades and `Exclusive` upgrades. The current mode changes nothing.
         mode: Mode,
-    },
+    } => "convert";
     /// Take one more hold on a lease. Ends at once with [`Outcome::Held`].
     Hold {
-        /// The call.
-        op: OpId,
         /// The lease to hold once more.
         lease: LeaseId,
+    } => "hold";
+    /// Ask for a lease's token, for [`Input::Adopt`]. Ends at once with [`Outcome::Exported`]. From then on,
+    /// the lease is not handed over to other callers of this client, and it doesn't linger.
+    Export {
+        /// The lease.
+        lease: LeaseId,
+    } => "export";
+    /// Ask the server whether the caller still holds the lease. Ends with [`Outcome::Verified`].
+    Verify {
+        /// The lease to verify.
+        lease: LeaseId,
+    } => "verify";
+    /// Observe an election until the call is [cancelled](Input::Cancel). Each change is an [`Output::Leader`], and so is the
+    /// first answer. A server that refuses the question ends the call with its error. Not with a quorum.
+    Observe {
+        /// The election's name, without the prefix.
+        name: &'a str,
+    } => "observe";
+    /// Ask who holds a lock and who waits for it. Ends with [`Outcome::Inspected`].
+    Inspect {
+        /// The lock's name, without the prefix.
+        name: &'a str,
+        ; asks: bool
+    } => "inspect";
+    /// Take a lock from its holders, for operators. The holders are notified with [`LossReason::Revoked`], and the next
+    /// waiter is granted. Ends with [`Outcome::Revoked`].
+    ///
+    /// A key without a TTL is no lease, but another library's key or other data. Without `foreign`, the call then
+    /// changes nothing and fails with [`Error::WrongKind`].
+    ForceRelease {
+        /// The lock's name, without the prefix.
+        name: &'a str,
+        /// Whether to delete the key even if it has no TTL.
+        foreign: bool,
+    } => "force-release";
+    /// Grant no further lease, and let the held ones end before a close. Waiting and new acquires fail with
+    /// [`Error::Closed`], and leases that linger are released. Held leases are renewed as before, and calls on them work.
+    /// The owner of a reentrant lock can take more holds on its lease.
+    ///
+    /// Ends with [`Outcome::Drained`] when no lease is held any more, when `within` is over, or at an
+    /// [`Input::Close`], which is what should follow.
+    Drain {
+        /// How long the holders have: 0 ms to 30 days.
+        within: Duration,
+    } => "drain";
+    /// Close the client: waits end with [`Error::Closed`], and leases are released. Ends with [`Outcome::Closed`].
+    Close => "close";
+}
+events {
+    /// Cancel an acquire, which then fails with [`Error::Cancelled`]. Ignored if the acquire has ended.
+    Cancel {
+        /// The acquire to cancel.
+        op: OpId,
     },
     /// Set the end of a renewed lease, replacing any earlier one. The engine renews the lease until then and no longer.
     ///
@@ -175,58 +201,6 @@ pub enum Input<'a> {
     StopRenewing {
         /// The lease.
         lease: LeaseId,
-    },
-    /// Ask for a lease's token, for [`Input::Adopt`]. Ends at once with [`Outcome::Exported`]. From then on,
-    /// the lease is not handed over to other callers of this client, and it doesn't linger.
-    Export {
-        /// The call.
-        op: OpId,
-        /// The lease.
-        lease: LeaseId,
-    },
-    /// Ask the server whether the caller still holds the lease. Ends with [`Outcome::Verified`].
-    Verify {
-        /// The call.
-        op: OpId,
-        /// The lease to verify.
-        lease: LeaseId,
-    },
-    /// Ask who holds a lock and who waits for it. Ends with [`Outcome::Inspected`].
-    Inspect {
-        /// The call.
-        op: OpId,
-        /// The lock's name, without the prefix.
-        name: &'a str,
-    },
-    /// Take a lock from its holders, for operators. The holders are notified with [`LossReason::Revoked`], and the next
-    /// waiter is granted. Ends with [`Outcome::Revoked`].
-    ///
-    /// A key without a TTL is no lease, but another library's key or other data. Without `foreign`, the call then
-    /// changes nothing and fails with [`Error::WrongKind`].
-    ForceRelease {
-        /// The call.
-        op: OpId,
-        /// The lock's name, without the prefix.
-        name: &'a str,
-        /// Whether to delete the key even if it has no TTL.
-        foreign: bool,
-    },
-    /// Grant no further lease, and let the held ones end before a close. Waiting and new acquires fail with
-    /// [`Error::Closed`], and leases that linger are released. Held leases are renewed as before, and calls on them work.
-    /// The owner of a reentrant lock can take more holds on its lease.
-    ///
-    /// Ends with [`Outcome::Drained`] when no lease is held any more, when `within` is over, or at an
-    /// [`Input::Close`], which is what should follow.
-    Drain {
-        /// The call.
-        op: OpId,
-        /// How long the holders have: 0 ms to 30 days.
-        within: Duration,
-    },
-    /// Close the client: waits end with [`Error::Closed`], and leases are released. Ends with [`Outcome::Closed`].
-    Close {
-        /// The call.
-        op: OpId,
     },
     /// The result of a command: the server's answer, or why there is none. Late and duplicate replies are ignored.
     Reply {
@@ -270,6 +244,22 @@ pub enum Input<'a> {
     },
     /// Time has passed. Early, late and duplicate wake-ups are allowed.
     Wake,
+}
+}
+
+/// Where the fields of a call come from. None if there is no such field, or if it can't be read.
+#[doc(hidden)]
+#[allow(missing_docs)] // `Input` documents all of them.
+pub trait CallFields<'a> {
+    fn op(&self) -> Option<OpId>;
+    fn lease(&self) -> Option<LeaseId>;
+    fn ttl(&self) -> Option<Duration>;
+    fn time(&self) -> Option<Option<Duration>>;
+    fn mode(&self) -> Option<Mode>;
+    fn name(&self) -> Option<&'a str>;
+    fn foreign(&self) -> Option<bool>;
+    fn within(&self) -> Option<Duration>;
+    fn value(&self) -> Option<&'a [u8]>;
 }
 
 /// An action for the driver.

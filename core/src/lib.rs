@@ -216,12 +216,12 @@ mod wire;
 pub use quorum::Roster;
 
 pub use clock::Clock;
-pub use driver::{Call, CallResult, Driven, Event, Operation, Outbox, Table};
+pub use driver::{Call, CallResult, Driven, Event, Outbox, Table};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
 pub use event::{
-    Field, Grant, Holder, Input, Inspection, Leader, LeaseInfo, Outcome, OutcomeKind, Output, Reason, ReleaseOutcome,
-    Waiter,
+    CallFields, CallKind, Field, Grant, Holder, Input, Inspection, Leader, LeaseInfo, Operation, Outcome, OutcomeKind,
+    Output, Reason, ReleaseOutcome, Waiter,
 };
 pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};

@@ -110,3 +110,78 @@ macro_rules! outcomes {
         }
     };
 }
+
+/// Declares the inputs of the engine. `acquires` and `calls` are calls of users, so each also has an `op`, and is an operation. Calls
+/// have no options, and their fields are read by name (`CallFields`), so a new one needs no reader on the surfaces that pass calls on.
+macro_rules! inputs {
+    (
+        $(#[$meta:meta])* $input:ident,
+        $(#[$operation_meta:meta])* $operation:ident,
+        $(#[$kind_meta:meta])* $kind:ident
+        acquires<$a:lifetime> {
+            $($(#[doc = $acquire_doc:literal])+ $acquire:ident {
+                $($(#[doc = $option_doc:literal])+ $option:ident: $option_type:ty,)+
+            },)+
+        }
+        calls {
+            $($(#[doc = $doc:literal])+ $call:ident $({
+                $($(#[doc = $about:literal])+ $field:ident: $type:ty,)+ $(; $extra:ident: $extra_type:ty)?
+            })? => $code:literal;)+
+        }
+        events { $($(#[doc = $event_doc:literal])+ $event:ident $({ $($event_fields:tt)+ })?,)+ }
+    ) => {
+        $(#[$meta])*
+        pub enum $input<$a> {
+            $($(#[doc = $acquire_doc])+ $acquire {
+                /// The call.
+                op: OpId,
+                $($(#[doc = $option_doc])+ $option: $option_type,)+
+            },)+
+            $($(#[doc = $doc])+ $call {
+                /// The call.
+                op: OpId,
+                $($($(#[doc = $about])+ $field: $type,)+)?
+            },)+
+            $($(#[doc = $event_doc])+ $event $({ $($event_fields)+ })?,)+
+        }
+
+        impl $input<'_> {
+            /// The names of all inputs.
+            #[doc(hidden)]
+            pub const NAMES: &'static [&'static str] =
+                &[$(stringify!($acquire),)+ $(stringify!($call),)+ $(stringify!($event)),+];
+        }
+
+        $(#[$operation_meta])*
+        #[allow(missing_docs)] // The inputs document all of them.
+        pub enum $operation<$a> {
+            $($acquire { $($option: $option_type,)+ },)+
+            $($call $({ $($field: $type,)+ $($extra: $extra_type,)? })?,)+
+        }
+
+        impl $operation<'_> {
+            pub(crate) fn input(&self, op: OpId) -> $input<'_> {
+                match *self {
+                    $(Self::$acquire { $($option),+ } => $input::$acquire { op, $($option),+ },)+
+                    $(Self::$call { $($($field,)+)? .. } => $input::$call { op, $($($field),+)? },)+
+                }
+            }
+        }
+
+        table! { $(#[$kind_meta])* $kind { $($(#[doc = $doc])+ $call => $code;)+ } }
+
+        impl $kind {
+            /// The names of its fields. Each also has an `op`.
+            #[doc(hidden)]
+            pub const fn fields(self) -> &'static [&'static str] {
+                match self { $(Self::$call => &[$($(stringify!($field)),+)?],)+ }
+            }
+
+            /// Reads the call. None if a field can't be read.
+            #[doc(hidden)]
+            pub fn read<$a>(self, from: &impl CallFields<$a>) -> Option<$input<$a>> {
+                Some(match self { $(Self::$call => $input::$call { op: from.op()?, $($($field: from.$field()?),+)? },)+ })
+            }
+        }
+    };
+}

@@ -1,28 +1,16 @@
 // Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
 
 /**
- * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent.
+ * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent. Behind them are the
+ * other calls of users: `CallKind` in the core. Each has op and its fields. A mode is the flag `shared`, a name the text, and a time
+ * the field `ttl`.
  * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
  *   limit?, or keep?; the name.
  * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
  *   each name; the names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
  * - `cancel`: op.
- * - `release`: op, lease.
- * - `store`: op, lease; the result.
- * - `forget`: op; the name.
- * - `extend`: op, lease, ttl.
- * - `shorten`: op, lease, ttl.
- * - `detach`: op, lease, ttl?.
- * - `convert`: op, lease, shared?.
- * - `hold`: op, lease.
- * - `export`: op, lease.
  * - `stopRenewing`: lease.
- * - `verify`: op, lease.
- * - `inspect`: op; the name.
- * - `forceRelease`: op, foreign?; the name.
- * - `drain`: op, within.
- * - `close`: op.
  * - `reply`: id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
  * - `failed`: id, failure; the failure's text.
  * - `dedicatedReply`: As for `reply`, with op for id.
@@ -37,29 +25,30 @@ export const InputKind = {
   acquireAll: 1,
   adopt: 2,
   cancel: 3,
-  release: 4,
-  store: 5,
-  forget: 6,
-  extend: 7,
-  shorten: 8,
-  detach: 9,
-  convert: 10,
-  hold: 11,
-  export: 12,
-  stopRenewing: 13,
-  verify: 14,
-  inspect: 15,
-  forceRelease: 16,
-  drain: 17,
-  close: 18,
-  reply: 19,
-  failed: 20,
-  dedicatedReply: 21,
-  dedicatedFailed: 22,
-  message: 23,
-  subscribed: 24,
-  unsubscribed: 25,
-  wake: 26,
+  stopRenewing: 4,
+  reply: 5,
+  failed: 6,
+  dedicatedReply: 7,
+  dedicatedFailed: 8,
+  message: 9,
+  subscribed: 10,
+  unsubscribed: 11,
+  wake: 12,
+  release: 13,
+  store: 14,
+  forget: 15,
+  extend: 16,
+  shorten: 17,
+  detach: 18,
+  convert: 19,
+  hold: 20,
+  export: 21,
+  verify: 22,
+  observe: 23,
+  inspect: 24,
+  forceRelease: 25,
+  drain: 26,
+  close: 27,
 } as const;
 
 /**

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
 import { LOCK_DEFAULTS, MANAGER_DEFAULTS } from '../support/options.generated.js';
+import { InputKind } from './codes.generated.js';
 import { camelCase, Engine, quorumEngine } from './engine.js';
 import type { Outcome } from './outcomes.generated.js';
 import type { Outputs } from './output-reader.js';
@@ -87,7 +88,7 @@ function config(given: Record<string, unknown> = {}): Config {
 function handle(engine: Engine, event: Event, token?: string): void {
   if (event === 'wake') return engine.passed();
   const [kind, fields] = Object.entries(event)[0] as [string, Record<string, unknown>];
-  const { op, lease, ttl, mode } = fields as { op: number; lease: number; ttl: number; mode: Mode };
+  const { op, lease } = fields as { op: number; lease: number };
   switch (kind) {
     case 'acquire': {
       const { name, mode = 'exclusive', owner, permits, keep } = fields as {
@@ -105,36 +106,8 @@ function handle(engine: Engine, event: Event, token?: string): void {
     }
     case 'cancel':
       return engine.cancel(op);
-    case 'release':
-      return engine.release(op, lease);
-    case 'store':
-      return engine.store(op, lease, fields['value'] as string);
-    case 'forget':
-      return engine.forget(op, fields['name'] as string);
-    case 'extend':
-      return engine.extend(op, lease, ttl);
-    case 'shorten':
-      return engine.shorten(op, lease, ttl);
-    case 'detach':
-      return engine.detach(op, lease, fields['time'] as number | undefined);
-    case 'convert':
-      return engine.convert(op, lease, mode);
-    case 'hold':
-      return engine.hold(op, lease);
-    case 'export':
-      return engine.export(op, lease);
     case 'stop-renewing':
       return engine.stopRenewing(lease);
-    case 'verify':
-      return engine.verify(op, lease);
-    case 'inspect':
-      return engine.inspect(op, fields['name'] as string);
-    case 'force-release':
-      return engine.forceRelease(op, fields['name'] as string, fields['foreign'] === true);
-    case 'drain':
-      return engine.drain(op, fields['within'] as number);
-    case 'close':
-      return engine.close(op);
     case 'reply': {
       const { call, result } = fields as { call: number; result: { one: unknown } | { list: unknown[] } | FailureText };
       if (typeof result === 'object' && 'one' in result) return engine.reply(call, scalar(result.one));
@@ -153,8 +126,14 @@ function handle(engine: Engine, event: Event, token?: string): void {
       return engine.subscribed(channelOf(fields));
     case 'unsubscribed':
       return engine.unsubscribed(channelOf(fields), failure(fields['cause'] as FailureText));
-    default:
-      assert.fail(`unknown input ${kind}`);
+    case 'force-release':
+      return engine.forceRelease(op, fields['name'] as string, fields['foreign'] === true);
+    default: {
+      // The method takes the fields in the order of the transcript.
+      const method = camelCase(kind.replaceAll('-', '_')) as 'hold';
+      assert.ok(method in InputKind, `unknown input ${kind}`);
+      return engine[method](...(Object.values(fields) as [number, number]));
+    }
   }
 }
 

@@ -30,36 +30,7 @@ macro_rules! words {
 
 fn everything() -> [(&'static str, Vec<&'static str>); 14] {
     [
-        words!("input", Input<'_> {
-            Input::Acquire { .. } => "acquire",
-            Input::AcquireAll { .. } => "acquire-all",
-            Input::Campaign { .. } => "campaign",
-            Input::Observe { .. } => "observe",
-            Input::DedicatedReply { .. } => "dedicated-reply",
-            Input::Adopt { .. } => "adopt",
-            Input::Cancel { .. } => "cancel",
-            Input::Release { .. } => "release",
-            Input::Store { .. } => "store",
-            Input::Forget { .. } => "forget",
-            Input::Extend { .. } => "extend",
-            Input::Shorten { .. } => "shorten",
-            Input::Detach { .. } => "detach",
-            Input::Convert { .. } => "convert",
-            Input::Hold { .. } => "hold",
-            Input::Keep { .. } => "keep",
-            Input::StopRenewing { .. } => "stop-renewing",
-            Input::Export { .. } => "export",
-            Input::Verify { .. } => "verify",
-            Input::Inspect { .. } => "inspect",
-            Input::ForceRelease { .. } => "force-release",
-            Input::Drain { .. } => "drain",
-            Input::Close { .. } => "close",
-            Input::Reply { .. } => "reply",
-            Input::Message { .. } => "message",
-            Input::Subscribed { .. } => "subscribed",
-            Input::Unsubscribed { .. } => "unsubscribed",
-            Input::Wake => "wake",
-        }),
+        ("input", Input::NAMES.iter().map(|name| kebab_case(name)).collect()),
         words!("kind", Kind {
             Kind::Lock => "lock",
             Kind::Reentrant(_) => "reentrant",
@@ -104,6 +75,18 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
         ("field", fields().collect()),
         ("vote", vec!["none", "agreed", "timed-out", "busy", "unreachable"]),
     ]
+}
+
+/// `ForceRelease` as the files spell it.
+fn kebab_case(name: &str) -> &'static str {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('-');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text.leak()
 }
 
 /// What can be refused: the options with bounds, names and servers.

@@ -4,14 +4,26 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CommandId, Failure, Input, Instant, Kind, LeaseId, LeaseToken, Mode, NodeId, OpId, Owner, Replicas,
-    Reply, Scalar, Wait,
+    AcquireOptions, CallFields, CallKind, CommandId, Failure, Input, Instant, Kind, LeaseId, LeaseToken, Mode, NodeId,
+    OpId, Owner, Replicas, Reply, Scalar, Wait,
 };
 use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+#[serde(from = "Value")]
+pub(crate) enum Event {
+    /// One that the engine's table describes: its kind and its fields.
+    Call(CallKind, Call),
+    Other(Other),
+}
+
+/// The fields of a call.
+pub(crate) struct Call(Value);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Event {
+pub(crate) enum Other {
     Acquire(Acquire),
     Adopt {
         token: String,
@@ -22,49 +34,8 @@ pub(crate) enum Event {
         value: String,
         acquire: Acquire,
     },
-    Observe {
-        op: u64,
-        name: String,
-    },
     Cancel {
         op: u64,
-    },
-    Release {
-        op: u64,
-        lease: u64,
-    },
-    Store {
-        op: u64,
-        lease: u64,
-        value: Bytes,
-    },
-    Forget {
-        op: u64,
-        name: String,
-    },
-    Extend {
-        op: u64,
-        lease: u64,
-        ttl: u64,
-    },
-    Shorten {
-        op: u64,
-        lease: u64,
-        ttl: u64,
-    },
-    Detach {
-        op: u64,
-        lease: u64,
-        time: Option<u64>,
-    },
-    Convert {
-        op: u64,
-        lease: u64,
-        mode: ModeText,
-    },
-    Hold {
-        op: u64,
-        lease: u64,
     },
     Keep {
         lease: u64,
@@ -73,31 +44,6 @@ pub(crate) enum Event {
     },
     StopRenewing {
         lease: u64,
-    },
-    Export {
-        op: u64,
-        lease: u64,
-    },
-    Verify {
-        op: u64,
-        lease: u64,
-    },
-    Inspect {
-        op: u64,
-        name: String,
-    },
-    ForceRelease {
-        op: u64,
-        name: String,
-        #[serde(default)]
-        foreign: bool,
-    },
-    Drain {
-        op: u64,
-        within: u64,
-    },
-    Close {
-        op: u64,
     },
     Reply {
         call: u64,
@@ -228,61 +174,101 @@ enum BytesText {
     Hex { hex: String },
 }
 
+impl From<Value> for Event {
+    fn from(value: Value) -> Self {
+        let call = CallKind::ALL.iter().find(|kind| value.get(kind.code()).is_some());
+        match call {
+            Some(kind) => Self::Call(*kind, Call(value[kind.code()].clone())),
+            None => Self::Other(serde_json::from_value(value).unwrap_or_else(|error| panic!("{error}"))),
+        }
+    }
+}
+
 impl Event {
     /// Hands the input over. It borrows the options and names that it is made of.
     pub(crate) fn handle(&self, take: impl FnOnce(Input<'_>)) {
-        if let Self::Acquire(acquire) = self {
-            let (op, options) = (OpId(acquire.op), acquire.options());
-            return take(Input::Acquire { op, name: &acquire.name, options: &options });
+        match self {
+            Self::Call(kind, fields) => {
+                let known = |name: &String| name == "op" || kind.fields().contains(&name.as_str());
+                assert!(fields.0.as_object().is_some_and(|fields| fields.keys().all(known)), "{}", fields.0);
+                take(kind.read(&fields).unwrap_or_else(|| panic!("a field is missing: {}", fields.0)));
+            }
+            Self::Other(Other::Acquire(acquire)) => {
+                let (op, options) = (OpId(acquire.op), acquire.options());
+                take(Input::Acquire { op, name: &acquire.name, options: &options });
+            }
+            Self::Other(Other::Adopt { token, acquire }) => {
+                let (op, options) = (OpId(acquire.op), acquire.options());
+                let token = LeaseToken::read(token).expect("a token");
+                take(Input::Adopt { op, name: &acquire.name, token, options: &options });
+            }
+            Self::Other(Other::Campaign { value, acquire }) => {
+                let (op, options) = (OpId(acquire.op), acquire.options());
+                take(Input::Campaign { op, name: &acquire.name, value, options: &options });
+            }
+            Self::Other(Other::AcquireAll(all)) => {
+                let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
+                let (op, options) = (OpId(all.acquire.op), all.acquire.options());
+                take(Input::AcquireAll { op, names: &names, options: &options, one_script: all.one_script });
+            }
+            Self::Other(other) => take(other.input()),
         }
-        if let Self::Adopt { token, acquire } = self {
-            let (op, options) = (OpId(acquire.op), acquire.options());
-            let token = LeaseToken::read(token).expect("a token");
-            return take(Input::Adopt { op, name: &acquire.name, token, options: &options });
-        }
-        if let Self::Campaign { value, acquire } = self {
-            let (op, options) = (OpId(acquire.op), acquire.options());
-            return take(Input::Campaign { op, name: &acquire.name, value, options: &options });
-        }
-        if let Self::AcquireAll(all) = self {
-            let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
-            let (op, options) = (OpId(all.acquire.op), all.acquire.options());
-            return take(Input::AcquireAll { op, names: &names, options: &options, one_script: all.one_script });
-        }
-        take(self.input());
+    }
+}
+
+impl Call {
+    fn number(&self, name: &str) -> Option<u64> {
+        self.0[name].as_u64()
+    }
+}
+
+impl<'a> CallFields<'a> for &'a Call {
+    fn op(&self) -> Option<OpId> {
+        self.number("op").map(OpId)
     }
 
+    fn lease(&self) -> Option<LeaseId> {
+        self.number("lease").map(LeaseId)
+    }
+
+    fn ttl(&self) -> Option<Duration> {
+        self.number("ttl").map(Duration::from_millis)
+    }
+
+    fn time(&self) -> Option<Option<Duration>> {
+        Some(self.number("time").map(Duration::from_millis))
+    }
+
+    fn mode(&self) -> Option<Mode> {
+        ModeText::deserialize(&self.0["mode"]).ok().map(ModeText::mode)
+    }
+
+    fn name(&self) -> Option<&'a str> {
+        self.0["name"].as_str()
+    }
+
+    fn foreign(&self) -> Option<bool> {
+        Some(self.0["foreign"].as_bool().unwrap_or_default())
+    }
+
+    fn within(&self) -> Option<Duration> {
+        self.number("within").map(Duration::from_millis)
+    }
+
+    fn value(&self) -> Option<&'a [u8]> {
+        self.0["value"].as_str().map(str::as_bytes)
+    }
+}
+
+impl Other {
     fn input(&self) -> Input<'_> {
         match self {
             Self::Acquire(_) | Self::Adopt { .. } | Self::AcquireAll(_) | Self::Campaign { .. } => {
                 unreachable!("handled above")
             }
-            Self::Observe { op, name } => Input::Observe { op: OpId(*op), name },
             Self::Cancel { op } => Input::Cancel { op: OpId(*op) },
-            Self::Release { op, lease } => Input::Release { op: OpId(*op), lease: LeaseId(*lease) },
-            Self::Store { op, lease, value } => Input::Store { op: OpId(*op), lease: LeaseId(*lease), value: &value.0 },
-            Self::Forget { op, name } => Input::Forget { op: OpId(*op), name },
-            Self::Extend { op, lease, ttl } => {
-                Input::Extend { op: OpId(*op), lease: LeaseId(*lease), ttl: Duration::from_millis(*ttl) }
-            }
-            Self::Shorten { op, lease, ttl } => {
-                Input::Shorten { op: OpId(*op), lease: LeaseId(*lease), ttl: Duration::from_millis(*ttl) }
-            }
-            Self::Detach { op, lease, time } => {
-                Input::Detach { op: OpId(*op), lease: LeaseId(*lease), time: time.map(Duration::from_millis) }
-            }
-            Self::Convert { op, lease, mode } => {
-                Input::Convert { op: OpId(*op), lease: LeaseId(*lease), mode: mode.mode() }
-            }
-            Self::Hold { op, lease } => Input::Hold { op: OpId(*op), lease: LeaseId(*lease) },
             Self::Keep { lease, until } => Input::Keep { lease: LeaseId(*lease), until: Instant::from_micros(*until) },
             Self::StopRenewing { lease } => Input::StopRenewing { lease: LeaseId(*lease) },
-            Self::Export { op, lease } => Input::Export { op: OpId(*op), lease: LeaseId(*lease) },
-            Self::Verify { op, lease } => Input::Verify { op: OpId(*op), lease: LeaseId(*lease) },
-            Self::Inspect { op, name } => Input::Inspect { op: OpId(*op), name },
-            Self::ForceRelease { op, name, foreign } => Input::ForceRelease { op: OpId(*op), name, foreign: *foreign },
-            Self::Drain { op, within } => Input::Drain { op: OpId(*op), within: Duration::from_millis(*within) },
-            Self::Close { op } => Input::Close { op: OpId(*op) },
             Self::Reply { call, result } => Input::Reply { id: CommandId(*call), result: result.result() },
             Self::DedicatedReply { op, result } => Input::DedicatedReply { op: OpId(*op), result: result.result() },
             Self::Message { node, channel, payload } => {
