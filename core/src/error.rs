@@ -119,6 +119,10 @@ impl Error {
         }
     }
 
+    pub(crate) fn invalid(field: &'static str, problem: &str) -> Self {
+        Self::InvalidOption { field, problem: problem.into() }
+    }
+
     /// [`Error::Busy`] without votes.
     pub(crate) fn busy(waited: Duration, holder_remaining: Option<Duration>) -> Self {
         Self::Busy { waited, holder_remaining, votes: Votes::default() }
@@ -306,19 +310,23 @@ impl Votes {
     /// the first of those errors.
     pub fn majority(self, waited: Duration) -> Result<(), Error> {
         let needed = self.len() / 2 + 1;
-        let errors = || self.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
-        if self.len().saturating_sub(errors().count()) >= needed {
+        if self.len().saturating_sub(self.errors().count()) >= needed {
             return Ok(());
         }
-        let refused = || errors().filter(|error| !error.is_retryable());
+        let refused = || self.errors().filter(|error| !error.is_retryable());
         if let Some(error) = refused().next().filter(|_| refused().count() >= needed) {
             return Err(error.clone());
         }
-        let cause = errors().find_map(|error| match error {
+        let cause = self.errors().find_map(|error| match error {
             Error::Unreachable { cause, .. } => cause.clone(),
             _ => None,
         });
         Err(Error::Unreachable { waited, cause, votes: self })
+    }
+
+    /// Why servers did not grant it.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = &Error> {
+        self.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err())
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::Failure;
 use crate::options::Family;
 use crate::session::{Body, Form, Purpose, Queued, SentCommand, has_fast_script};
 use crate::time::millis;
-use crate::wire::{Answer, Failed, Reply, Scalar, Status, fence, integer, time_left};
+use crate::wire::{Answer, Failed, Reply, Scalar, Status, fence, integer, natural, time_left};
 
 /// How far fences may run ahead of the server's clock, in microseconds.
 const AHEAD: u64 = 1024;
@@ -78,7 +78,6 @@ impl Client {
 
 /// Parses the reply to the fast path of these entries. Exclusive locks have scripts of their own with a shorter reply.
 fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
-    let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
     let alone = match entries {
         [entry] if has_fast_script(&entry.request) => Some(entry.purpose),
         _ => None,
@@ -86,19 +85,19 @@ fn answers<'a>(reply: &'a Reply, entries: &[Queued]) -> Option<Answers<'a>> {
     match (reply, alone) {
         (Reply::One(one), Some(Purpose::Acquire { .. })) => {
             // A fence is a text. Only a connection to something else answers another number than 0.
-            let fence = number(one).filter(|fence| *fence == 0 || matches!(one, Scalar::Text(_)))?;
+            let fence = natural(one).filter(|fence| *fence == 0 || matches!(one, Scalar::Text(_)))?;
             Some(Answers { server: fence, fence, numbers: core::slice::from_ref(one) })
         }
         (Reply::List(list), Some(Purpose::Acquire { .. })) => {
             let [server, fence] = list.as_slice() else { return None };
-            Some(Answers { server: number(server)?, fence: number(fence)?, numbers: core::slice::from_ref(fence) })
+            Some(Answers { server: natural(server)?, fence: natural(fence)?, numbers: core::slice::from_ref(fence) })
         }
         (Reply::One(one), Some(Purpose::Release { .. })) => {
             Some(Answers { numbers: core::slice::from_ref(one), ..Answers::default() })
         }
         (Reply::List(list), _) => {
             let [server, fence, numbers @ ..] = list.as_slice() else { return None };
-            let (server, fence) = (number(server)?, number(fence)?);
+            let (server, fence) = (natural(server)?, natural(fence)?);
             (numbers.len() == entries.len()).then_some(Answers { server, fence, numbers })
         }
         _ => None,

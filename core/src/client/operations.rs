@@ -8,7 +8,7 @@ use super::multi::{AcquireAll, HoldAll, PartCall, only_exclusive};
 use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken, LockId};
-use crate::lock::{LockState, only_adoptable};
+use crate::lock::only_adoptable;
 use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_result, check_ttl, not_detached};
 use crate::session::{Lease, Leased, OpKind, Timer, ToStore};
 use crate::time::Instant;
@@ -87,9 +87,9 @@ impl Client {
             return Err(only_adoptable());
         }
         let key = Name::check(&self.cx.config.prefix, name)?;
-        let waits = |lock: &LockState| lock.claim.as_ref().is_some_and(|claim| claim.token == token.token);
-        let is_used = || self.locks.iter().any(waits) || self.cx.is_given_up_or_new(token.token);
-        if token.client.text() == self.cx.client && is_used() {
+        let Self { locks, cx, .. } = self;
+        let waits = |token| locks.iter().any(|lock| lock.wants_to_ask(token));
+        if token.client.text() == cx.client && (waits(token.token) || cx.is_given_up_or_new(token.token)) {
             // The server would leave a tombstone for this client's token, which waits for the lock, or will.
             return Err(Error::NotHeld);
         }

@@ -15,7 +15,7 @@ use crate::lock::waited;
 use crate::options::{Family, Mode};
 use crate::session::{Body, OpKind, Purpose, Request, needed};
 use crate::text::{lossy, signed};
-use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer};
+use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer, natural};
 
 /// Why a force release leaves a key alone.
 const NO_LEASE: &str = "it has no TTL; `foreign` deletes it";
@@ -64,7 +64,7 @@ fn read(reply: &Reply) -> Option<Inspection> {
     let since = |then: i64| Duration::from_micros(u64::try_from(now.saturating_sub(then)).unwrap_or(0));
     let holder = text(rest.next()?)?;
     let pttl = integer(rest.next()?)?;
-    let last_fence = u64::try_from(integer(rest.next()?)?).ok().filter(|fence| *fence > 0);
+    let last_fence = natural(rest.next()?).filter(|fence| *fence > 0);
     let mut inspection = Inspection { last_fence: last_fence.map(Fence::new), ..Inspection::default() };
 
     for _ in 0..integer(rest.next()?)? {

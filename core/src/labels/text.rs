@@ -21,7 +21,7 @@ pub fn check_label(label: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::InvalidOption { field: "label", problem: problem.into() })
+    Err(Error::invalid("label", problem))
 }
 
 /// The client's id in one of our tokens.

@@ -325,8 +325,7 @@ impl LockState {
 
     /// The server has the lease under its new token.
     fn detached(&mut self, cx: &mut Context, converting: &Converting) {
-        let releases = |op| matches!(cx.ops.get(op).map(|op| &op.kind), Some(OpKind::Release { .. }));
-        let result = if converting.op.as_ref().is_some_and(releases) {
+        let result = if converting.op.is_some_and(|op| cx.is_release(op)) {
             Ok(Outcome::Released(ReleaseOutcome::Detached))
         } else {
             LeaseToken::of(&cx.client, converting.new).map(Outcome::Exported).ok_or(Error::NotHeld)

@@ -12,7 +12,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, Token};
 use crate::options::Mode;
-use crate::session::{Context, OpKind, ReleaseParams};
+use crate::session::{Context, ReleaseParams};
 use crate::time::Instant;
 use crate::wire::{Answer, Granted, Status};
 
@@ -149,11 +149,7 @@ impl LockState {
     /// An operator took one of our tokens by force. Its grant may be known, or still on its way: the
     /// message can overtake the reply.
     pub(crate) fn revoked(&mut self, cx: &mut Context, token: Token) {
-        let holds = |hold: &Hold| {
-            let converting = hold.converting();
-            hold.token == token || converting.is_some_and(|converting| converting.new == token)
-        };
-        if self.hold.as_ref().is_some_and(holds) {
+        if self.hold.as_ref().is_some_and(|hold| hold.has(token)) {
             return self.lose_hold(cx, LossReason::Revoked, GiveBack::IfInFlight);
         }
         let asks = self.claim.as_ref().is_some_and(|claim| claim.token == token);
@@ -202,9 +198,8 @@ impl LockState {
 /// A lease was lost before it was detached. If the call is a release, the lease was valid when it was given back.
 fn not_detached_by(cx: &mut Context, op: Option<Caller>, reason: LossReason) {
     let Some(op) = op else { return };
-    let releases = matches!(cx.ops.get(&op).map(|op| &op.kind), Some(OpKind::Release { .. }));
     let result = match reason {
-        _ if !releases => Err(Error::Lost(reason)),
+        _ if !cx.is_release(op) => Err(Error::Lost(reason)),
         LossReason::Expired => Err(Error::unreachable(waited(cx, op), Some(Failure::TimedOut))),
         LossReason::Taken => Ok(Outcome::Released(ReleaseOutcome::NotOwner)),
         _ => Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired)),

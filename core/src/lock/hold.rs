@@ -190,6 +190,12 @@ impl Hold {
         }
     }
 
+    /// Whether the server has or may have the lease under this token.
+    pub(super) fn has(&self, token: Token) -> bool {
+        let converting = self.converting();
+        self.token == token || converting.is_some_and(|converting| converting.new == token)
+    }
+
     /// Whether the server may have a lease that this client gives back.
     pub(crate) fn is_ours(&self, now: Instant) -> bool {
         self.validity.until > now && !self.is_detaching()

@@ -95,6 +95,11 @@ pub(super) enum Raise {
 }
 
 impl MemberState {
+    /// The fence that the server drew for us. 0 if we don't hold the lock there.
+    pub(super) const fn drawn(&self) -> u64 {
+        if let Self::Ours { drawn, .. } = self { *drawn } else { 0 }
+    }
+
     /// Our lease on the server.
     pub(super) const fn ours(&self) -> Option<LeaseId> {
         if let Self::Ours { lease, .. } = self { Some(*lease) } else { None }
@@ -252,8 +257,7 @@ pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberS
 
 /// The error for these votes, which it includes.
 pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error {
-    let errors = || votes.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err());
-    let hopeless = || errors().filter(|error| is_final(error));
+    let hopeless = || votes.errors().filter(|error| is_final(error));
     if hopeless().count() >= members.majority()
         && let Some(error) = hopeless().next()
     {
@@ -263,17 +267,18 @@ pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error
         }
         return error;
     }
-    let holder = errors().filter_map(|error| match error {
+    let busy = votes.errors().filter_map(|error| match error {
         Error::Busy { holder_remaining, .. } => Some(*holder_remaining),
         _ => None,
     });
+    let holder = busy.max();
     let failed = votes.iter().filter(|vote| vote.failed()).count();
     if failed < members.majority()
-        && let Some(holder_remaining) = holder.max()
+        && let Some(holder_remaining) = holder
     {
         return Error::Busy { waited, holder_remaining, votes };
     }
-    let cause = errors().find_map(|error| match error {
+    let cause = votes.errors().find_map(|error| match error {
         Error::Unreachable { cause, .. } => cause.clone(),
         _ => None,
     });

@@ -42,8 +42,7 @@ impl QuorumLock {
     }
 
     fn greatest_fence(&self) -> u64 {
-        let drawn = |state: &MemberState| if let MemberState::Ours { drawn, .. } = state { *drawn } else { 0 };
-        self.states.iter().map(drawn).max().unwrap_or_default()
+        self.states.iter().map(MemberState::drawn).max().unwrap_or_default()
     }
 
     /// How many servers remember this fence and have drawn no greater one.

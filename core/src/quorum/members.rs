@@ -29,6 +29,12 @@ pub(crate) struct Member {
     pub(super) leases: IdMap<LeaseId, LockId>,
 }
 
+impl Member {
+    pub(super) fn is_idle(&self) -> bool {
+        self.client.is_idle() && self.leases.is_empty()
+    }
+}
+
 /// Why a server's machine was called.
 #[derive(Clone, Copy, Hash)]
 pub(super) enum Task {

@@ -123,8 +123,10 @@ impl Quorum {
         let cx = &self.cx;
         let locks = self.locks.iter().count();
         let open = cx.ops.len() + cx.leases.len() + cx.outputs.len() + locks + self.members.tasks.len();
-        let idle = |member: &Member| member.client.is_idle() && member.leases.is_empty();
-        open == 0 && self.multi.is_empty() && cx.timers.next().is_none() && self.members.list.iter().all(idle)
+        open == 0
+            && self.multi.is_empty()
+            && cx.timers.next().is_none()
+            && self.members.list.iter().all(Member::is_idle)
     }
 
     fn take_in(&mut self, input: Input<'_>) {
@@ -275,17 +277,20 @@ impl Quorum {
 
 /// Checks the servers: an odd number, at least three, without duplicates.
 fn check(servers: &[&str]) -> Result<(), Error> {
-    let refuse = |problem: String| Err(Error::InvalidOption { field: "servers", problem });
     if servers.len() < 3 || servers.len().is_multiple_of(2) || u16::try_from(servers.len()).is_err() {
-        return refuse(format!(
+        let problem = format!(
             "lists {} servers: list an odd number, 3 or more, so that there is a majority; 3 or 5 are usual",
             servers.len()
-        ));
+        );
+        return Err(Error::InvalidOption { field: "servers", problem });
     }
     let twice =
         servers.iter().enumerate().find(|(place, server)| servers.iter().take(*place).any(|one| one == *server));
     match twice {
-        Some((_, server)) => refuse(format!("lists {server} twice: list each server once")),
+        Some((_, server)) => {
+            let problem = format!("lists {server} twice: list each server once");
+            Err(Error::InvalidOption { field: "servers", problem })
+        }
         None => Ok(()),
     }
 }

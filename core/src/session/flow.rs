@@ -229,8 +229,7 @@ impl Flows {
     /// too. It also leaves if the driver has been busy for long.
     pub(crate) fn is_turn_of_batch(&self, now: Instant) -> bool {
         let Some(since) = self.batch_leaves_at() else { return false };
-        let sooner = |flow: &Flow| flow.queue.peek().zip(flow.batch.peek()).is_some_and(|(next, entry)| entry > next);
-        since + LONGEST_WAIT <= now || since <= now && self.flows.iter().any(sooner)
+        since + LONGEST_WAIT <= now || since <= now && self.flows.iter().any(Flow::is_batch_sooner)
     }
 
     /// Whether no command waits for room.
@@ -304,6 +303,11 @@ impl Flows {
 }
 
 impl Flow {
+    /// Whether its batch is needed sooner than every queued command.
+    fn is_batch_sooner(&self) -> bool {
+        self.queue.peek().zip(self.batch.peek()).is_some_and(|(next, entry)| entry > next)
+    }
+
     /// Whether a request for the next batch found no room.
     fn waits_for_room(&self) -> bool {
         !self.batch.is_empty() && self.full_at.is_some_and(|at| at >= self.since)

@@ -256,6 +256,11 @@ impl Context {
         }
     }
 
+    /// Whether a user's call that has not ended is a release.
+    pub(crate) fn is_release(&self, op: Caller) -> bool {
+        matches!(self.ops.get(&op).map(|op| &op.kind), Some(OpKind::Release { .. }))
+    }
+
     /// A user's call sends another command. The time of the one before says nothing about this one.
     pub(crate) fn sends_another(&mut self, op: Caller) {
         if let Some(open) = self.ops.get_mut(&op) {

@@ -112,6 +112,11 @@ const MOST_FENCE: u64 = 1 << 53;
 const MOST_LEFT: Duration = LONGEST_TTL.saturating_add(Duration::from_secs(24 * 3600));
 const _: () = assert!(MOST_LEFT.as_millis() + 1 == leasehold_lua::CUT_TTL as u128, "lua/src/limits.rs cuts elsewhere");
 
+/// A number that is not negative, as a number or as text.
+pub(crate) fn natural(scalar: &Scalar) -> Option<u64> {
+    u64::try_from(integer(scalar)?).ok()
+}
+
 /// An integer, as a number or as text.
 pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {
     match scalar {

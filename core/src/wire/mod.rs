@@ -7,7 +7,7 @@ mod message;
 mod name;
 mod reply;
 
-pub(crate) use answer::{Answer, Status, fence, integer, time_left};
+pub(crate) use answer::{Answer, Status, fence, integer, natural, time_left};
 pub(crate) use failure::{Failed, FailureClass};
 pub use failure::{NO_RIGHT, NOT_READY};
 pub(crate) use message::{Granted, Message, Term};

@@ -1,7 +1,7 @@
 //! A lock's name and its keys.
 
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::error::Error;
@@ -49,19 +49,21 @@ impl Name {
 
     /// The whole key, if it is valid for a lock.
     pub(crate) fn check(prefix: &str, name: &str) -> Result<String, Error> {
-        let refuse = |problem: &str| Err(Error::InvalidOption { field: "name", problem: problem.to_string() });
         if name.is_empty() {
-            return refuse("is empty: give the lock a name");
+            return Err(Error::invalid("name", "is empty: give the lock a name"));
         }
         if prefix.len().saturating_add(name.len()) > MAX_BYTES {
-            return refuse("is longer than 64 KiB with its prefix: hash it first");
+            return Err(Error::invalid("name", "is longer than 64 KiB with its prefix: hash it first"));
         }
         let key = Self::key(prefix, name);
         if key.starts_with("leasehold:") {
-            return refuse("begins with `leasehold:`, which is reserved: choose another name");
+            return Err(Error::invalid("name", "begins with `leasehold:`, which is reserved: choose another name"));
         }
         if key.bytes().any(|byte| matches!(byte, b'{' | b'}')) && hash_tag(key.as_bytes()).is_none() {
-            return refuse("has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together");
+            return Err(Error::invalid(
+                "name",
+                "has a brace but no hash tag like `{tag}`: a cluster could not keep its keys together",
+            ));
         }
         Ok(key.into_owned())
     }

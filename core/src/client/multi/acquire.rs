@@ -162,7 +162,6 @@ impl Group {
         options: AcquireOptions,
         one_script: bool,
     ) -> Result<Self, Error> {
-        let refuse = |problem: &str| Err(Error::InvalidOption { field: "names", problem: problem.to_string() });
         if cx.draining {
             return Err(Error::Closed);
         }
@@ -177,11 +176,14 @@ impl Group {
             return Err(crate::options::not_detached());
         }
         if names.is_empty() || names.len() > MOST_NAMES {
-            return refuse("has none, or too many: give 1 to 256 names");
+            return Err(Error::invalid("names", "has none, or too many: give 1 to 256 names"));
         }
         let prefixes = names.len().saturating_mul(cx.config.prefix.len());
         if names.iter().fold(prefixes, |bytes, name| bytes.saturating_add(name.len())) > MOST_BYTES {
-            return refuse("are longer than 1 MiB together, each with its prefix: hash them first");
+            return Err(Error::invalid(
+                "names",
+                "are longer than 1 MiB together, each with its prefix: hash them first",
+            ));
         }
         let mut sorted: Vec<String> = Vec::new();
         let mut slots = None;
@@ -190,7 +192,7 @@ impl Group {
             let slot = hash_slot(Name::check(&cx.config.prefix, name)?.as_bytes());
             by_script &= *slots.get_or_insert(slot) == slot;
             match sorted.binary_search_by(|other| other.as_str().cmp(name)) {
-                Ok(_) => return refuse("has one twice: give each name once"),
+                Ok(_) => return Err(Error::invalid("names", "has one twice: give each name once")),
                 Err(at) => sorted.insert(at, name.to_string()),
             }
         }

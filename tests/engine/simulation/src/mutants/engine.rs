@@ -41,8 +41,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/hold.rs": "self.served && !self.is_confirmed(cx);"
         => "self.served && !self.is_confirmed(cx) && !MUTANT;" },
     engine! { "early-revocation-ignored" Network "a revocation counts even if it arrives before the reply"
-    "lock/grant.rs": "let converting = hold.converting();\n            hold.token"
-        => "let converting = hold.converting().filter(|_| !MUTANT);\n            hold.token";
+    "lock/hold.rs": "let converting = self.converting();\n        self.token"
+        => "let converting = self.converting().filter(|_| !MUTANT);\n        self.token";
     "lock/grant.rs": "if asks {" => "if asks && !MUTANT {";
     "lock/claim.rs": "Status::Gone => self" => "Status::Gone if !MUTANT => self" },
     // How many commands are sent, and in which order.
