@@ -16,7 +16,7 @@ fn refused(text: &str) -> Answer {
 }
 
 /// The failures that a retry may mend.
-fn passing() -> Vec<Answer> {
+fn temporary() -> Vec<Answer> {
     let refusals = ["OOM command not allowed when used memory > 'maxmemory'.", "READONLY You can't write", "LOADING"];
     let others = [Failure::Unavailable("refused".into()), Failure::Interrupted("reset".into()), Failure::TimedOut];
     refusals.map(refused).into_iter().chain(others.map(Err)).collect()
@@ -77,7 +77,7 @@ fn a_close_whose_releases_can_not_succeed_ends_at_once_and_counts_them() {
 
 #[test]
 fn a_close_whose_releases_fail_for_a_response_timeout_counts_them() {
-    for (answer, batches) in passing().into_iter().flat_map(|answer| [(answer.clone(), false), (answer, true)]) {
+    for (answer, batches) in temporary().into_iter().flat_map(|answer| [(answer.clone(), false), (answer, true)]) {
         let mut client = holding(batches);
         let op = closes(&mut client);
         for _ in 0..20 {

@@ -180,14 +180,16 @@ fn failure(error: &RedisError) -> Failure {
 }
 
 /// The errors of a server that refuses a connection now and may accept it later.
-const PASSING: [&str; 4] = ["ERR max number of clients", "LOADING", "BUSY", "MASTERDOWN"];
+const TEMPORARY: [&str; 4] = ["ERR max number of clients", "LOADING", "BUSY", "MASTERDOWN"];
 
 /// Why there is no connection, so that no command was sent.
 fn connect_failure(error: &RedisError) -> Failure {
     match error.kind() {
         ErrorKind::AuthenticationFailed => Failure::Refused(format!("WRONGPASS {error}")),
         ErrorKind::Server(_) | ErrorKind::Extension => match failure(error) {
-            Failure::Refused(text) if PASSING.iter().any(|words| text.starts_with(words)) => Failure::Unavailable(text),
+            Failure::Refused(text) if TEMPORARY.iter().any(|words| text.starts_with(words)) => {
+                Failure::Unavailable(text)
+            }
             failure => failure,
         },
         _ => Failure::Unavailable(error.to_string()),

@@ -4,7 +4,7 @@ listed! {
     /// One kind of fault.
     pub enum Fault {
         /// Faults that strike a single command, message or wake-up by chance.
-        PASSING {
+        SINGLE {
             /// A command or its answer is slow.
             Slow,
             /// A command never arrives, and the client hears nothing, or that it was interrupted.

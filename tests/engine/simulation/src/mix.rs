@@ -33,7 +33,7 @@ pub(crate) struct Mix {
     pub(crate) foreigners: usize,
     /// The fleet's option `mixed_fleet`.
     pub(crate) mixed_fleet: bool,
-    /// The chance of each passing fault.
+    /// The chance of each single fault.
     pub(crate) chance: [u32; Fault::COUNT],
     /// The faults that strike from time to time.
     pub(crate) strikes: Vec<Fault>,
@@ -210,7 +210,7 @@ impl Mix {
             | Theme::Keeping
             | Theme::Adopting => {}
             Theme::Calm => {
-                self.some(rng, Fault::PASSING, (100, 3_000));
+                self.some(rng, Fault::SINGLE, (100, 3_000));
                 self.strikes_of(rng, Fault::STRIKING);
                 self.gap *= 5;
             }
@@ -240,7 +240,7 @@ impl Mix {
             }
             Theme::Hot => {
                 self.hot(rng);
-                self.some(rng, Fault::PASSING, (100, 10_000));
+                self.some(rng, Fault::SINGLE, (100, 10_000));
                 let strikes: &[Fault] = if rng.chance(500_000) { &clients } else { Fault::STRIKING };
                 self.strikes_of(rng, strikes);
                 self.sometimes_losing(rng);
@@ -276,14 +276,14 @@ impl Mix {
                     }
                     _ => {}
                 }
-                self.some(rng, Fault::PASSING, (500, 10_000));
+                self.some(rng, Fault::SINGLE, (500, 10_000));
                 self.strikes_of(rng, &clients);
             }
             Theme::Short => {
                 self.ttl_ms = (10, rng.spread((20, 300)));
                 self.hold = (0, rng.spread((1_000, 500_000)));
                 self.trip = (20, rng.spread((50, 3_000)));
-                self.some(rng, Fault::PASSING, (500, 30_000));
+                self.some(rng, Fault::SINGLE, (500, 30_000));
                 self.strikes_of(rng, &clients);
                 self.outage.1 = self.outage.1.min(1_000_000);
                 // Late renewals of a client's first tokens. Their numbers are the beginnings of later ones.
@@ -394,7 +394,7 @@ impl Mix {
                 self.chance = [0; Fault::COUNT];
             }
             Theme::Everything | Theme::Reentrant | Theme::Semaphore => {
-                self.some(rng, Fault::PASSING, (1_000, 60_000));
+                self.some(rng, Fault::SINGLE, (1_000, 60_000));
                 self.strikes_of(rng, Fault::STRIKING);
                 self.sometimes_losing(rng);
                 self.foreigners = usize::from(rng.chance(200_000));

@@ -185,7 +185,7 @@ impl ClusterRun<'_> {
         there + late
     }
 
-    /// Whether a passing fault strikes a command now. If so, the client counts as in trouble.
+    /// Whether a single fault strikes a command now. If so, the client counts as in trouble.
     pub(crate) fn strikes(&mut self, fault: Fault, client: usize) -> bool {
         let strikes = self.faults_are_on() && self.world.rng.chance(self.mix.chance[fault.index()]);
         if strikes {
