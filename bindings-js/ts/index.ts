@@ -17,8 +17,4 @@ export type {
   Connection, CustomConnection, GlideConnection, InMemoryConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection, ScriptlessConnection,
 } from './connections/index.js';
 export type { Holder, Inspection, Mode, ReleaseOutcome, Waiter } from './engine/index.js';
-export {
-  type AnyLeaseholdError, AuthError, BusyError, type BusyHolder, CancelledError, ClosedError, ConflictError, CrossSlotError, type ErrorCode,
-  type ErrorsByCode, InvalidOptionError, isLeaseholdError, LeaseholdError, type LeaseholdErrorClass, type LossReason, LostError,
-  NotHeldError, NotReplicatedError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
-} from './support/errors.js';
+export * from './support/errors.js';

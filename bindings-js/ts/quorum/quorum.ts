@@ -6,11 +6,10 @@
 import { Client, describeFailure, isNotReady, type VersionCheckResult, versionProblem } from '../client/index.js';
 import { type Failed, type Link, messageOf, recognise, serverMessage } from '../connections/index.js';
 import { type Config, quorumEngine } from '../engine/index.js';
-import {
-  AuthError, describeVotes, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote,
-} from '../support/errors.js';
+import { AuthError, InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError, type Vote } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { HOST_TIME } from '../support/timers.js';
+import { describeVotes } from '../support/votes.js';
 
 /** Makes a client, after it has asked all servers for their version and identity. `module` is the engine, which only workerd needs. */
 export async function openQuorum(connections: unknown, config: Config, module?: WebAssembly.Module): Promise<Client> {
