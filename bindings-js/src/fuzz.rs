@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use leasehold_core::{OutcomeKind, Reply};
+use leasehold_core::{ErrorCode, OutcomeKind, Reply};
 
 use crate::codes::{Code, OUTCOMES, OutputKind};
 use crate::engine::Engine;
@@ -206,7 +206,7 @@ impl<'a> Reading<'a> {
 
     fn failed(&mut self) {
         let [_, code, ..] = self.numbers::<7>();
-        assert!((0.0..15.0).contains(&code), "{}: the error {code}", self.line);
+        assert!(ErrorCode::read(code).is_some(), "{}: the error {code}", self.line);
         self.text();
         self.number();
         self.text();
