@@ -1,4 +1,4 @@
-// `main.mjs [--json FILE] [--quick] [first-lock] [alone] [uncontended] [hot-key] [fleet]` measures what a lock costs in Node, compared with bare
+// `main.mjs [--json FILE] [--quick] [first-lock] [alone] [runtimes] [uncontended] [hot-key] [fleet]` measures what a lock costs in Node, compared with bare
 // commands and other libraries in the same run. Without a name it runs all sections. With `--quick` it measures one row of ours and
 // one of a peer.
 //
@@ -10,9 +10,10 @@ import { measureFirstLock } from './first-lock.mjs';
 import { measureFleet } from './fleet.mjs';
 import { measureHotKey } from './hot-key.mjs';
 import { Report } from './report.mjs';
+import { measureRuntimes } from './runtimes.mjs';
 import { measureUncontended } from './uncontended.mjs';
 
-const SECTIONS = { 'first-lock': measureFirstLock, alone: measureAlone, uncontended: measureUncontended, 'hot-key': measureHotKey, fleet: measureFleet };
+const SECTIONS = { 'first-lock': measureFirstLock, alone: measureAlone, runtimes: measureRuntimes, uncontended: measureUncontended, 'hot-key': measureHotKey, fleet: measureFleet };
 
 const { values, positionals } = parseArgs({ options: { json: { type: 'string' }, quick: { type: 'boolean' } }, allowPositionals: true });
 const unknown = positionals.filter((name) => !(name in SECTIONS));

@@ -39,9 +39,9 @@ pub(crate) struct Options {
     /// Also draw the tables into this directory, as SVG
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Only these sections; all by default. `first-lock` and `alone` exist only for the npm package, `renewals`, `cost` and `scale` only
-    /// for the crate
-    #[arg(value_parser = ["first-lock", "alone", "uncontended", "hot-key", "fleet", "renewals", "cost", "scale"])]
+    /// Only these sections; all by default. `first-lock`, `alone` and `runtimes` exist only for the npm package, `renewals`, `cost` and
+    /// `scale` only for the crate
+    #[arg(value_parser = ["first-lock", "alone", "runtimes", "uncontended", "hot-key", "fleet", "renewals", "cost", "scale"])]
     sections: Vec<String>,
 }
 
