@@ -520,11 +520,9 @@ export class Client {
     const other = labels?.holderOf(this.prefix + name);
     if (other !== undefined || labels === undefined) return other;
     let seen = 0;
-    for (const lease of this.#leases.values()) {
-      // The holder in an error is not worth a long search.
-      if (++seen > LABEL_RULES.mostSeen) break;
-      if (lease.name === name) return { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
-    }
+    // The holder in an error is not worth a long search, or a sort.
+    const lease = this.#leases.find((one) => one.name === name || ++seen > LABEL_RULES.mostSeen);
+    if (lease?.name === name) return { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
     return undefined;
   }
 

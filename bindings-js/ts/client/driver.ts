@@ -326,10 +326,16 @@ export class Driver {
       if ('reply' in result) this.labels?.heard(command, result.reply);
       this.#settle(id, server, sent, result);
     });
-    if (version.passed && link.send !== undefined) return link.send(command.wire, answered);
-    const send = (): Promise<CallResult> => sendOver(link, command);
-    const result = version.passed ? send() : version.guard(send);
-    result.then(answered, (cause: unknown) => answered({ failure: { kind: 'interrupted', text: String(cause) }, cause }));
+    const failed = (cause: unknown): void => answered({ failure: { kind: 'interrupted', text: String(cause) }, cause });
+    try {
+      if (version.passed && link.send !== undefined) return link.send(command.wire, answered);
+      const send = (): Promise<CallResult> => sendOver(link, command);
+      const result = version.passed ? send() : version.guard(send);
+      result.then(answered, failed);
+    } catch (cause) {
+      // A client that was patched may throw. The other commands of this input leave all the same.
+      soon(() => failed(cause));
+    }
   }
 
   #settle(id: number, server: ServerState, sent: number, result: CallResult): void {

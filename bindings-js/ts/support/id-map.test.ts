@@ -23,6 +23,8 @@ test('it_has_what_a_map_has_in_the_order_of_the_numbers', () => {
       assert.equal(map.get(id), expected.get(id));
     }
     assert.deepEqual(map.entries(), [...expected].sort(([a], [b]) => a - b));
+    for (const value of expected.values()) assert.equal(map.find((one) => one === value), value);
+    assert.equal(map.find(({ n }) => n === -1), undefined);
     map.clear();
     assert.deepEqual([map.size, map.values()], [0, []]);
   }));

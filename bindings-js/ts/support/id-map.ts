@@ -65,6 +65,12 @@ export class IdMap<Value extends object> {
     return this.entries().map(([, value]) => value);
   }
 
+  /** Any value that matches, without a copy. The map must not change meanwhile. */
+  find(matches: (value: Value) => boolean): Value | undefined {
+    for (const value of this.#values) if (value !== undefined && matches(value)) return value;
+    return undefined;
+  }
+
   /** The place of a number, or the free place where it belongs. */
   #find(id: number): number {
     const mask = this.#values.length - 1;
