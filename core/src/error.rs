@@ -29,7 +29,8 @@ ErrorCode {
     } => "invalid-option", "`{field}` {problem}";
     /// The lease is no longer held: it was released or lost before this call.
     NotHeld => "not-held", "the lease is no longer held; acquire it again";
-    /// The conversion is not possible because of other holders, for example an upgrade while another reader holds the lock.
+    /// The call is not possible while there are other holders, for example an upgrade while another reader holds the lock.
+    /// Also an adoption with another mode or number of permits than the lease has.
     Conflict(&'static str) => "conflict", "{problem}";
     /// This host or this lock can't do it.
     Unsupported(String) => "unsupported", "not supported: {problem}";

@@ -485,9 +485,10 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
 }
 
 pub(crate) fn not_detached() -> Error {
-    let what = "only a lease of one lock can be detached or held at least, and none of a reentrant lock, a once, an election or \
-                a quorum";
-    Error::Unsupported(what.into())
+    Error::Unsupported(
+        "leases of several names, reentrant locks, onces, elections and quorums can't be detached, or held for a least time"
+            .into(),
+    )
 }
 
 /// The longest result of a [once](Kind::Once), in bytes.

@@ -5,8 +5,8 @@
  *
  * - `invalid-option`: An option or a name can't be used. Nothing was sent.
  * - `not-held`: The lease is no longer held: it was released or lost before this call.
- * - `conflict`: The conversion is not possible because of other holders, for example an upgrade while another reader
- *   holds the lock.
+ * - `conflict`: The call is not possible while there are other holders, for example an upgrade while another reader
+ *   holds the lock. Also an adoption with another mode or number of permits than the lease has.
  * - `unsupported`: This host or this lock can't do it.
  * - `cross-slot`: One script was asked for, but the names are in several slots of a cluster.
  * - `closed`: The client was closed.

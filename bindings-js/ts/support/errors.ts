@@ -107,7 +107,10 @@ export class CrossSlotError extends LeaseholdErrorBase {
   }
 }
 
-/** The conversion is not possible because of other holders, for example an `upgrade()` while another reader holds the lock. */
+/**
+ * The call is not possible while there are other holders, for example an `upgrade()` while another reader holds the lock. Also an
+ * `adopt()` with another mode or number of permits than the lease has.
+ */
 export class ConflictError extends LeaseholdErrorBase {
   static readonly code = 'conflict';
   declare readonly code: 'conflict';

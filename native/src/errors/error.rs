@@ -39,7 +39,8 @@ pub enum Error {
         /// The lock.
         name: String,
     },
-    /// The conversion is not possible because of other holders, for example an upgrade while another reader holds the lock.
+    /// The call is not possible while there are other holders, for example an upgrade while another reader holds the lock.
+    /// Also an adoption with another mode or number of permits than the lease has.
     #[non_exhaustive]
     Conflict {
         /// The lock.
