@@ -113,7 +113,7 @@ impl World {
             Ok(executed) => (executed.reply.map_err(Failure::Refused), executed.published),
             Err(text) => (Err(Failure::Refused(text)), Vec::new()),
         };
-        let label = reply.as_ref().map_or("refused", status).to_owned();
+        let label = reply.as_ref().map_or("refused", |reply| shown(status(reply))).to_owned();
         if let Some(fence) = reply.as_ref().ok().and_then(given) {
             self.server.given = Some((from, fence));
         }
@@ -253,6 +253,11 @@ fn given(reply: &Reply) -> Option<u64> {
         Some(Scalar::Int(fence)) if matches!(status(reply), "entered" | "again") => u64::try_from(*fence).ok(),
         _ => None,
     }
+}
+
+/// What viewers read for a status of the scripts.
+fn shown(status: &str) -> &str {
+    if status == "entered" { "granted" } else { status }
 }
 
 /// The first word of a reply.
