@@ -152,6 +152,10 @@ impl<'a> Lease<'a> {
         self.locks.guest.lease().call_token(self.locks.accessor, self.handle).await
     }
 
+    pub async fn detach(self, for_ms: Option<u64>) -> Result<Answer<String>> {
+        self.locks.guest.lease().call_detach(self.locks.accessor, self.handle, for_ms).await
+    }
+
     pub async fn nested(self) -> Result<Answer<Lease<'a>>> {
         let nested = self.locks.guest.lease().call_nested(self.locks.accessor, self.handle).await?;
         Ok(nested.map(|handle| self.locks.lease(handle)))

@@ -1,5 +1,7 @@
 //! A lease that another manager takes over.
 
+use std::time::Duration;
+
 use leasehold_component_tests::with_component;
 use leasehold_servers::Server;
 use leasehold_wasmtime_host::{ErrorKind, HoldEnd, LossReason, RedisProvider, ReleaseOutcome};
@@ -28,6 +30,33 @@ async fn the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told(
         assert!(matches!(again.kind, ErrorKind::NotHeld), "{again:?}");
         assert_eq!(ok(adopted.release().await), ReleaseOutcome::Released);
         assert!(matches!(refused(adopted.token().await).kind, ErrorKind::NotHeld));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detached_lease_stays_taken_for_its_time_and_another_manager_adopts_it() {
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
+        let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
+        let token = ok(lease.detach(Some(60_000)).await);
+        assert_eq!(ok(lease.release().await), ReleaseOutcome::AlreadyExpired);
+        // Longer than the lease's TTL.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let waiting = refused(other.acquire(mutex("job"), wait(1_000)).await);
+        assert!(matches!(waiting.kind, ErrorKind::Busy), "{waiting:?}");
+        let adopted = ok(other.adopt(mutex("job"), &token, ttl(20_000)).await);
+        assert_eq!(ok(adopted.release().await), ReleaseOutcome::Released);
+
+        // Without a time, the lock stays taken until the lease would have ended.
+        let lease = ok(one.acquire(mutex("job"), ttl(20_000)).await);
+        ok(lease.detach(None).await);
+        lease.drop().unwrap();
+        let waiting = refused(other.acquire(mutex("job"), wait(1_000)).await);
+        assert!(matches!(waiting.kind, ErrorKind::Busy), "{waiting:?}");
+        tokio::time::sleep(Duration::from_secs(21)).await;
+        ok(other.acquire(mutex("job"), wait(1_000)).await);
     });
     work.await.unwrap();
 }
