@@ -72,8 +72,8 @@ pub use api::redis_1;
 #[cfg(feature = "testing")]
 pub use api::testing;
 pub use api::{
-    Address, Builder, Closed, Connection, Lease, LeaseToken, Lock, LockInfo, LockManager, LockOptions, ManagerOptions,
-    Owner, QuorumMember, ReadWrite, Semaphore, Snapshot,
+    Address, Builder, Closed, Connection, Election, Leader, Lease, LeaseToken, Lock, LockInfo, LockManager,
+    LockOptions, ManagerOptions, Observer, Owner, QuorumMember, ReadWrite, Semaphore, Snapshot, Term,
 };
 pub use errors::{Cause, Error};
 pub use leasehold_core::{

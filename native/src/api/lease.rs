@@ -52,6 +52,10 @@ impl Lease {
         self
     }
 
+    pub(super) const fn id(&self) -> LeaseId {
+        self.id
+    }
+
     /// The lock's name, without the manager's prefix. Several names are joined by `, `.
     pub fn name(&self) -> &str {
         &self.name

@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 
 use super::lease::Lease;
 use super::spans::{Acquiring, Holding, ModeLabel};
-use crate::client::{Client, Named, unexpected_outcome};
+use crate::client::{Client, Named, Observation, unexpected_outcome};
 use crate::errors::Error;
 
 /// A lock's name, kind and options.
@@ -42,6 +42,15 @@ pub struct Lock {
 pub(super) struct Several {
     pub(super) names: Arc<[Arc<str>]>,
     pub(super) one_script: bool,
+}
+
+/// How to get the lease.
+enum Want {
+    Acquire,
+    /// Another process has it.
+    Adopt(LeaseToken),
+    /// Campaign with this value.
+    Lead(Arc<str>),
 }
 
 impl Lock {
@@ -169,7 +178,7 @@ impl Lock {
                 let problem = "a lease of several names can't be adopted".to_owned();
                 return Err(Error::Unsupported { name: Some(lock.lock.name.as_ref().to_owned()), problem });
             }
-            lock.request(Some(token)).await
+            lock.request(Want::Adopt(token)).await
         }
     }
 
@@ -203,7 +212,7 @@ impl Lock {
     {
         let lock = self.clone();
         async move {
-            let lease = lock.request(None).await?;
+            let lease = lock.request(Want::Acquire).await?;
             let done = tokio::select! {
                 biased;
                 error = lease.interrupted() => return Err(error.into()),
@@ -220,13 +229,13 @@ impl Lock {
 
     #[allow(clippy::manual_async_fn)]
     fn into_acquire(self) -> impl Future<Output = Result<Lease, Error>> + Send {
-        async move { self.request(None).await }
+        async move { self.request(Want::Acquire).await }
     }
 
     fn into_try_acquire(mut self) -> impl Future<Output = Result<Option<Lease>, Error>> + Send {
         self.options.wait = Wait::No;
         async move {
-            match self.request(None).await {
+            match self.request(Want::Acquire).await {
                 Ok(lease) => Ok(Some(lease)),
                 Err(Error::Busy { .. }) => Ok(None),
                 Err(error) => Err(error),
@@ -234,13 +243,26 @@ impl Lock {
         }
     }
 
-    fn request(&self, adopt: Option<LeaseToken>) -> impl Future<Output = Result<Lease, Error>> + Send {
+    /// Campaigns in an election with this value.
+    pub(super) fn campaign(&self, value: Arc<str>) -> impl Future<Output = Result<Lease, Error>> + Send {
+        self.request(Want::Lead(value))
+    }
+
+    pub(super) fn observation(&self) -> Observation {
+        Observation::new(Arc::clone(&self.client), Arc::clone(&self.lock.name))
+    }
+
+    pub(super) const fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    fn request(&self, want: Want) -> impl Future<Output = Result<Lease, Error>> + Send {
         let mode = ModeLabel::of(&self.options, self.several.is_some());
-        self.request_in_span(adopt, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
+        self.request_in_span(want, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
     }
 
     /// `caller` is the span that the lease's span will be a child of.
-    async fn request_in_span(&self, adopt: Option<LeaseToken>, mode: ModeLabel, caller: Span) -> Result<Lease, Error> {
+    async fn request_in_span(&self, want: Want, mode: ModeLabel, caller: Span) -> Result<Lease, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         let acquiring = Acquiring::begin(mode);
@@ -260,13 +282,17 @@ impl Lock {
             return Err(error);
         }
         let options = &self.options;
-        let outcome = match (&self.several, adopt) {
+        let outcome = match (&self.several, want) {
             (Some(several), _) => Box::pin(self.execute_several(several, options)).await,
-            (None, Some(token)) => {
+            (None, Want::Adopt(token)) => {
                 let operation = Operation::Adopt { name: &self.lock.name, token, options };
                 self.client.acquire(operation, &self.lock).await
             }
-            (None, None) => {
+            (None, Want::Lead(value)) => {
+                let operation = Operation::Campaign { name: &self.lock.name, value: &value, options };
+                self.client.acquire(operation, &self.lock).await
+            }
+            (None, Want::Acquire) => {
                 let operation = Operation::Acquire { name: &self.lock.name, options };
                 self.client.acquire(operation, &self.lock).await
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Inspection, Kind, Mode, Operation, Outcome};
 
+use super::election::Election;
 use super::lock::{Lock, ReadWrite, Semaphore};
 use super::owner::Owner;
 use super::query::{LockInfo, Snapshot};
@@ -66,6 +67,19 @@ impl LockManager {
     /// ```
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore::new(self.mutex(name), limit)
+    }
+
+    /// An election: one of its candidates leads at a time, and observers learn who.
+    ///
+    /// ```no_run
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// let term = locks.election("scheduler").value("10.0.0.7:8080").campaign().await?;
+    /// println!("leads in term {}", term.fence());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.mutex(name))
     }
 
     /// One exclusive lock over several names: all or none. Clients that name them in different orders never deadlock.

@@ -7,6 +7,7 @@ mod address;
 pub mod blocking;
 mod builder;
 mod connect;
+mod election;
 mod host;
 mod lease;
 mod lease_token;
@@ -24,6 +25,7 @@ pub mod testing;
 
 pub use address::{Address, Connection};
 pub use builder::Builder;
+pub use election::{Election, Leader, Observer, Term};
 pub use lease::Lease;
 pub use lease_token::LeaseToken;
 pub use lock::{Lock, ReadWrite, Semaphore};
@@ -47,7 +49,7 @@ mod tests {
     #[test]
     fn the_blocking_api_has_every_name_of_the_async_one() {
         // The module's docs tell why these differ.
-        let different = ["lost", "from_connection", "inspect_server"];
+        let different = ["lost", "from_connection", "inspect_server", "election"];
         for (asynchronous, blocking) in [
             (include_str!("builder.rs"), include_str!("blocking/builder.rs")),
             (include_str!("connect.rs"), include_str!("blocking/connect.rs")),

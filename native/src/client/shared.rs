@@ -9,8 +9,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, Mode, OpId, Operation,
-    Outbox,
+    Call, CallResult, Engine, Error, Input, Instant, Labels, Leader, LeaseId, LeaseInfo, LossReason, Mode, OpId,
+    Operation, Outbox,
 };
 use tokio::sync::{Notify, watch};
 
@@ -67,7 +67,7 @@ impl Shared {
             }
             let op = OpId(state.driven.next_id());
             let mode = operation.acquire_options().map_or(Mode::Exclusive, |options| options.mode);
-            let pending = Pending { lock: lock.cloned(), mode, since: now, waker: None };
+            let pending = Pending { lock: lock.cloned(), mode, since: now, waker: None, leader: None };
             state.starting = Some((op, Call::new(operation, pending)));
             let released = state.driven.start(now, op, operation);
             state.drain_outputs(now, deferred);
@@ -103,6 +103,34 @@ impl Shared {
         drop(state);
         drop(old);
         Poll::Pending
+    }
+
+    /// What an observation has learned, or its result if it has ended. Otherwise `waker` is woken.
+    pub(super) fn poll_leader(&self, op: OpId, waker: &Waker) -> Poll<Result<Option<Leader>, CallResult>> {
+        let mut state = self.lock();
+        let old = match state.driven.calls.get_mut(&op) {
+            Some(call) if call.kept.leader.is_some() => {
+                return Poll::Ready(Ok(call.kept.leader.take().flatten()));
+            }
+            Some(call) if call.result.is_none() => call.kept.waker.replace(waker.clone()),
+            _ => {
+                let ended = state.driven.calls.remove(&op);
+                drop(state);
+                return Poll::Ready(Err(ended.and_then(|ended| ended.result).unwrap_or(Err(Error::Closed))));
+            }
+        };
+        // Dropping a waker may run foreign code, so drop it after unlocking.
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// How long ago a lease was lost that has holds which are not released. None for any other.
+    pub(crate) fn lost_for(&self, lease: LeaseId) -> Option<Duration> {
+        // A driver that was paused has not noticed yet.
+        self.remaining(lease);
+        let lost_at = self.lock().driven.leases.get(&lease)?.lost_at?;
+        Some(self.clock.now().since(lost_at))
     }
 
     /// The operation's future was dropped: cancels an acquire, or releases the lease that it has just been granted.

@@ -5,8 +5,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_core::{
-    BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, LeaseId, LossReason, Mode, OpId,
-    Outcome, Question,
+    BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, Leader, LeaseId, LossReason, Mode,
+    OpId, Outcome, Question,
 };
 use tokio::sync::watch;
 
@@ -33,6 +33,8 @@ pub(super) struct Pending {
     /// When it began.
     pub(super) since: Instant,
     pub(super) waker: Option<Waker>,
+    /// What an observation has learned last, if its caller has not fetched that yet.
+    pub(super) leader: Option<Option<Leader>>,
 }
 
 /// What the engine doesn't know about a lease. Dropped with the last hold.
@@ -42,6 +44,8 @@ pub(super) struct LeaseState {
     pub(super) since: Instant,
     /// Created when a task first asks to be notified.
     pub(super) loss_sender: Option<LossSender>,
+    /// When the lease was lost.
+    pub(super) lost_at: Option<Instant>,
 }
 
 /// The locks that a client has and wants, by name and mode.
@@ -110,7 +114,7 @@ impl State {
                 // `lose_all` or `stop` has reported every lease.
                 Event::Lost { .. } if self.closing || self.driven.stopped => {}
                 Event::Lost { lease, reason } => self.notify_loss(lease, reason, deferred),
-                Event::Leader { .. } => {}
+                Event::Leader { op, leader } => self.learn(op, leader, deferred),
                 Event::Asked(question) => self.answer(now, &question),
             }
         }
@@ -171,7 +175,7 @@ impl State {
                 labels.holds(now);
             }
             // The owner of a reentrant lock may get a lease that it already has.
-            leases.entry(grant.lease).or_insert(LeaseState { lock, since: now, loss_sender: None });
+            leases.entry(grant.lease).or_insert(LeaseState { lock, since: now, loss_sender: None, lost_at: None });
         }
         *place = Some(result);
         if let Some(waker) = kept.waker.take() {
@@ -179,8 +183,21 @@ impl State {
         }
     }
 
-    fn notify_loss(&self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
-        let Some(LeaseState { lock, loss_sender, .. }) = self.driven.leases.get(&lease) else { return };
+    /// An observation has learned who leads.
+    #[inline(never)]
+    fn learn(&mut self, op: OpId, leader: Option<Leader>, deferred: &mut Deferred) {
+        let starting = self.starting.as_mut().filter(|(starting, _)| *starting == op).map(|(_, call)| call);
+        let Some(call) = starting.or_else(|| self.driven.calls.get_mut(&op)) else { return };
+        call.kept.leader = Some(leader);
+        if let Some(waker) = call.kept.waker.take() {
+            deferred.wakers.push(waker);
+        }
+    }
+
+    fn notify_loss(&mut self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
+        let now = self.clock.now();
+        let Some(LeaseState { lock, loss_sender, lost_at, .. }) = self.driven.leases.get_mut(&lease) else { return };
+        *lost_at = Some(now);
         let name = lock.as_ref().map(|lock| Arc::clone(&lock.name));
         deferred.losses.push((name, loss_sender.clone(), reason));
     }
@@ -225,12 +242,11 @@ impl State {
         self.closing = true;
     }
 
-    fn notify_losses(&self, reason: LossReason, deferred: &mut Deferred) {
-        for lease in self.driven.leases.keys() {
-            if self.driven.engine.lease(*lease).is_some_and(|lease| lease.lost.is_none()) {
-                self.notify_loss(*lease, reason, deferred);
-            }
-        }
+    fn notify_losses(&mut self, reason: LossReason, deferred: &mut Deferred) {
+        let Driven { engine, leases, .. } = &self.driven;
+        let is_held = |id: &LeaseId| engine.lease(*id).is_some_and(|lease| lease.lost.is_none());
+        let held: Vec<LeaseId> = leases.keys().copied().filter(is_held).collect();
+        held.into_iter().for_each(|lease| self.notify_loss(lease, reason, deferred));
     }
 
     /// When to wake the engine and the labels at the latest.

@@ -35,6 +35,7 @@
 //! - You can't drop a call. A call ends with its `wait`, or with [`Error::Closed`] when another thread closes the manager.
 //! - [`Lease::wait_lost`] and [`Lease::on_lost`] replace `lost`. [`Lock::run`] can't stop its work when the lease is lost.
 //! - [`LockManager::close`] returns a `Result`, because it fails inside a tokio task.
+//! - There is no `election`, because a campaign waits for as long as it takes, and a call can't be dropped.
 //! - There is no `from_connection`, because such a connection belongs to a runtime of yours.
 
 mod background;
