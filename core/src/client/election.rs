@@ -6,7 +6,7 @@ use crate::ids::Caller;
 use crate::lock::LockState;
 use crate::options::{AcquireOptions, Family, Kind, Wait, check_value};
 use crate::session::OpKind;
-use crate::time::Instant;
+use crate::time::{Instant, millis};
 use crate::wire::{Failed, Name, Reply, Scalar, Term, integer};
 
 impl Client {
@@ -86,6 +86,8 @@ fn read(reply: &Reply) -> Option<Option<Term<'_>>> {
     if said.is_empty() {
         return Some(None);
     }
-    let number = |scalar: &Scalar| u64::try_from(integer(scalar)?).ok();
-    Term::read(core::str::from_utf8(said).ok()?, number(server)?, number(left)?).map(Some)
+    // In its last millisecond, a key has 0 ms. Without a TTL, it has -1.
+    let left = u64::try_from(integer(left)?).map_or_else(|_| millis(AcquireOptions::default().ttl), |left| left.max(1));
+    let server = u64::try_from(integer(server)?).ok()?;
+    Term::read(core::str::from_utf8(said).ok()?, server, left).map(Some)
 }

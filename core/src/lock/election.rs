@@ -21,7 +21,6 @@ use super::observed::Observed;
 use super::reentrant::channel;
 use crate::error::Error;
 use crate::ids::{Caller, Channel};
-use crate::options::AcquireOptions;
 use crate::session::{Body, Context, Purpose, Timer, needed};
 use crate::time::Instant;
 use crate::wire::{Failed, FailureClass, Term};
@@ -35,7 +34,7 @@ impl LockState {
                 known: None,
                 leader: None,
                 learned: cx.now,
-                ttl: AcquireOptions::default().ttl,
+                ttl: UNTOLD,
                 failures: 0,
                 timer: None,
             })
@@ -120,19 +119,24 @@ impl LockState {
         let (fence, over) = observed.known.unwrap_or_default();
         match term {
             Some(term) if Some(term.place()) > observed.known => {
+                let nobody_led = observed.known.is_some() && observed.leader.is_none();
                 observed.known = Some(term.place());
-                observed.leader = None;
-                if !term.is_over() {
-                    observed.leader = Some((term.value.into(), term.led));
-                    observed.ttl = term.left;
+                (observed.leader, observed.ttl) = match term.is_over() {
+                    true => (None, UNTOLD),
+                    false => (Some((term.value.into(), term.led)), term.left),
+                };
+                observed.learned = cx.now;
+                if observed.leader.is_some() || !nobody_led {
+                    observed.change(cx);
                 }
-                observed.change(cx);
             }
             Some(term) if Some(term.place()) == observed.known => observed.ttl = observed.ttl.max(term.left),
             // An answer without the leader that is known. The leader is over, if it came before the question.
             _ if !over && asked.is_some_and(|asked| asked >= observed.learned) => {
                 observed.known = Some((fence, true));
                 observed.leader = None;
+                observed.ttl = UNTOLD;
+                observed.learned = cx.now;
                 observed.change(cx);
             }
             _ if asked.is_none() => return,
@@ -144,6 +148,9 @@ impl LockState {
         cx.timers.set(Timer::Observe(self.id), &mut observed.timer, Some(at));
     }
 }
+
+/// When to ask again while nobody leads. A message tells of the next leader before, unless it is lost.
+const UNTOLD: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

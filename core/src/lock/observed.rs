@@ -33,8 +33,7 @@ impl Observed {
     }
 
     /// Another client leads, or nobody.
-    pub(super) fn change(&mut self, cx: &mut Context) {
-        self.learned = cx.now;
+    pub(super) fn change(&self, cx: &mut Context) {
         for op in self.observers.iter().copied() {
             self.tell(cx, op);
         }

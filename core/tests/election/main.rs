@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, ClientId, Config, Engine, Error, Failure, Grant, Input, Kind, LeaseId, LossReason, Mode, NodeId,
-    OpId, Outcome, Owner, ReleaseOutcome, Wait,
+    OpId, Outcome, Owner, ReleaseOutcome, Reply, Scalar, Wait,
 };
 use leasehold_harness::Client;
 

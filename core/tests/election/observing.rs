@@ -136,12 +136,15 @@ fn late_and_repeated_messages_and_answers_change_nothing() {
         "leader 100 150 0 ",
         "leader 200 200",
         "leader x 1 1 1",
+        "leader 210 210 0 ",
+        "leader 220 220 0 ",
+        "leader 230 230 30000 b c",
         "leader 300 1 99999999999 y",
         "nobody",
     ] {
         message(&mut world, payload);
     }
-    assert_eq!(fences(&world, 2, observes), [None, Some(100), None, Some(200)]);
+    assert_eq!(fences(&world, 2, observes), [None, Some(100), None, Some(200), None, Some(230)]);
     assert_eq!(values(&world, 2, observes).pop().unwrap().as_deref(), Some("b c"));
 
     // A question that was asked before a message came says nothing about what the message told.
@@ -154,6 +157,22 @@ fn late_and_repeated_messages_and_answers_change_nothing() {
     assert_eq!(fences(&world, 2, observes).pop(), Some(Some(900)));
     world.pass(seconds(31));
     assert_eq!(fences(&world, 2, observes).pop(), Some(None), "the server has no such leader");
+}
+
+#[test]
+fn a_key_in_its_last_millisecond_or_without_a_ttl_has_a_leader() {
+    let mut world = World::new(1);
+    let observes = world.clients[0].call(|op| Input::Observe { op, name: NAME });
+    world.clients[0].feed(Input::Subscribed { node: NodeId(0), channel: CHANNEL });
+    for (left, fence, wait) in [(0, 100, 1), (-1, 200, 30_000)] {
+        let said = Scalar::Text(format!("{fence} a").into_bytes());
+        world.clients[0].answer_with(Ok(Reply::List(vec![Scalar::Int(1_000), Scalar::Int(left), said])));
+        assert_eq!(fences(&world, 0, observes).pop(), Some(Some(fence)));
+        world.clients[0].pass(Duration::from_millis(wait));
+        assert_eq!(scripts(&world.clients[0]), ["leader"]);
+    }
+    world.clients[0].answer_with(Ok(Reply::One(Scalar::Int(1))));
+    assert!(matches!(world.clients[0].result_of(observes), Some(Err(Error::Protocol(_)))));
 }
 
 #[test]

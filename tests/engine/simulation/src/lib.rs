@@ -1,8 +1,8 @@
 //! Engines and model servers on virtual time, with faults and invariants. One seed makes one run.
 //!
 //! A run has clients with real engines and clocks that disagree, servers that run the real scripts, and a network that
-//! loses, delays, duplicates and reorders. There are two kinds: a [`ClusterRun`] has every kind of lock, and a
-//! [`QuorumRun`] has locks over several servers, or leases of several names on one. The [`invariants`] know
+//! loses, delays, duplicates and reorders. There are three kinds: a [`ClusterRun`] has every kind of lock, a
+//! [`QuorumRun`] has locks over several servers, or leases of several names on one, and an [`ElectionRun`] has one leader. The [`invariants`] know
 //! the true time and check every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
 #[macro_use]
@@ -17,6 +17,7 @@ mod client;
 pub mod coverage;
 mod detaching;
 mod driver;
+pub mod election;
 mod fault_injection;
 pub mod faults;
 mod foreign;
@@ -42,6 +43,7 @@ mod watch;
 mod wire;
 pub mod world;
 
+pub use election::ElectionRun;
 pub use quorum::QuorumRun;
 pub use run::{Bench, Report};
 pub use world::ClusterRun;

@@ -208,7 +208,8 @@ impl Mix {
             | Theme::QuorumNames
             | Theme::QuorumReaders
             | Theme::Keeping
-            | Theme::Adopting => {}
+            | Theme::Adopting
+            | Theme::Election => {}
             Theme::Calm => {
                 self.some(rng, Fault::SINGLE, (100, 3_000));
                 self.strikes_of(rng, Fault::STRIKING);

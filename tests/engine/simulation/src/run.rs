@@ -6,6 +6,7 @@ use leasehold_harness::Transcript;
 use leasehold_model::{Engine, ModelServer};
 
 use crate::coverage::Coverage;
+use crate::election::ElectionRun;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
 use crate::quorum::{Manner, QuorumRun};
@@ -17,7 +18,7 @@ const SERVERS: usize = QuorumRun::SERVERS;
 /// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 32 seeds.
 const LUA_BITS: u32 = 5;
 /// What seeds also run: every nth one, and its remainder.
-const BESIDE: [(u64, u64, Theme); 7] = [
+const BESIDE: [(u64, u64, Theme); 8] = [
     (4, 0, Theme::Multi),
     (8, 1, Theme::Quorum),
     (16, 5, Theme::QuorumHot),
@@ -25,6 +26,7 @@ const BESIDE: [(u64, u64, Theme); 7] = [
     (16, 7, Theme::QuorumReaders),
     (8, 3, Theme::Keeping),
     (8, 2, Theme::Adopting),
+    (8, 6, Theme::Election),
 ];
 
 /// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.
@@ -101,6 +103,9 @@ impl Bench {
     }
 
     fn run_theme(&mut self, seed: u64, theme: Theme, written: bool) -> Report {
+        if theme == Theme::Election {
+            return self.run_election(seed, written);
+        }
         let manner = match (theme, seed / 8 % 4) {
             (Theme::Multi, _) => Manner::Multi,
             (Theme::Quorum, _) => Manner::Plain,
@@ -129,6 +134,14 @@ impl Bench {
             () if seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros() >= LUA_BITS => Engine::Both,
             () => Engine::Rust,
         }
+    }
+
+    fn run_election(&mut self, seed: u64, written: bool) -> Report {
+        let Some(model) = self.models.first_mut() else { return Report::default() };
+        let mut run = ElectionRun::new(seed, model, Transcript::new(written));
+        let (broken, panicked) = verdict_of(|| run.run());
+        let (counts, transcript) = (run.counts(), run.into_transcript());
+        self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
     }
 
     fn run_cluster(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {

@@ -80,6 +80,8 @@ listed! {
             /// millisecond of a hand-over, and some after their holder's death. In other runs, replicas with slower
             /// clocks take over. Never drawn; every eighth seed runs it as well.
             Adopting,
+            /// An election, in a run of its own. Never drawn; every eighth seed runs it as well.
+            Election,
         }
     }
 }

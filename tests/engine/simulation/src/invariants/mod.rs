@@ -37,7 +37,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 79] = [
+pub const ALL: [(&str, &str); 91] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -125,5 +125,17 @@ pub const ALL: [(&str, &str); 79] = [
     ("foreign-touched", "a key of another library's client stays as it is"),
     ("wrong-kind", "an acquire of a name that holds another kind of lock is refused"),
     ("undecided", "a try on a quorum ends as soon as too few servers are left for a majority"),
+    ("two-leaders", "by their own clocks, at most one client leads"),
+    ("term-number", "a term has the fence and the value that the server has"),
+    ("term-order", "a later term has a greater fence"),
+    ("campaign-ends", "a campaign ends with a term, or with its client"),
+    ("call-stays", "a close ends campaigns and observers"),
+    ("resigned-late", "without faults, the next leader leads within 50 ms of a resignation"),
+    ("leaderless", "somebody leads within the TTL and a second, and a claim window for each dead candidate"),
+    ("observer-back", "an observer never goes back to an earlier term"),
+    ("observer-wrong", "an observer learns the value of the leader with that fence"),
+    ("observer-early", "an observer is told that a term is over only if it is"),
+    ("observer-late", "an observer learns a new leader by message, and an end at the latest a TTL later"),
+    ("asks-often", "observers ask once for each TTL, and once for each subscription and term"),
     ("panic", "nothing panics"),
 ];

@@ -5,6 +5,7 @@ mod table;
 
 mod copy;
 mod draining;
+mod election;
 mod engine;
 mod exchange;
 mod explored;
@@ -44,7 +45,9 @@ pub struct Mutant {
 
 /// Every mutant.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [engine::TABLE, scripts::TABLE, kinds::TABLE, table::TABLE, exchange::TABLE, draining::TABLE].into_iter().flatten()
+    [engine::TABLE, scripts::TABLE, kinds::TABLE, table::TABLE, exchange::TABLE, draining::TABLE, election::TABLE]
+        .into_iter()
+        .flatten()
 }
 
 /// Runs the mutants of these names, or all of them, and prints which invariant noticed each.

@@ -1,0 +1,35 @@
+//! Deliberate bugs in elections.
+
+use super::Mutant;
+
+pub(super) const TABLE: &[Mutant] = &[
+    // The scripts.
+    script! { "leads-beside" Election "one leader at a time"
+    "election-acquire" "election-release": "return not holder and string.sub(mode, 1, 7) == 'leader '" => "return true" },
+    script! { "resigns-for-another" Election "a client resigns only from its own term"
+    "election-release": "if holder ~= token then\n    return false" => "if not holder then\n    return false" },
+    script! { "term-renumbered" Election "an acquire that arrives again leaves a term its number"
+    "election-acquire": "return answer('again', epoch or fence, size, ms)" => "return answer('again', draw(), size, ms)" },
+    script! { "leader-unpublished" Election "a new leader is published"
+    "election-acquire" "election-release": "  if ended then\n    redis.pcall('PUBLISH'" => "  if false then\n    redis.pcall('PUBLISH'" },
+    script! { "value-of-another" Election "the leader's value is that of its own acquire"
+    "election-release": "text(epoch) .. ' ' .. value" => "text(epoch) .. ' somebody'" },
+    // The engine.
+    engine! { "campaign-gives-up" Election "a campaign waits for as long as it takes"
+    "client/election.rs": "let (kind, wait) = (Kind::Election, Wait::Forever);"
+        => "let (kind, wait) = (Kind::Election, if MUTANT { Wait::For(core::time::Duration::from_secs(2)) } else { Wait::Forever });" },
+    engine! { "observer-goes-back" Election "observers never go back to an earlier term"
+    "lock/election.rs": "Some(term) if Some(term.place()) > observed.known => {"
+        => "Some(term) if Some(term.place()) > observed.known || MUTANT && Some(term.place()) != observed.known => {" },
+    engine! { "old-answer-counts" Election "an answer says nothing about a leader that came after the question"
+    "lock/election.rs": "_ if !over && asked.is_some_and(|asked| asked >= observed.learned) => {"
+        => "_ if !over && asked.is_some_and(|asked| MUTANT || asked >= observed.learned) => {" },
+    engine! { "asks-at-each-renewal" Election "observers ask once for each TTL, whenever the leader renews"
+    "lock/election.rs": "=> observed.ttl = observed.ttl.max(term.left),"
+        => "=> observed.ttl = if MUTANT { term.left / 2 } else { observed.ttl.max(term.left) }," },
+    engine! { "misses-a-break" Election "observers ask once their subscription is back"
+    "lock/election.rs": "if !self.subscription.is_polling() || self.subscription.is_refused() {"
+        => "if self.subscription.is_refused() || !MUTANT && !self.subscription.is_polling() {" },
+    engine! { "observers-stay" Election "a close ends those who observe"
+    "client/operations.rs": "lock.end_observers(cx, &Error::Closed);" => "if !MUTANT { lock.end_observers(cx, &Error::Closed); }" },
+];
