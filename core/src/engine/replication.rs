@@ -272,16 +272,11 @@ impl Replication {
         }
     }
 
-    /// How many leases no caller has yet: all of their holds wait for replicas.
+    /// How many leases no caller has yet. A lease with further holds has an owner.
     fn unconfirmed(&self, locks: &Locks) -> usize {
+        let is_sole = |lease| locks.lease(lease).is_some_and(|lease| lease.holds == 1);
         let asking = self.acquires.iter().filter(|acquire| acquire.is_asking());
-        let mut leases: Vec<LeaseId> = asking.filter_map(|acquire| Some(acquire.grant?.lease)).collect();
-        leases.sort_unstable();
-        let holds = |lease| locks.lease(lease).map_or(0, |lease| lease.holds as usize);
-        leases
-            .chunk_by(|one, other| one == other)
-            .filter(|same| same.first().is_some_and(|id| holds(*id) == same.len()))
-            .count()
+        asking.filter(|acquire| acquire.grant.is_some_and(|grant| is_sole(grant.lease))).count()
     }
 
     fn acquire(&self, op: OpId) -> Option<&ReplicatedAcquire> {
