@@ -68,7 +68,7 @@ impl Client {
             } else if let Some(answer) = answers.as_ref().and_then(|answers| answer(&entry, answers, number)) {
                 let mut sent = *sent;
                 sent.purpose = entry.purpose;
-                self.answered(&sent, &answer);
+                self.answered(&sent, &answer, b"");
             } else {
                 self.failed(entry.purpose, failed());
             }
@@ -118,5 +118,5 @@ fn answer(entry: &Queued, answers: &Answers<'_>, number: Option<i64>) -> Option<
         Body::Release(_) => (Status::Released, 0, 0, None, Some(0)),
         _ => (Status::Renewed, 0, 0, Some(number), None),
     };
-    Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false, result: None })
+    Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false })
 }

@@ -387,14 +387,14 @@ impl Client {
         if matches!(sent.purpose, Multi { .. } | Inspect { .. } | Force { .. }) {
             return self.replied(&sent, result);
         }
-        let answer = match result {
-            Ok(reply) => Answer::read(&reply).map_err(Failed::unreadable),
-            Err(failure) => Err(Failed::by(failure)),
+        let failed = match result {
+            Ok(reply) => match Answer::read(&reply) {
+                Ok(answer) => return self.answered(&sent, &answer, Answer::result(&reply)),
+                Err(text) => Failed::unreadable(text),
+            },
+            Err(failure) => Failed::by(failure),
         };
-        match answer {
-            Ok(answer) => self.answered(&sent, &answer),
-            Err(failed) => self.failed(sent.purpose, failed),
-        }
+        self.failed(sent.purpose, failed);
     }
 
     /// Handles the reply to a script that has its own answer format.
@@ -408,13 +408,14 @@ impl Client {
         }
     }
 
-    fn answered(&mut self, sent: &SentCommand, answer: &Answer) {
+    /// `result` is that of a once.
+    fn answered(&mut self, sent: &SentCommand, answer: &Answer, result: &[u8]) {
         match sent.purpose {
             Purpose::Acquire { lock, token } => {
                 if matches!(answer.status, Status::Converted | Status::Again) {
                     self.adopted(lock, token);
                 }
-                self.with(lock, |lock, cx| lock.acquire_answered(cx, sent, token, answer));
+                self.with(lock, |lock, cx| lock.acquire_answered(cx, sent, token, answer, result));
             }
             Purpose::Release { token } => {
                 for lease in self.cx.release_answered(token, answer.status) {

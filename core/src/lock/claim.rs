@@ -9,7 +9,7 @@ use super::claim_state::{Base, Claim};
 use super::hold::{GiveBack, Validity};
 use crate::error::Error;
 use crate::event::Outcome;
-use crate::ids::{LeaseToken, Token};
+use crate::ids::{Caller, LeaseToken, Token};
 use crate::options::Family;
 use crate::session::{
     Acquire, AcquireMode, Body, Context, Convert, Old, Purpose, Request, SentCommand, covering, needed,
@@ -148,13 +148,23 @@ impl LockState {
         self.claim.as_ref().is_some_and(|claim| claim.token == token)
     }
 
-    pub(crate) fn acquire_answered(&mut self, cx: &mut Context, sent: &SentCommand, token: Token, answer: &Answer) {
+    pub(crate) fn acquire_answered(
+        &mut self,
+        cx: &mut Context,
+        sent: &SentCommand,
+        token: Token,
+        answer: &Answer,
+        result: &[u8],
+    ) {
         if let Some(claim) = self.claim.as_mut().filter(|claim| claim.token == token) {
             claim.in_flight.answered();
             claim.sent = None;
             let recovered = claim.failure.take().is_some();
             if recovered && matches!(answer.status, Status::Waiting | Status::Busy) {
                 claim.attempts = 0;
+            }
+            if answer.status == Status::Done {
+                return self.stored(cx, sent.at, answer.value, result);
             }
             return self.claim_answered(cx, sent.at, answer);
         }
@@ -202,7 +212,6 @@ impl LockState {
                     self.settle(cx, None);
                 }
             }
-            Status::Done => self.stored(cx, answer),
             Status::Conflict if self.adopts.is_some() => self.refuse_all(cx, &OTHER_MODE),
             _ if self.adopts.is_some() => self.refuse_all(cx, &Error::NotHeld),
             // The token has a tombstone although this client did not give it up: an operator took the lock before
@@ -215,14 +224,18 @@ impl LockState {
         }
     }
 
-    /// A once has a result, and it is the answer to every local caller. The server has removed the token from its queue.
-    fn stored(&mut self, cx: &mut Context, answer: &Answer) {
+    /// A once has a result, and it is the answer to every local caller. The server has removed the token from its queue. The
+    /// result may be forgotten by now, so a caller that came after the command was sent asks again.
+    fn stored(&mut self, cx: &mut Context, sent: Instant, fence: u64, value: &[u8]) {
         if let Some(claim) = &mut self.claim {
             claim.joined = false;
         }
-        while let Some((op, _)) = self.queue.head() {
-            let value = answer.result.clone().unwrap_or_default();
-            self.answer_caller(cx, op, Ok(Outcome::Stored { fence: answer.value, value }));
+        let came = |cx: &Context, op: Caller| cx.ops.get(&op).is_some_and(|op| op.since <= sent);
+        while let Some((op, _)) = self.queue.head().filter(|(op, _)| came(cx, *op)) {
+            self.answer_caller(cx, op, Ok(Outcome::Stored { fence, value: value.into() }));
+        }
+        if !self.queue.is_empty() {
+            self.send_acquire(cx);
         }
         self.settle(cx, None);
     }

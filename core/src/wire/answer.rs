@@ -1,7 +1,6 @@
 //! Parses a script's answer. `lua/README.md` describes the list.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::reply::{Reply, Scalar};
@@ -24,7 +23,7 @@ pub(crate) enum Status {
     Conflict,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
     /// The fence, or the position in the queue.
@@ -39,8 +38,6 @@ pub(crate) struct Answer {
     pub(crate) waiting: Option<u64>,
     /// Whether a client of another library holds the lock.
     pub(crate) foreign: bool,
-    /// The result of a once.
-    pub(crate) result: Option<Vec<u8>>,
 }
 
 const WORDS: [(&str, Status); 13] = [
@@ -68,7 +65,7 @@ impl Answer {
     fn of(reply: &Reply) -> Option<Self> {
         let Reply::List(list) = reply else { return None };
         // The holder may follow: see `labels`.
-        let [status, value, block, server, ms, waiting, foreign, more @ ..] = list.as_slice() else { return None };
+        let [status, value, block, server, ms, waiting, foreign, ..] = list.as_slice() else { return None };
         let count = |scalar: &Scalar| integer(scalar).map(|number| u64::try_from(number).ok());
         let (value, block) = (count(value)??, count(block)??);
         let (status, left) = (Self::status(status)?, count(ms)?);
@@ -82,12 +79,18 @@ impl Answer {
             left: if ours { time_left(left)? } else { left.map(Duration::from_millis) },
             waiting: count(waiting)?,
             foreign: integer(foreign)? == 1,
-            result: match (status, more) {
-                (Status::Done, [Scalar::Text(result)]) => Some(result.clone()),
-                (Status::Done, _) => return None,
-                _ => None,
-            },
         })
+    }
+
+    /// The result of a once, which follows the numbers.
+    pub(crate) fn result(reply: &Reply) -> &[u8] {
+        match reply {
+            Reply::List(list) => match list.get(7) {
+                Some(Scalar::Text(result)) => result,
+                _ => b"",
+            },
+            Reply::One(_) => b"",
+        }
     }
 
     pub(crate) fn status(scalar: &Scalar) -> Option<Status> {

@@ -165,6 +165,25 @@ fn a_result_is_kept_for_its_time_and_until_it_is_forgotten() {
 }
 
 #[test]
+fn a_caller_that_comes_after_a_forget_does_not_get_the_forgotten_result() {
+    let mut world = World::new(2);
+    let lease = world.acquire(0, once());
+    assert_eq!(store(&mut world, 0, lease, b"old"), RELEASED);
+    let early = world.clients[1].acquire(NAME, once());
+    let (id, reply) = world.carry_out(1);
+    assert_eq!(world.call(0, |op| Input::Forget { op, name: NAME }), Some(Ok(Outcome::Forgotten(true))));
+    world.clients[1].pass(std::time::Duration::from_millis(1));
+    let late = world.clients[1].acquire(NAME, once());
+    world.clients[1].reply(id, reply);
+    assert_eq!(result_of(world.clients[1].result_of(early)), b"old");
+    assert_eq!(world.clients[1].result_of(late), None);
+    world.serve();
+    let lease = world.clients[1].grant_of(late).lease;
+    assert_eq!(store(&mut world, 1, lease, b"new"), RELEASED);
+    assert!(world.clients[1].engine.is_idle());
+}
+
+#[test]
 fn a_forget_whose_reply_is_lost_is_not_sent_again() {
     let mut world = World::new(1);
     let op = world.clients[0].call(|op| Input::Forget { op, name: NAME });

@@ -100,7 +100,7 @@ impl Client {
                 let mut answers = answers.iter();
                 self.for_each(&parts, |lock, token, cx| {
                     if let Some(answer) = answers.next() {
-                        lock.acquire_answered(cx, sent, token, answer);
+                        lock.acquire_answered(cx, sent, token, answer, b"");
                     }
                 });
                 self.gather();
@@ -196,7 +196,7 @@ fn taken(list: &[Scalar]) -> Option<Taken> {
         }
         let left = time_left(ms)?;
         let value = fence(u64::try_from(integer(value)?).ok()?, 1)?;
-        answers.push(Answer { status, value, block: 1, server, left, waiting: Some(0), foreign: false, result: None });
+        answers.push(Answer { status, value, block: 1, server, left, waiting: Some(0), foreign: false });
     }
     Some(Taken::All(answers))
 }
