@@ -7,6 +7,7 @@ use leasehold_harness::Micros;
 
 use crate::client::Client;
 use crate::faults::Fault;
+use crate::invariants::keys::Part;
 use crate::invariants::progress::{Bounds, Head};
 use crate::invariants::{Verdict, broken, calls};
 use crate::kinds::LockKind;
@@ -55,8 +56,11 @@ impl ClusterRun<'_> {
                 let client = self.clients.iter().find(waits)?;
                 Some(Head { token, calm_since: client.trouble_until.max(self.servers.list[server].last_trouble()) })
             });
-            let free =
-                head.is_some() && self.watch.keys.lock_expires(&self.servers.models[server], server_us, name).is_none();
+            let done = self.mix.kinds[name] == LockKind::Once
+                && self.servers.models[server].get(server_us, self.watch.keys.key(name, Part::Result)).is_some();
+            let free = head.is_some()
+                && !done
+                && self.watch.keys.lock_expires(&self.servers.models[server], server_us, name).is_none();
             let verdict = lock.progress.check(self.world.now, self.calm_since, (wanted, valid, free), head, bounds);
             self.watch.check(verdict);
         }

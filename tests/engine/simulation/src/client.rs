@@ -124,6 +124,8 @@ pub(crate) enum UserCall {
     Acquire(AcquireOptions),
     /// Release one hold.
     Release,
+    /// Release the lease of a once, and store this result.
+    Store(u64),
     /// Extend the lease.
     Extend(Duration),
     /// Convert to the other mode.

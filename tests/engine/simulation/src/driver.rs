@@ -156,7 +156,7 @@ impl ClusterRun<'_> {
         match (script, answer.status) {
             (
                 ScriptCommand::Renew { token, .. } | ScriptCommand::Acquire { token, .. },
-                Status::Gone | Status::Taken,
+                Status::Gone | Status::Taken | Status::Done,
             )
             | (ScriptCommand::Convert { old: token, .. }, Status::Converted | Status::Again) => commands.is_gone(token),
             _ => {}

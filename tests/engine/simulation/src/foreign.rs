@@ -76,7 +76,7 @@ impl Foreigner {
         let (own, others): (_, &[Form]) = match mix.kinds[name] {
             LockKind::Lock => (Some(Form::Text), &[Form::Hash, Form::Sorted]),
             LockKind::Reentrant => (Some(Form::Hash), &[Form::Text, Form::Hash, Form::Sorted]),
-            LockKind::Semaphore => (None, &[Form::Text, Form::Hash, Form::Sorted]),
+            LockKind::Semaphore | LockKind::Once => (None, &[Form::Text, Form::Hash, Form::Sorted]),
         };
         let own = own.filter(|_| !kinds || rng.chance(700_000));
         let form = own.unwrap_or_else(|| *rng.pick(others));

@@ -1,5 +1,7 @@
 //! The kinds of lock in a run, and how users acquire each.
 
+use std::time::Duration;
+
 use leasehold_core::{Kind, Owner};
 use leasehold_harness::Rng;
 
@@ -14,7 +16,12 @@ pub(crate) enum LockKind {
     Reentrant,
     /// A semaphore.
     Semaphore,
+    /// A lock whose holder stores a result.
+    Once,
 }
+
+/// How long results are kept.
+pub(crate) const KEEP_MS: Bounds = (1_000, 4_000);
 
 /// Settings for reentrant locks and semaphores.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +65,7 @@ impl Mix {
                 let permits = (rng.range(options.permits) as u32).min(limit);
                 Kind::Semaphore { permits, limit }
             }
+            LockKind::Once => Kind::Once { keep: Duration::from_millis(rng.range(KEEP_MS)) },
         }
     }
 }

@@ -101,7 +101,9 @@ impl Mix {
         let mut mix = Self::plain(rng, theme);
         let about = match theme {
             // The other kinds run under the same faults as the plain lock.
-            Theme::Reentrant | Theme::Semaphore | Theme::Keeping | Theme::Adopting => *rng.pick(Theme::LOCKS),
+            Theme::Reentrant | Theme::Semaphore | Theme::Keeping | Theme::Adopting | Theme::Once => {
+                *rng.pick(Theme::LOCKS)
+            }
             about => about,
         };
         mix.turn_to(rng, about);
@@ -114,7 +116,7 @@ impl Mix {
         if mix.batches && mix.names > 1 && !mix.is_crowded() {
             mix.names += 5;
             // Many callers of different names at a time. Only exclusive locks share a call.
-            if mix.gap.is_multiple_of(4) && !matches!(theme, Theme::Reentrant | Theme::Semaphore) {
+            if mix.gap.is_multiple_of(4) && !matches!(theme, Theme::Reentrant | Theme::Semaphore | Theme::Once) {
                 (mix.users, mix.think, mix.hold.1) = ((6, 12), (0, 2_000), mix.hold.1.min(20_000));
             }
         }
@@ -134,13 +136,16 @@ impl Mix {
         let kind = match self.theme {
             Theme::Reentrant => LockKind::Reentrant,
             Theme::Semaphore => LockKind::Semaphore,
+            Theme::Once => LockKind::Once,
             Theme::Keeping => *rng.pick(&[LockKind::Lock, LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]),
             _ => LockKind::Lock,
         };
         let other = *rng.pick(&[LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]);
         let beside = kind != LockKind::Lock && rng.chance(400_000);
         self.kinds = (0..self.names).map(|name| if name > 0 && beside { other } else { kind }).collect();
-        if kind != LockKind::Lock {
+        if kind == LockKind::Once {
+            self.foreigners = 0;
+        } else if kind != LockKind::Lock {
             self.foreigners = self.foreigners.max(usize::from(rng.chance(400_000)) * rng.range((1, 2)) as usize);
         }
     }
@@ -209,6 +214,7 @@ impl Mix {
             | Theme::QuorumReaders
             | Theme::Keeping
             | Theme::Adopting
+            | Theme::Once
             | Theme::Election => {}
             Theme::Calm => {
                 self.some(rng, Fault::SINGLE, (100, 3_000));

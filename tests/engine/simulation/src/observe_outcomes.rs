@@ -48,6 +48,9 @@ impl ClusterRun<'_> {
             self.watch.holds[place][open.name].gave_up(now);
         }
         self.check_granted(place, now, &open, result);
+        if let Ok(outcome) = result {
+            self.check_result(place, op, outcome);
+        }
         match (open.call, result) {
             (UserCall::Acquire(_), Ok(Outcome::Acquired(grant))) => self.acquired(place, now, number, grant),
             (UserCall::Adopt(options, _), Ok(Outcome::Acquired(grant))) => {
@@ -60,7 +63,10 @@ impl ClusterRun<'_> {
             (UserCall::Verify, Ok(Outcome::Verified(false))) => {
                 self.watch.doomed.extend(open.lease.map(|lease| (lease, "loss-untold")));
             }
-            (UserCall::Release, Ok(Outcome::Released(outcome))) => self.released(place, open.lease, *outcome),
+            (UserCall::Release | UserCall::Store(_), Ok(Outcome::Released(outcome))) => {
+                self.released(place, open.lease, *outcome);
+            }
+            (UserCall::Acquire(_), Ok(Outcome::Stored { .. })) => self.watch.locks[open.name].progress.granted(),
             // A caller that arrives at this very moment did not wait when the lock was released.
             (UserCall::Acquire(_), Err(_)) if self.clients[place].waits_for(open.name).all(|op| op.since == now) => {
                 self.watch.polling[place][open.name].nobody_waits();

@@ -7,7 +7,7 @@ use leasehold_model::Executed;
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::hand_overs::{Hold, ServerGrant};
-use crate::invariants::keys::holder_of;
+use crate::invariants::keys::{Part, holder_of};
 use crate::invariants::leases::Held;
 use crate::kinds::LockKind;
 use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token, is_fast_reply};
@@ -39,6 +39,7 @@ enum Granting {
 impl ClusterRun<'_> {
     /// A server is about to run a script.
     pub(crate) fn observe_before(&mut self, server: usize, name: usize) {
+        self.observe_before_once(server, name);
         if self.mix.kinds[name] == LockKind::Semaphore {
             let server_us = self.servers.time(server, self.world.now);
             if !self.watch.keys.knows_permits(&self.servers.models[server], server_us, name) {
@@ -73,6 +74,7 @@ impl ClusterRun<'_> {
             return;
         };
         self.observe_kind(name, script, &answer, executed);
+        self.observe_once(name, script, &answer, executed);
         self.observe_adoption(name, script, &answer);
         self.observe_detached(server, name, script, server_us);
         self.observe_call(server, name, script, &answer, server_us);
@@ -175,6 +177,7 @@ impl ClusterRun<'_> {
                     }
                     lock.queue.calls(token, now_ms, claim_ms);
                 }
+                Status::Done => lock.queue.leaves(token),
                 _ => {}
             },
             ScriptCommand::Release { token, .. } => {
@@ -262,6 +265,12 @@ impl ClusterRun<'_> {
                     let first = lock.queue.first_alive(now_ms);
                     let free = first.is_some_and(|first| lock.permits.suffice(first, &members));
                     (!free).then(|| "full".to_string())
+                }
+                LockKind::Once => {
+                    let holders = self.watch.keys.holders(&self.servers.models[server], server_us, name);
+                    let result = self.watch.keys.key(name, Part::Result);
+                    let done = self.servers.models[server].get(server_us, result).is_some();
+                    (done || !holders.is_empty()).then(|| "full".to_string())
                 }
                 _ => {
                     let value = self.servers.models[server].get(server_us, &self.servers.names[name]);

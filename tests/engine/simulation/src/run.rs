@@ -18,7 +18,7 @@ const SERVERS: usize = QuorumRun::SERVERS;
 /// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 32 seeds.
 const LUA_BITS: u32 = 5;
 /// What seeds also run: every nth one, and its remainder.
-const BESIDE: [(u64, u64, Theme); 8] = [
+const BESIDE: [(u64, u64, Theme); 9] = [
     (4, 0, Theme::Multi),
     (8, 1, Theme::Quorum),
     (16, 5, Theme::QuorumHot),
@@ -26,7 +26,8 @@ const BESIDE: [(u64, u64, Theme); 8] = [
     (16, 7, Theme::QuorumReaders),
     (8, 3, Theme::Keeping),
     (8, 2, Theme::Adopting),
-    (8, 6, Theme::Election),
+    (16, 6, Theme::Election),
+    (16, 14, Theme::Once),
 ];
 
 /// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.

@@ -280,6 +280,7 @@ impl ClusterRun<'_> {
             LockKind::Lock => leasehold_lua::FORCE,
             LockKind::Reentrant => leasehold_lua::reentrant::FORCE,
             LockKind::Semaphore => leasehold_lua::semaphore::FORCE,
+            LockKind::Once => leasehold_lua::once::FORCE,
         };
         let mut keys = self.watch.keys.of_name(name).to_vec();
         // The key that never exists.
@@ -308,7 +309,7 @@ impl ClusterRun<'_> {
         self.observe(
             server,
             name,
-            &ScriptCommand::Release { token: *first, tombstone: true, used_fence: 0 },
+            &ScriptCommand::Release { token: *first, tombstone: true, used_fence: 0, stores: None },
             &executed,
         );
         for (channel, payload) in executed.published {
@@ -399,7 +400,8 @@ impl ClusterRun<'_> {
     pub(crate) fn lose(&mut self, name: usize, part: Part) {
         let lock = &mut self.watch.locks[name];
         match part {
-            Part::Fence => {}
+            // The next client does the work again.
+            Part::Fence | Part::Result => {}
             Part::Queue => {
                 // With the tokens that were given up.
                 lock.tokens.data_lost(self.world.now);

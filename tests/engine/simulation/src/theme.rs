@@ -80,8 +80,11 @@ listed! {
             /// millisecond of a hand-over, and some after their holder's death. In other runs, replicas with slower
             /// clocks take over. Never drawn; every eighth seed runs it as well.
             Adopting,
-            /// An election, in a run of its own. Never drawn; every eighth seed runs it as well.
+            /// An election, in a run of its own. Never drawn; every sixteenth seed runs it as well.
             Election,
+            /// Callers who want the result of work that is done once, under the faults of any of the themes above. Never drawn;
+            /// every sixteenth seed runs it as well.
+            Once,
         }
     }
 }

@@ -153,6 +153,7 @@ impl ClusterRun<'_> {
         let max_hold = (renew && rng.chance(mix.fixed)).then(|| Duration::from_millis(10 + rng.range(mix.ttl_ms) * 2));
         let name = rng.below(mix.names as u64) as usize;
         let kind = mix.kind(rng, name, user);
+        let forgets = mix.kinds[name] == LockKind::Once && rng.chance(200_000);
         let shares = rng.chance(mix.shared) && kind == Kind::Lock;
         let mode = if shares { Mode::Shared } else { Mode::Exclusive };
         let lingers = kind == Kind::Lock && mix.lingers > 0 && rng.chance(mix.lingers);
@@ -160,6 +161,9 @@ impl ClusterRun<'_> {
         let default = AcquireOptions::default();
         let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, linger, ..default };
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
+        if forgets {
+            self.forget_result(name);
+        }
         let it = &mut self.clients[place].users[user];
         (it.name, it.ttl, it.mode, it.holds, it.asked) = (name, ttl, Some(mode), 0, Some(options));
         (it.lease, it.kept) = (None, 0);
@@ -271,9 +275,19 @@ impl ClusterRun<'_> {
     }
 
     fn give_back(&mut self, place: usize, user: usize) {
-        if self.clients[place].users[user].lease.is_some() {
-            self.ask(place, user, UserCall::Release);
+        let it = &self.clients[place].users[user];
+        let (name, holds) = (it.name, it.holds);
+        if it.lease.is_none() {
+            return;
         }
+        // Some work fails, and then it stores nothing.
+        let call = if self.mix.kinds[name] == LockKind::Once && holds < 2 && self.world.rng.chance(600_000) {
+            self.results += 1;
+            UserCall::Store(self.results)
+        } else {
+            UserCall::Release
+        };
+        self.ask(place, user, call);
     }
 
     /// Makes a call for a user.
@@ -288,7 +302,7 @@ impl ClusterRun<'_> {
         let op = OpId(u64::from(number));
         it.doing = match call {
             UserCall::Acquire(_) | UserCall::Adopt(..) | UserCall::Nonsense => Doing::Acquiring(number),
-            UserCall::Release => Doing::Releasing(number),
+            UserCall::Release | UserCall::Store(_) => Doing::Releasing(number),
             UserCall::Drain(_) => Doing::Draining,
             UserCall::Close => Doing::Closing,
             _ => Doing::Acting(number),
@@ -328,6 +342,10 @@ impl ClusterRun<'_> {
                 let options = self.nonsense();
                 let name = if options == AcquireOptions::default() { "a}b" } else { name.as_str() };
                 self.feed(place, Input::Acquire { op, name, options: &options });
+            }
+            UserCall::Store(value) => {
+                self.ledger_release(place_held, now);
+                self.feed(place, Input::Store { op, lease: held, value: value.to_string().as_bytes() });
             }
             UserCall::Release => {
                 self.ledger_release(place_held, now);

@@ -17,6 +17,7 @@ use crate::invariants::permits::{Permits, SemaphoreHolds};
 use crate::invariants::polling::Polling;
 use crate::invariants::progress::Progress;
 use crate::invariants::queue::Queue;
+use crate::invariants::results::Results;
 use crate::invariants::terms::Terms;
 use crate::invariants::tokens::Tokens;
 use crate::invariants::{Broken, Verdict};
@@ -78,6 +79,7 @@ pub(crate) struct LockWatch {
     pub(crate) tokens: Tokens,
     pub(crate) progress: Progress,
     pub(crate) permits: Permits,
+    pub(crate) results: Results,
     /// Whether its name has held something that is not such a lock.
     pub(crate) squatted: bool,
     /// When its holders' data was last lost.

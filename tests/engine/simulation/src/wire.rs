@@ -77,6 +77,8 @@ pub(crate) enum ScriptCommand {
         tombstone: bool,
         /// The greatest fence that was used, or 0.
         used_fence: u64,
+        /// The result that it stores.
+        stores: Option<u64>,
     },
     /// Extends the TTL.
     Renew {
@@ -141,7 +143,8 @@ impl ScriptCommand {
         let key = *words.get(3)?;
         let args = words.get(3 + keys..)?;
         let token = |place: usize| Token::read(args.get(place)?);
-        let name = known.name.strip_prefix("reentrant-").or(known.name.strip_prefix("semaphore-"));
+        let kinds = ["reentrant-", "semaphore-", "once-"];
+        let name = kinds.into_iter().find_map(|kind| known.name.strip_prefix(kind));
         let script = match name.unwrap_or(known.name) {
             "acquire" => Self::Acquire {
                 token: token(0)?,
@@ -157,7 +160,9 @@ impl ScriptCommand {
                 claim_ms: number(args.get(4)?)?,
             },
             "release" => {
-                Self::Release { token: token(0)?, tombstone: *args.get(1)? != b"0", used_fence: number(args.get(2)?)? }
+                let stores = if args.len() == 6 { Some(number(args.get(3)?)?) } else { None };
+                let used_fence = number(args.get(args.len().checked_sub(2)?)?)?;
+                Self::Release { token: token(0)?, tombstone: *args.get(1)? != b"0", used_fence, stores }
             }
             "renew" => Self::Renew { token: token(0)?, ttl_ms: number(args.get(1)?)? },
             "convert" => Self::Convert {
@@ -211,7 +216,7 @@ impl<'a> Asked<'a> {
             let (token, ttl_ms) = (Token::read(it.token.as_bytes())?, it.ttl);
             let script = match it.what {
                 "release" | "release-reentrant" | "unshare" | "unpermit" => {
-                    ScriptCommand::Release { token, tombstone: false, used_fence: 0 }
+                    ScriptCommand::Release { token, tombstone: false, used_fence: 0, stores: None }
                 }
                 what if what.starts_with("renew") => ScriptCommand::Renew { token, ttl_ms },
                 what => {
@@ -249,7 +254,7 @@ impl Entry {
             ScriptCommand::Release { .. } => (Status::Released, 0, 0, 0, 0),
             _ => (Status::Renewed, 0, 0, said as i64, -1),
         };
-        Some(Answer { status, value, block, server_us, ms, waiting })
+        Some(Answer { status, value, block, server_us, ms, waiting, result: None })
     }
 }
 
@@ -289,6 +294,7 @@ pub(crate) enum Status {
     Converted,
     Waiting,
     Busy,
+    Done,
     Renewed,
     Released,
     Left,
@@ -312,6 +318,8 @@ pub(crate) struct Answer {
     pub(crate) ms: i64,
     /// The queue's length, -1 if unknown.
     pub(crate) waiting: i64,
+    /// The result of a once.
+    pub(crate) result: Option<u64>,
 }
 
 impl Answer {
@@ -325,6 +333,7 @@ impl Answer {
             b"converted" => Status::Converted,
             b"waiting" => Status::Waiting,
             b"busy" => Status::Busy,
+            b"done" => Status::Done,
             b"renewed" => Status::Renewed,
             b"released" => Status::Released,
             b"left" => Status::Left,
@@ -334,7 +343,7 @@ impl Answer {
             _ => return None,
         };
         // An acquire that found the lock busy also tells its holder.
-        let [value, block, server_us, ms, waiting, _foreign, ..] = numbers else { return None };
+        let [value, block, server_us, ms, waiting, _foreign, more @ ..] = numbers else { return None };
         let int = |scalar: &Scalar| if let Scalar::Int(number) = scalar { Some(*number) } else { None };
         Some(Self {
             status,
@@ -343,6 +352,11 @@ impl Answer {
             server_us: int(server_us)?.try_into().ok()?,
             ms: int(ms)?,
             waiting: int(waiting)?,
+            result: match (status, more) {
+                (Status::Done, [Scalar::Text(result)]) => Some(number(result)?),
+                (Status::Done, _) => return None,
+                _ => None,
+            },
         })
     }
 
@@ -390,6 +404,11 @@ pub(crate) enum Message<'a> {
         /// The lock.
         key: &'a str,
     },
+    /// A once has a result.
+    Done {
+        /// The lock.
+        key: &'a str,
+    },
     /// Another client has tried to get the lock.
     Tried {
         /// The lock.
@@ -403,6 +422,9 @@ impl<'a> Message<'a> {
         let text = std::str::from_utf8(payload).ok()?;
         if let Some(key) = text.strip_prefix("wanted ") {
             return Some(Self::Wanted { key });
+        }
+        if let Some(key) = text.strip_prefix("done ") {
+            return Some(Self::Done { key });
         }
         if let Some(key) = text.strip_prefix("tried ") {
             return Some(Self::Tried { key });
@@ -424,7 +446,7 @@ impl<'a> Message<'a> {
 
 fn mode(word: &[u8]) -> Option<Mode> {
     match word {
-        b"exclusive" => Some(Mode::Exclusive),
+        b"exclusive" | b"once" => Some(Mode::Exclusive),
         b"shared" => Some(Mode::Shared),
         // A semaphore's mode.
         word => permits(word).map(|_| Mode::Exclusive),

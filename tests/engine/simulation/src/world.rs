@@ -148,6 +148,8 @@ pub struct ClusterRun<'a> {
     pub(crate) coverage: Coverage,
     pub(crate) counts: Counts,
     pub(crate) spare_outputs: VecDeque<Output>,
+    /// How many results of a once were brought. Each is another number.
+    pub(crate) results: u64,
 }
 
 impl<'a> ClusterRun<'a> {
@@ -177,6 +179,7 @@ impl<'a> ClusterRun<'a> {
             coverage: Coverage::default(),
             counts: Counts::default(),
             spare_outputs: VecDeque::new(),
+            results: 0,
             servers,
             mix,
         };

@@ -32,6 +32,7 @@ pub(crate) fn deadline(
             _ => return None,
         },
         UserCall::Release
+        | UserCall::Store(_)
         | UserCall::Extend(_)
         | UserCall::Verify
         | UserCall::Inspect
@@ -79,7 +80,7 @@ fn paused(client: &Client, op: &Op) -> Instant {
 /// server may not answer. The call checks this once in a response timeout.
 fn moves(client: &Client, op: &Op) -> Instant {
     match op.call {
-        UserCall::Release if client.moved_at >= op.since => {
+        UserCall::Release | UserCall::Store(_) if client.moved_at >= op.since => {
             client.moved_at + client.config.claim_window / 3 + 3 * client.config.response_timeout + SLACK
         }
         _ => op.since,
@@ -98,6 +99,7 @@ fn extended(client: &Client, op: &Op) -> Instant {
         UserCall::Acquire(_)
         | UserCall::Adopt(..)
         | UserCall::Release
+        | UserCall::Store(_)
         | UserCall::Extend(_)
         | UserCall::Verify
         | UserCall::Detach(_)
@@ -177,7 +179,8 @@ pub(crate) fn fits(op: &Op, result: &Result<Outcome, Error>, now: Instant, one_m
             let least = op.since + ttl.saturating_sub(ttl / 100 + Duration::from_millis(3));
             if op.bounded || *valid_until >= least { Ok(()) } else { wrong() }
         }
-        (UserCall::Release, Ok(Outcome::Released(_)))
+        (UserCall::Release | UserCall::Store(_), Ok(Outcome::Released(_)))
+        | (UserCall::Acquire(AcquireOptions { kind: Kind::Once { .. }, .. }), Ok(Outcome::Stored { .. }))
         | (UserCall::Hold, Ok(Outcome::Held(_)))
         | (UserCall::Export | UserCall::Detach(_), Ok(Outcome::Exported(_)))
         | (UserCall::Verify, Ok(Outcome::Verified(_)))

@@ -151,7 +151,9 @@ mod tests {
         commands.nobody_waits(false).unwrap();
         commands.sends(at(1), &acquire(B, AcquireMode::Wait), None).unwrap();
         assert_eq!(commands.clone().nobody_waits(false).unwrap_err().invariant, "left-behind");
-        commands.sends(at(2), &ScriptCommand::Release { token: B, tombstone: false, used_fence: 0 }, None).unwrap();
+        commands
+            .sends(at(2), &ScriptCommand::Release { token: B, tombstone: false, used_fence: 0, stores: None }, None)
+            .unwrap();
         commands.nobody_waits(false).unwrap();
     }
 

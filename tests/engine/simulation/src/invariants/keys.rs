@@ -4,7 +4,7 @@ use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Input, Instant, N
 use leasehold_model::ModelServer;
 
 use super::{Verdict, broken};
-use crate::kinds::LockKind;
+use crate::kinds::{KEEP_MS, LockKind};
 use crate::wire::Token;
 
 /// The purpose of a key.
@@ -17,6 +17,7 @@ pub(crate) enum Part {
     Waiters,
     Readers,
     Permits,
+    Result,
 }
 
 /// The key that all names of a server draw their fences from. In a cluster, each slot has one.
@@ -59,6 +60,7 @@ impl Keys {
             keys.parts.push((side("waiters"), place, Part::Waiters));
             keys.parts.push(match kind {
                 LockKind::Semaphore => (side("permits"), place, Part::Permits),
+                LockKind::Once => (side("result"), place, Part::Result),
                 _ => (side("readers"), place, Part::Readers),
             });
         }
@@ -68,6 +70,12 @@ impl Keys {
     /// The five keys of a name, in the order of the scripts.
     pub(crate) fn of_name(&self, name: usize) -> [String; 5] {
         std::array::from_fn(|part| self.parts[name * PARTS + part].0.clone())
+    }
+
+    /// The last of a name's keys, whose purpose depends on the kind.
+    pub(crate) fn key(&self, name: usize, part: Part) -> &str {
+        let at = if part == Part::Result { Part::Readers } else { part };
+        &self.parts[name * PARTS + at as usize].0
     }
 
     /// The key that this name's fences are drawn from.
@@ -106,6 +114,7 @@ impl Keys {
             let most = match part {
                 Part::Lock | Part::Readers | Part::Permits => longest.ttl_ms,
                 Part::Fence => 0,
+                Part::Result => KEEP_MS.1,
                 Part::Waiters => longest.claim_ms,
                 // With the tokens that were given up.
                 Part::Queue => longest.claim_ms.max(60_000),
@@ -185,7 +194,8 @@ impl Keys {
     pub(crate) fn losable(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(String, Part)> {
         let there = model.keys(server_us).into_iter().filter_map(|(key, _)| {
             let (key, place, part) = self.parts.iter().find(|(known, ..)| *known == key)?;
-            let losable = matches!(part, Part::Lock | Part::Fence | Part::Queue | Part::Readers | Part::Permits);
+            let losable =
+                matches!(part, Part::Lock | Part::Fence | Part::Queue | Part::Readers | Part::Permits | Part::Result);
             (*place == name && losable).then(|| (key.clone(), *part))
         });
         there.collect()

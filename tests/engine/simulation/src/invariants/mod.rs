@@ -16,6 +16,7 @@ pub(crate) mod permits;
 pub(crate) mod polling;
 pub(crate) mod progress;
 pub(crate) mod queue;
+pub(crate) mod results;
 pub(crate) mod terms;
 pub(crate) mod tokens;
 
@@ -37,7 +38,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 91] = [
+pub const ALL: [(&str, &str); 97] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -124,6 +125,12 @@ pub const ALL: [(&str, &str); 91] = [
     ("pause", "a client that gives a reentrant lock to other clients lets them in first"),
     ("foreign-touched", "a key of another library's client stays as it is"),
     ("wrong-kind", "an acquire of a name that holds another kind of lock is refused"),
+    ("once-again", "while a once has a result, nobody is granted the lock, and no other result is stored"),
+    ("once-loser", "only the release of the holder stores a result, and only its own"),
+    ("once-dropped", "a release that brings a result is answered `released` only if the result is there"),
+    ("once-untold", "all who wait for a result are told when it is stored, 64 at most"),
+    ("once-value", "a caller that gets a result gets one that counted during its call"),
+    ("once-untrue", "a holder is told truly whether its result is stored"),
     ("undecided", "a try on a quorum ends as soon as too few servers are left for a majority"),
     ("two-leaders", "by their own clocks, at most one client leads"),
     ("term-number", "a term has the fence and the value that the server has"),

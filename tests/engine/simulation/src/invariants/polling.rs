@@ -134,7 +134,12 @@ mod tests {
     fn a_client_that_asks_right_after_it_gave_way_is_seen() {
         let mut polling = Polling::default();
         polling
-            .sends(at(0), &ScriptCommand::Release { token: A, tombstone: false, used_fence: 0 }, Some(A), true)
+            .sends(
+                at(0),
+                &ScriptCommand::Release { token: A, tombstone: false, used_fence: 0, stores: None },
+                Some(A),
+                true,
+            )
             .unwrap();
         assert_eq!(polling.clone().sends(at(9), &acquire(B), None, false).unwrap_err().invariant, "pause");
         polling.sends(at(10), &acquire(B), None, false).unwrap();

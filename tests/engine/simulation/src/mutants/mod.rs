@@ -10,6 +10,7 @@ mod engine;
 mod exchange;
 mod explored;
 mod kinds;
+mod once;
 mod scripts;
 
 use std::time::Instant;
@@ -45,9 +46,18 @@ pub struct Mutant {
 
 /// Every mutant.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [engine::TABLE, scripts::TABLE, kinds::TABLE, table::TABLE, exchange::TABLE, draining::TABLE, election::TABLE]
-        .into_iter()
-        .flatten()
+    [
+        engine::TABLE,
+        scripts::TABLE,
+        kinds::TABLE,
+        once::TABLE,
+        table::TABLE,
+        exchange::TABLE,
+        draining::TABLE,
+        election::TABLE,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Runs the mutants of these names, or all of them, and prints which invariant noticed each.

@@ -57,7 +57,7 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "grants-for-ttl" Clients "a grant is kept for the claim window"
     "acquire" "release" "convert": "ms = math.min(ms, tonumber(claim))" => "" },
     script! { "release-grants-nobody" Network "every release ends by granting"
-    "release": "grant()\nreturn answer(status)" => "return answer(status)" },
+    "release": "grant()\nlocal reply = answer(status)" => "local reply = answer(status)" },
     script! { "convert-grants-nobody" Converts "every convert ends by granting"
     "convert": "grant()\nreturn answer('converted'" => "return answer('converted'" },
     script! { "readers-barge" Readers "nobody overtakes a live waiter"

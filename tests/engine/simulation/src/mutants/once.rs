@@ -1,0 +1,29 @@
+//! Deliberate bugs of a once.
+
+use super::Mutant;
+
+pub(super) const TABLE: &[Mutant] = &[
+    script! { "once-loser-stores" Once "only the holder stores a result"
+    "once-release": "if holder ~= token then\n" => "if not holder then\n" },
+    script! { "once-copy-is-gone" Once "a release that finds its own token in the result has stored it"
+    "once-release": "    return writer == token\n" => "    return false\n" },
+    script! { "once-granted-again" Once "while there is a result, nobody is granted the lock"
+    "once-acquire" "once-release" "once-force": "not holder and not result and mode" => "not holder and mode" },
+    script! { "once-result-unseen" Once "an acquire looks at the result"
+    "once-acquire": "if result then\n" => "if false then\n" },
+    script! { "once-untold" Once "all who wait for a result are told at once"
+    "once-release": "    publish(waiter, 'done ' .. KEYS[1])\n" => "" },
+    script! { "once-drops-the-result" Once "the step that gives the lock back stores the result"
+    "once-release": "if #ARGV == 6 then" => "if #ARGV == 7 then" },
+    script! { "once-keeps-for-ever" Once "a result lives for its time"
+    "once-release": "ARGV[4], 'PX', ARGV[3])" => "ARGV[4])" },
+    script! { "once-wrong-fence" Once "a result has the fence of its writer"
+    "once-acquire": "tonumber(result[1])" => "tonumber(result[1]) + 1" },
+    engine! { "once-gone-counts-as-stored" Once "only a result that is there is stored"
+    "session/release.rs": "release.in_flight.any() && release.result.is_none()"
+        => "release.in_flight.any() && (MUTANT || release.result.is_none())" },
+    engine! { "once-handed-over" Once "no caller gets a once from another one of its client"
+    "lock/hand_over.rs": "hold.tainted |= self.name.family == Family::Once" => "hold.tainted |= !MUTANT && self.name.family == Family::Once" },
+    engine! { "once-forgotten-answer" Once "no caller gets a result that was forgotten before it asked"
+    "lock/claim.rs": "is_some_and(|op| op.since <= sent)" => "is_some_and(|op| MUTANT || op.since <= sent)" },
+];
