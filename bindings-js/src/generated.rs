@@ -466,7 +466,7 @@ fn options() -> String {
     let _ = writeln!(module, "export const MANAGER = [{}] as const;", names("manager", ""));
     let _ = writeln!(module, "export const QUORUM = [...MANAGER, {}] as const;", names("quorum", ""));
     let _ = writeln!(module, "export const CLOSE = [{}] as const;", names("close", ""));
-    for (constant, place) in [("SEMAPHORE", "semaphore"), ("MULTI", "multi")] {
+    for (constant, place) in [("SEMAPHORE", "semaphore"), ("ONCE", "once"), ("MULTI", "multi")] {
         let own = names(place, "lock");
         let others = settings().filter(|setting| setting.places.contains(&"lock") && setting.places.contains(&place));
         let others: Vec<_> = others.map(|setting| format!("'{}'", camel_case_name(setting.name))).collect();

@@ -8,7 +8,7 @@ use leasehold_core::{CLOSE_SETTINGS, LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
 use crate::generated::{HEADER, WIDTH, camel_case_name, camel_case_options, check};
 
 /// The interfaces: name, what it extends, its place in the table, and its comment.
-const INTERFACES: [(&str, &str, &str, &str); 6] = [
+const INTERFACES: [(&str, &str, &str, &str); 7] = [
     (
         "LockOptions",
         "",
@@ -24,6 +24,7 @@ const INTERFACES: [(&str, &str, &str, &str); 6] = [
     ),
     ("QuorumOptions", "LockManagerOptions", "quorum", "The options of {@link LockManager.quorum}."),
     ("SemaphoreOptions", "LockOptions", "semaphore", "The options of {@link LockManager.semaphore}."),
+    ("OnceOptions", "LockOptions", "once", "The options of a {@link LockManager.once} with work."),
     ("MultiOptions", "LockOptions", "multi", "The options of {@link LockManager.multi}."),
     ("CloseOptions", "", "close", "The options of {@link LockManager.close}."),
 ];
@@ -87,6 +88,7 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
          limit takes nothing from current holders. A request for more than the new limit is granted when everything else \
          is free.",
     ),
+    ("keep", "Duration", "", "Work that runs again in that time gets the stored result."),
     ("permits", "number", "", "How many permits one acquire takes: 1 to `limit`."),
     (
         "one_script",

@@ -4,14 +4,15 @@ export type { Lease } from './api/lease.js';
 export type { Lock, ReadWriteLock } from './api/lock.js';
 export { LockManager } from './api/lock-manager.js';
 export type {
-  AcquireOptions, CloseOptions, DetachOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions,
+  AcquireOptions, CloseOptions, DetachOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, OnceOptions, QuorumOptions, SemaphoreOptions,
 } from './api/options.js';
+export type { OnceCallOptions } from './api/once.js';
 export { Owner } from './api/owner.js';
 export type { Duration, ReplicaOptions } from './api/validate.js';
 export type { LockManagerSnapshot, RequestOptions } from './api/web-locks.js';
 export type {
   AcquireEvent, AcquiringEvent, BlockedEvent, Closed, EventMode, GrantedEvent, LockInfo, LockManagerEvents, LostEvent, NotGrantedEvent,
-  ReconnectEvent, ReleaseEvent,
+  ReconnectEvent, ReleaseEvent, StoredEvent,
 } from './client/index.js';
 export type {
   Connection, CustomConnection, GlideConnection, InMemoryConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection, ScriptlessConnection,

@@ -51,7 +51,9 @@ interface Wait {
 const SECONDS = { unit: 's', advice: { explicitBucketBoundaries: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60] } };
 
 /** Every kind of lock. */
-const MODES = { exclusive: true, shared: true, reentrant: true, semaphore: true, once: true, election: true, multi: true } satisfies Record<AcquireEvent['mode'], true>;
+const MODES = {
+  exclusive: true, shared: true, reentrant: true, semaphore: true, once: true, election: true, multi: true,
+} satisfies Record<AcquireEvent['mode'], true>;
 
 /** How an acquire can end without a lease. Only a conversion ends with `conflict`. */
 const REFUSALS = ERROR_CODES.filter((code) => code !== 'conflict');
@@ -86,6 +88,7 @@ class Recorder {
     const { acquires, losses, reconnects, held, waiting } = this.#meters;
     for (const mode of Object.keys(MODES)) {
       for (const local of [true, false]) acquires.add(0, { code: 'granted', mode, local });
+      if (mode === 'once') acquires.add(0, { code: 'stored', mode, local: false });
       for (const code of REFUSALS) acquires.add(0, { code, mode, local: false });
     }
     for (const reason of LOSS_REASONS) losses.add(0, { reason });
@@ -115,7 +118,7 @@ class Recorder {
       const { fence, local } = event;
       span.setAttributes({ 'leasehold.fence': fence, 'leasehold.local': local });
       this.#hold(event, span, caller);
-    } else if (code !== 'busy' && code !== 'cancelled') {
+    } else if (code !== 'stored' && code !== 'busy' && code !== 'cancelled') {
       span.setStatus({ code: SpanStatusCode.ERROR, message: String(event.error) });
     }
     span.end();

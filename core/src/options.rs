@@ -386,15 +386,15 @@ macro_rules! settings {
 settings! {
     /// The options of a lock, in the order of the manual.
     LOCK_SETTINGS {
-        TTL "ttl" (30 s) (10 ms to 30 days) [lock manager semaphore multi]
+        TTL "ttl" (30 s) (10 ms to 30 days) [lock manager semaphore multi once]
             "How long the server keeps the lease unless it is renewed. A crashed holder blocks the others for this \
              long. A lease that a waiter gets by message lasts only for the claim window until the waiter has \
              answered.";
         RENEW "renew" (true) () [lock manager semaphore multi]
             "The client renews the lease at a third of the TTL. `false` makes a fixed lease.";
-        MAX_HOLD "max_hold" (none) (10 ms to 30 days) [lock manager semaphore multi]
+        MAX_HOLD "max_hold" (none) (10 ms to 30 days) [lock manager semaphore multi once]
             "A renewed lease is lost after this time, with the reason `max-hold`.";
-        WAIT "wait" (60 s) (1 ms to 30 days, "", ", or try without waiting") [lock manager semaphore multi]
+        WAIT "wait" (60 s) (1 ms to 30 days, "", ", or try without waiting") [lock manager semaphore multi once]
             "How long an acquire waits. The default is longer than the default TTL, so a waiter outlasts a crashed \
              holder's lease.";
         REPLICAS "wait_for_replicas" (none) (1 ms to 60 s, "a timeout of ", "") [lock semaphore]
@@ -406,7 +406,7 @@ settings! {
         AT_LEAST "at_least" (none) (10 ms to 30 days) [lock semaphore]
             "The lock stays taken for this long from its grant on, even if it is given back earlier or the work fails. See \
              [below](#hold-at-least).";
-        LEASE_LABEL "label" (none) () [lock semaphore multi]
+        LEASE_LABEL "label" (none) () [lock semaphore multi once]
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
         LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
             "";

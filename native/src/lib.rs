@@ -38,6 +38,7 @@
 //! - `redis-1`, on by default, adds the module `redis_1`, for clients and connections of the `redis` crate that you already have.
 //!   The rest of the API has no type of that crate.
 //! - `tls-rustls` adds TLS.
+//! - `once` has [`LockManager::once`]: work that is done once, and whose result all callers get. It depends on `serde_json`.
 //! - `serde` reads [`LockOptions`] and [`ManagerOptions`] from config files, and writes fences, tokens and inspections.
 //! - `without-scripts` is for servers that refuse `EVAL`.
 //! - `testing` adds a server in memory, for tests without Redis.
@@ -75,6 +76,8 @@ pub use api::{
     Address, Builder, Closed, Connection, Election, Leader, Lease, LeaseToken, Lock, LockInfo, LockManager,
     LockOptions, ManagerOptions, Observer, Owner, QuorumMember, ReadWrite, Semaphore, Snapshot, Term,
 };
+#[cfg(feature = "once")]
+pub use api::{Begun, Once};
 pub use errors::{Cause, Error};
 pub use leasehold_core::{
     BusyHolder, Error as VoteError, ErrorCode, Failure, FailureKind, Fence, Holder, Inspection, LossReason, Mode,

@@ -13,6 +13,7 @@ import {
   type CloseOptions, type ForceReleaseOptions, type LockManagerOptions, type LockOptions, type MultiOptions, type QuorumOptions, readCloseOptions, readForceReleaseOptions, readLockOptions,
   readManagerOptions, readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
 } from './options.js';
+import { doOnce, type OnceCallOptions } from './once.js';
 import { type Owner, ownerId } from './owner.js';
 import { Stealing } from './stealing.js';
 import { readName } from './validate.js';
@@ -144,6 +145,18 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
+   * Deletes the result of work that was done {@link LockManager.once}, so that the next caller does it again. Resolves to whether
+   * there was a result. Work that is under way goes on, and stores its own result.
+   *
+   * @throws `invalid-option` for a bad name, `unsupported` on a quorum, `unreachable`: the result may be deleted; `auth`, `server`,
+   * `closed` (as rejections).
+   */
+  async forget(name: string): Promise<boolean> {
+    const { client } = this.#context;
+    return client.forget(readName(name, client.prefix));
+  }
+
+  /**
    * Several names as one lock: one lease on all names, or none. Clients that name them in different orders never deadlock.
    * Names with one hash tag are taken by one script if all are free. Otherwise they are taken one after the other, in sorted order. It takes
    * 1 to 256 names of at most 1 MiB together, prefixes included.
@@ -260,9 +273,32 @@ export class LockManager implements AsyncDisposable {
     return this;
   }
 
+  /**
+   * Work that is done once: one process does it, and all others get its stored result, in every language. The server keeps the result
+   * for `keep`. A caller that comes while the work is under way waits for the result.
+   *
+   * The result is JSON of at most 64 KiB. It is stored in the same step that gives the lock back, and only if the lease was held
+   * until then. If the work fails, nothing is stored, and the next waiter does the work. The caller that did the work also gets the
+   * stored result: `undefined` becomes `null`, and a `Date` becomes a text.
+   *
+   * It is not exactly-once: if the process crashes after a side effect and before the result is stored, or if a failover loses
+   * the result, the work runs again. {@link LockManager.forget} deletes a result.
+   *
+   * @throws The error of `work`, as {@link Lock.run}, and the errors of {@link Lock.acquire}. `busy` if another caller does the work and
+   * `wait` is 0 or over. `invalid-option` with the field `result` for a result that is too long or no JSON. `lost` if the lease ended
+   * before the result was stored. `unreachable`: the result may be stored (all as rejections).
+   *
+   * @example
+   * ```ts
+   * const rows = await locks.once('report:2026-11-28', (lease) => makeReport(lease.signal), { keep: '36h' });
+   * ```
+   */
+  once<T>(name: string, work: (lease: Lease) => T | PromiseLike<T>, options: OnceCallOptions): Promise<T>;
   /** Calls `listener` at the next event of this kind only. See {@link LockManager.on}. */
-  once<Event extends keyof LockManagerEvents>(event: Event, listener: (event: LockManagerEvents[Event]) => unknown): this {
-    this.#context.client.events.add(event, listener, true);
+  once<Event extends keyof LockManagerEvents>(event: Event, listener: (event: LockManagerEvents[Event]) => unknown): this;
+  once(name: string, listener: (argument: never) => unknown, options?: OnceCallOptions): unknown {
+    if (options !== undefined) return doOnce(this.#context, name, listener as (lease: Lease) => unknown, options);
+    this.#context.client.events.add(name as keyof LockManagerEvents, listener as never, true);
     return this;
   }
 

@@ -204,7 +204,7 @@ export function makeLock({ client, defaults }: ManagerContext, spec: Omit<LockSp
 }
 
 /** The manager's `linger` is for locks that have it. */
-function withoutLinger(defaults: AcquireSettings): AcquireSettings {
+export function withoutLinger(defaults: AcquireSettings): AcquireSettings {
   return { ...defaults, linger: undefined };
 }
 
@@ -221,22 +221,27 @@ export function makeMultiLock({ client, defaults }: ManagerContext, given: unkno
  * work takes precedence, unless it only passes on that the lease's signal has aborted.
  */
 export async function runWithLease<T>(client: Client, lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
-  // Not `lease.signal`: to make one costs as much as the lock, and most work doesn't read it.
-  const state = stateOf(lease);
-  state.watched = true;
-  let result: T;
-  try {
-    result = await untilLost(client, state, work, lease);
-  } catch (error) {
-    await lease.release().catch(ignore);
-    throw isAbortOf({ aborted: state.ended !== undefined, reason: state.ended }, error) ? endOf(state.ended, error) : error;
-  }
+  const result = await holdWhile(client, lease, work);
   const outcome = await lease.release().catch(ignore);
-  if (state.ended !== undefined) throw state.ended;
+  const { ended } = stateOf(lease);
+  if (ended !== undefined) throw ended;
   // The lease may have expired a moment before the loss is reported.
   if (outcome === 'already-expired') throw new LostError(lease.name, 'expired');
   if (outcome === 'not-owner') throw new LostError(lease.name, 'taken');
   return result;
+}
+
+/** Runs the work. If it fails, or if the lease is lost, releases the lease. */
+export async function holdWhile<T>(client: Client, lease: Lease, work: (lease: Lease) => T | PromiseLike<T>): Promise<T> {
+  // Not `lease.signal`: to make one costs as much as the lock, and most work doesn't read it.
+  const state = stateOf(lease);
+  state.watched = true;
+  try {
+    return await untilLost(client, state, work, lease);
+  } catch (error) {
+    await lease.release().catch(ignore);
+    throw isAbortOf({ aborted: state.ended !== undefined, reason: state.ended }, error) ? endOf(state.ended, error) : error;
+  }
 }
 
 /** Why the lease ended, with the error that the work failed with for that reason. */

@@ -121,6 +121,15 @@ export interface SemaphoreOptions extends Omit<LockOptions, 'linger'> {
   readonly permits?: number | undefined;
 }
 
+/** The options of a {@link LockManager.once} with work. */
+export interface OnceOptions extends Omit<LockOptions, 'renew' | 'waitForReplicas' | 'linger' | 'atLeast'> {
+  /**
+   * Once only: how long the server keeps the result. Work that runs again in that time gets the stored result. 1 s to
+   * 366 days.
+   */
+  readonly keep?: Duration | undefined;
+}
+
 /** The options of {@link LockManager.multi}. */
 export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas' | 'linger' | 'atLeast'> {
   /**

@@ -5,14 +5,16 @@ import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
 import {
-  BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, QUORUM, type ReplicaSettings, SEMAPHORE,
+  BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, ONCE, QUORUM, type ReplicaSettings, SEMAPHORE, withoutWait,
 } from '../support/options.generated.js';
-import type { CloseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions } from './options.generated.js';
+import type {
+  CloseOptions, LockManagerOptions, LockOptions, MultiOptions, OnceOptions, QuorumOptions, SemaphoreOptions,
+} from './options.generated.js';
 import {
   type Duration, readBoolean, readCount, readDuration, readFields, readGuarded, readLabel, readName, readPrefix, readSignal,
 } from './validate.js';
 
-export type { CloseOptions, LockManagerOptions, LockOptions, MultiOptions, QuorumOptions, SemaphoreOptions };
+export type { CloseOptions, LockManagerOptions, LockOptions, MultiOptions, OnceOptions, QuorumOptions, SemaphoreOptions };
 
 /** The options of one acquire. */
 export interface AcquireOptions extends LockOptions {
@@ -102,6 +104,15 @@ export function readSemaphoreOptions(options: unknown): { permits: number; limit
     throw new InvalidOptionError('permits', `is ${formatValue(permits)}: choose 1 to the semaphore's limit, ${limit}`);
   }
   return { ...rest, permits, limit };
+}
+
+/** Checks the options of a once, and merges them over its manager's. The engine checks how long it keeps the result. */
+export function readOnceOptions(options: unknown, defaults: AcquireSettings): { keep: number; settings: AcquireSettings; signal: AbortSignal | undefined } {
+  const given = readFields(options, [...(ONCE satisfies Fields<OnceOptions>), 'signal']);
+  const { keep, signal, wait, ...rest } = given;
+  if (keep === undefined) throw new InvalidOptionError('keep', `is missing: choose ${BOUNDS.keep[2]}`);
+  const merged = mergeSettings(wait === 0 ? rest : { ...rest, wait }, defaults);
+  return { keep: readDuration('keep', keep), settings: wait === 0 ? withoutWait(merged) : merged, signal: readSignal(signal) };
 }
 
 function isCount(value: unknown): value is number {

@@ -124,9 +124,10 @@ export class Client {
     signal: AbortSignal | undefined,
     open: (client: this, lease: LeaseState) => Handle,
     token?: string,
+    stored?: (result: string) => Handle,
   ): Promise<Handle> {
     // Only a try resolves to `null`.
-    return this.#acquire(lock, settings, signal, open, token, false) as Promise<Handle>;
+    return this.#acquire(lock, settings, signal, open, token, false, stored) as Promise<Handle>;
   }
 
   /** Takes a lock if it is free. Resolves to `null` if it is not. The settings have no `wait`. */
@@ -143,6 +144,7 @@ export class Client {
     open: (client: this, lease: LeaseState) => Handle,
     token: string | undefined,
     isTry: boolean,
+    stored?: (result: string) => Handle,
   ): Promise<Handle | null> {
     const { name } = lock;
     const attempt: Attempt = { id: ++this.#lastAcquire, lock, began: undefined };
@@ -155,7 +157,12 @@ export class Client {
       const op = this.#begin({
         name,
         acquire: { lock, attempt, ttl: settings.ttl, label: settings.label, granted: (lease) => resolve(open(this, lease)), stopListening },
-        done: () => resolve(rejection(() => wrongOutcome(name))),
+        done: (outcome) => {
+          if (outcome.kind !== 'stored' || stored === undefined) return resolve(rejection(() => wrongOutcome(name)));
+          stopListening?.();
+          if (this.events.has('acquire')) this.#tell('acquire', { ...describe(attempt), code: 'stored', waited: this.#waited(attempt) });
+          resolve(stored(outcome.value));
+        },
         failed: (makeError) => {
           const isNull = isTry ? (error: Error) => isLeaseholdError(error, 'busy') && error.lockName === name : undefined;
           resolve(rejection<null>(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)), isNull));
@@ -225,6 +232,26 @@ export class Client {
       const op = this.#begin({ name: lease.name, done, failed }, true);
       this.#inputAlone(op, (engine) => engine.release(op, lease.id));
     });
+  }
+
+  /** Gives the lease of a once back, and stores its result. Resolves to what a release resolves to. */
+  async store(lease: LeaseState, result: string): Promise<ReleaseOutcome> {
+    this.#leases.delete(lease.id);
+    lease.holds = 0;
+    try {
+      const { outcome } = await this.#run('released', lease.name, (engine, op) => engine.store(op, lease.id, result));
+      this.#tellReleased(lease, outcome);
+      return outcome;
+    } catch (error) {
+      this.#tellReleased(lease, codeOf(error as Error));
+      throw error;
+    }
+  }
+
+  /** Deletes the result of a once. */
+  async forget(name: string): Promise<boolean> {
+    const { found } = await this.#run('forgotten', name, (engine, op) => engine.forget(op, name));
+    return found;
   }
 
   /** Tells the listeners of a release. The end of a lost lease was told before. */

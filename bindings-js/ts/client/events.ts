@@ -22,7 +22,7 @@ export interface AcquiringEvent {
 }
 
 /** A call that asked for a lock has ended. `code` tells how. */
-export type AcquireEvent = GrantedEvent | NotGrantedEvent;
+export type AcquireEvent = GrantedEvent | StoredEvent | NotGrantedEvent;
 
 /** A call got the lock. It is emitted before the call's promise resolves. */
 export interface GrantedEvent extends AcquiringEvent {
@@ -36,6 +36,16 @@ export interface GrantedEvent extends AcquiringEvent {
   readonly fence: number;
   /** Whether the lock was handed over inside this manager, without the server. */
   readonly local: boolean;
+}
+
+/** A call of {@link LockManager.once} found the result, so it needs no lock. */
+export interface StoredEvent extends AcquiringEvent {
+  /** Tells this event from the others. */
+  readonly code: 'stored';
+  /** How long the call took, in milliseconds. */
+  readonly waited: number;
+  /** It has none. */
+  readonly error?: undefined;
 }
 
 /** A call didn't get the lock. A `tryAcquire` that resolves to `null` is `busy`. */

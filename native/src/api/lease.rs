@@ -395,6 +395,24 @@ impl Lease {
         released
     }
 
+    /// Gives the lease of a once back and stores its result.
+    #[cfg(feature = "once")]
+    pub(super) async fn store_json(mut self, value: &[u8]) -> Result<(), Error> {
+        self.released = true;
+        let loss = self.client.shared.loss(self.id);
+        let stored = match self.execute(Operation::Store { lease: self.id, value }).await {
+            Ok(Outcome::Released(outcome)) => Ok(outcome),
+            Ok(other) => Err(unexpected_outcome(&other, &self.name)),
+            Err(error) => Err(error),
+        };
+        self.holding.released(stored.as_ref().copied(), loss);
+        match stored? {
+            ReleaseOutcome::Released => Ok(()),
+            ReleaseOutcome::NotOwner => Err(loss_error(&self.name, loss.unwrap_or(LossReason::Taken))),
+            _ => Err(loss_error(&self.name, loss.unwrap_or(LossReason::Gone))),
+        }
+    }
+
     /// Gives the hold back after some work. Fails if the lease ended before the work did.
     pub(super) async fn release_or_loss(self) -> Result<(), Error> {
         let (name, loss) = (Arc::clone(&self.name), self.client.shared.loss(self.id));

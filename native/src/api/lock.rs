@@ -37,6 +37,14 @@ pub struct Lock {
     pub(super) options: AcquireOptions,
 }
 
+/// What an acquire got.
+pub(super) enum Taken {
+    Lease(Lease),
+    /// The result of a once, in place of a lease.
+    #[cfg_attr(not(feature = "once"), allow(dead_code))]
+    Stored(Vec<u8>),
+}
+
 /// The names of a lock over several names.
 #[derive(Clone)]
 pub(super) struct Several {
@@ -45,7 +53,7 @@ pub(super) struct Several {
 }
 
 /// How to get the lease.
-enum Want {
+pub(super) enum Want {
     Acquire,
     /// Another process has it.
     Adopt(LeaseToken),
@@ -257,12 +265,25 @@ impl Lock {
     }
 
     fn request(&self, want: Want) -> impl Future<Output = Result<Lease, Error>> + Send {
+        let taken = self.take(want);
+        async move {
+            match taken.await? {
+                Taken::Lease(lease) => Ok(lease),
+                Taken::Stored(_) => {
+                    let problem = "a result in place of a lease".to_owned();
+                    Err(Error::Protocol { name: Some(self.lock.name.as_ref().to_owned()), problem })
+                }
+            }
+        }
+    }
+
+    pub(super) fn take(&self, want: Want) -> impl Future<Output = Result<Taken, Error>> + Send {
         let mode = ModeLabel::of(&self.options, self.several.is_some());
         self.request_in_span(want, mode, Span::current()).instrument(Acquiring::span(&self.lock.name, mode))
     }
 
     /// `caller` is the span that the lease's span will be a child of.
-    async fn request_in_span(&self, want: Want, mode: ModeLabel, caller: Span) -> Result<Lease, Error> {
+    async fn request_in_span(&self, want: Want, mode: ModeLabel, caller: Span) -> Result<Taken, Error> {
         // An acquire that succeeds at once never yields. This lets other tasks run while one task takes many leases.
         tokio::task::coop::consume_budget().await;
         let acquiring = Acquiring::begin(mode);
@@ -297,6 +318,10 @@ impl Lock {
                 self.client.acquire(operation, &self.lock).await
             }
         };
+        if let Ok(Outcome::Stored { value, .. }) = outcome {
+            acquiring.stored();
+            return Ok(Taken::Stored(value));
+        }
         let granted = outcome.and_then(|outcome| match outcome.grant() {
             Some(grant) => Ok((outcome, grant)),
             None => Err(unexpected_outcome(&outcome, &self.lock.name)),
@@ -306,13 +331,13 @@ impl Lock {
                 acquiring.granted(&grant);
                 let holding = Holding::begin(&self.lock.name, mode, grant.fence, &caller);
                 let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.lock.name), &grant, holding);
-                Ok(match (outcome, &self.several) {
+                Ok(Taken::Lease(match (outcome, &self.several) {
                     (Outcome::AcquiredAll { fences, .. }, Some(several)) => {
                         let fences = fences.into_iter().map(Fence::new);
                         lease.with_fences(several.names.iter().cloned().zip(fences).collect())
                     }
                     _ => lease,
-                })
+                }))
             }
             Err(error) => {
                 acquiring.failed(&error);

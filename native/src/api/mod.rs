@@ -13,6 +13,8 @@ mod lease;
 mod lease_token;
 mod lock;
 mod manager;
+#[cfg(feature = "once")]
+mod once;
 mod options;
 mod owner;
 mod query;
@@ -30,6 +32,8 @@ pub use lease::Lease;
 pub use lease_token::LeaseToken;
 pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::{Closed, LockManager};
+#[cfg(feature = "once")]
+pub use once::{Begun, Once};
 pub use options::{LockOptions, ManagerOptions};
 pub use owner::Owner;
 pub use query::{LockInfo, Snapshot};

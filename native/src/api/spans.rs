@@ -87,6 +87,13 @@ impl Acquiring {
         }
     }
 
+    /// The caller got the result of a once.
+    pub(super) fn stored(mut self) {
+        if let Some(waited) = self.end("stored", false) {
+            tracing::debug!(?waited, "result found");
+        }
+    }
+
     pub(super) fn failed(mut self, error: &Error) {
         let code = error.code();
         if let Some(waited) = self.end(code, false) {
