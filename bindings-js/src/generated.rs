@@ -28,7 +28,6 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         "cli/src/args.rs",
         &[
             "renew",
-            "keep",
             "wait_for_replicas",
             "linger",
             "limit",

@@ -5,9 +5,9 @@ use std::env;
 use std::pin::pin;
 use std::time::Duration;
 
-use leasehold::{Error, Inspection, Lease, Lock, LockManager, Wait};
+use leasehold::{Begun, Error, Inspection, Lease, Lock, LockManager, Once, Wait};
 use leasehold_core::{LeaseToken, shown_time};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::args::Take;
@@ -106,6 +106,24 @@ impl Taking<'_> {
             Err(error) if error.code() == "busy" => {
                 let is_endless = error.holder().is_some_and(|holder| holder.foreign);
                 Err(self.failed(error.into(), is_endless))
+            }
+            Err(error) => Err(ended_by(error)),
+        }
+    }
+
+    /// Takes the lock of work that is done once. If it is done, the program has ended well.
+    pub(crate) async fn once(&self, once: Once) -> Result<Lease, Outcome> {
+        let name = &self.take.name;
+        match once.begin::<Value>().await {
+            Ok(Begun::Work(lease)) => Ok(lease),
+            Ok(Begun::Stored(_)) => {
+                if self.take.says_all(self.output) {
+                    self.output.note(|| json!({ "event": "done", "name": name }), || format!("`{name}` is done"));
+                }
+                Err(Ok(0))
+            }
+            Err(Error::Busy { waited, votes, .. }) if votes.is_empty() => {
+                Err(self.busy(Some(waited), self.seen().await.as_ref()))
             }
             Err(error) => Err(ended_by(error)),
         }

@@ -34,7 +34,7 @@ mod windows;
 use std::pin::pin;
 use std::time::Duration;
 
-use leasehold::{Lease, Lock, LockManager, LossReason, ReleaseOutcome};
+use leasehold::{Error, Lease, Lock, LockManager, LossReason, Once, ReleaseOutcome};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
 
 use crate::args::{Exec, Servers};
@@ -80,7 +80,8 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
     let taking = Taking { take, locks: &locks, output, token };
     let acquired = tokio::select! {
         signal = signals.next() => Err(Ok(status(signal))),
-        acquired = taking.lease(lock(&locks, arguments)) => acquired,
+        acquired = taking.lease(lock(&locks, arguments)), if !arguments.once => acquired,
+        acquired = taking.once(once(&locks, arguments)), if arguments.once => acquired,
     };
     let outcome = match acquired {
         Ok(lease) => hold(lease, arguments, &events, &mut signals).await,
@@ -106,6 +107,18 @@ fn lock(locks: &LockManager, arguments: &Exec) -> Lock {
     match arguments.at_least {
         Some(time) => lock.at_least(time),
         None => lock,
+    }
+}
+
+fn once(locks: &LockManager, arguments: &Exec) -> Once {
+    let once = locks.once(&arguments.take.name).ttl(arguments.ttl).wait(arguments.take.wait);
+    let once = match arguments.max_hold {
+        Some(limit) => once.max_hold(limit),
+        None => once,
+    };
+    match arguments.keep {
+        Some(time) => once.keep(time),
+        None => once,
     }
 }
 
@@ -301,8 +314,23 @@ impl Run<'_> {
         }
     }
 
+    /// Gives the lease back, and stores that the command has succeeded. Returns why that is not stored, as far as is known.
+    async fn store(self) -> Option<String> {
+        match self.lease.store(&()).await {
+            Ok(()) => {
+                self.events.released();
+                None
+            }
+            Err(Error::Lost { reason, .. }) => Some(format!("{reason}, so its success is not stored")),
+            Err(error) => Some(format!("its success is perhaps not stored: {error}")),
+        }
+    }
+
     /// Gives the lease back. Returns how it was lost, if the command ended after that.
     async fn release(self) -> Option<String> {
+        if self.arguments.once && self.ended.is_some_and(|ended| ended.status() == 0) {
+            return self.store().await;
+        }
         match self.lease.release().await {
             Ok(ReleaseOutcome::AlreadyExpired) => {
                 Some("it had expired or was taken by force when the command ended".to_owned())

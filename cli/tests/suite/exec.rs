@@ -66,6 +66,35 @@ fn a_lock_that_is_held_at_least_stays_taken_after_the_command_whatever_its_statu
 }
 
 #[test]
+fn a_command_that_is_run_once_succeeds_in_one_of_six_processes_and_only_status_0_is_stored() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    let file = directory.path().join("runs");
+    let count = || fs::read_to_string(&file).unwrap_or_default().lines().count();
+    let script = format!("echo run >> {}; exit ", file.display());
+    let once = |wait, status| {
+        let script = format!("{script}{status}");
+        ["exec", "--once", "--keep", "36h", "--wait", wait, "nightly", "--", "sh", "-c", &script].map(str::to_owned)
+    };
+    for runs in [1, 2] {
+        let failing = once("0", 7);
+        let failing: Vec<&str> = failing.iter().map(String::as_str).collect();
+        assert_eq!(run(&server, &failing)?.status.code(), Some(7));
+        assert_eq!(count(), runs);
+    }
+    let good = once("forever", 0);
+    let good: Vec<&str> = good.iter().map(String::as_str).collect();
+    let jobs: Result<Vec<_>, _> = (0..6).map(|_| start(&server, &good)).collect();
+    for job in jobs? {
+        assert_eq!(finish(job)?.0, Some(0));
+    }
+    assert_eq!(count(), 3, "one of the six");
+    let late = run(&server, &good)?;
+    assert_eq!((late.status.code(), count()), (Some(0), 3));
+    assert_eq!(run(&server, &["exec", "nightly", "--", "true"])?.status.code(), Some(0), "the name is free again");
+    Ok(())
+}
+
+#[test]
 fn commands_under_one_lock_exclude_each_other() -> Tested {
     let (server, directory) = (Server::start()?, tempdir()?);
     let file = directory.path().join("count");
