@@ -182,11 +182,11 @@ test('every_series_of_a_counter_is_at_0_from_the_start_so_that_its_first_event_i
   // A conversion has the code `conflict`, and an acquire never has it.
   const codes = page('errors').filter((line) => line.startsWith('| `')).flatMap((line) => words(line).slice(0, 1)).filter((code) => code !== 'conflict');
   const [modes, reasons] = [values('mode'), values('reason')];
-  assert.deepEqual([codes.length, modes.length, reasons.length], [14, 5, 6]);
+  assert.deepEqual([codes.length, modes.length, reasons.length], [14, 6, 6]);
   const granted = modes.flatMap((mode) => [true, false].map((local) => `code,granted mode,${mode} local,${local}`));
   const refused = modes.flatMap((mode) => codes.map((code) => `code,${code} mode,${mode} local,false`));
   const expected = {
-    leasehold_acquires_total: [...granted, ...refused].sort(), leasehold_losses_total: reasons.map((reason) => `reason,${reason}`).sort(),
+    leasehold_acquires_total: [...granted, ...refused, 'code,stored mode,once local,false'].sort(), leasehold_losses_total: reasons.map((reason) => `reason,${reason}`).sort(),
     leasehold_reconnects_total: [''], leasehold_held: [''], leasehold_waiting: [''],
   };
   const begun = [...await new Instrumented(t).metrics()].map(([name, { points }]) => {

@@ -42,6 +42,9 @@ mod recording {
                 acquires("granted", mode, local).increment(0);
             }
             // An acquire can end without a lease by all of them but a conversion's.
+            if mode == "once" {
+                acquires("stored", mode, false).increment(0);
+            }
             for code in ErrorCode::ALL.iter().filter(|code| **code != ErrorCode::Conflict) {
                 acquires(code.code(), mode, false).increment(0);
             }
