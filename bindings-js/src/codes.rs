@@ -91,6 +91,8 @@ codes! {
         AcquireAll,
         /// As for `acquire`, and channelLength; the lease's token and the name.
         Adopt,
+        /// As for `acquire`, and channelLength; the value and the name.
+        Campaign,
         /// op.
         Cancel,
         /// lease.
@@ -153,7 +155,7 @@ codes! {
         Array,
         /// The kind of a failure.
         Failure,
-        /// The length of the channel's name or of the token, which another text follows.
+        /// The length of the channel's name, the token or the value, which another text follows.
         ChannelLength,
         /// A flag: delete a key without a TTL, too.
         Foreign,
@@ -197,6 +199,8 @@ codes! {
         Subscribe,
         /// channel".
         Unsubscribe,
+        /// op, fence?, led, value".
+        Leader,
         /// lease, reason.
         Lost,
         /// op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",

@@ -129,6 +129,10 @@ impl Engine {
                     let token = LeaseToken::read(token).ok()?;
                     Input::Adopt { op: record.op()?, name, token, options: &record.options()? }
                 }
+                InputKind::Campaign => {
+                    let (value, name) = record.channel(text)?;
+                    Input::Campaign { op: record.op()?, name, value, options: &record.options()? }
+                }
                 InputKind::Cancel => Input::Cancel { op: record.op()? },
                 InputKind::StopRenewing => Input::StopRenewing { lease: record.lease()? },
                 InputKind::Reply => Input::Reply { id: record.command_id()?, result: Ok(record.reply(text)?) },

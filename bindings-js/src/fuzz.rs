@@ -164,6 +164,12 @@ impl<'a> Reading<'a> {
             OutputKind::Subscribe | OutputKind::Unsubscribe => {
                 self.text();
             }
+            OutputKind::Leader => {
+                let [_, fence, led] = self.numbers();
+                assert!(fence.is_nan() || whole(fence).is_some(), "{}: {fence}", self.line);
+                assert!(led >= 0.0, "{}: {led}", self.line);
+                self.text();
+            }
             OutputKind::Lost => {
                 self.numbers::<2>();
             }

@@ -97,12 +97,19 @@ impl OutputWriter {
                 Ok(outcome) => self.outcome(number(op.0), outcome),
                 Err(error) => self.error(number(op.0), error),
             },
-            // TODO
-            Output::Leader { .. } => {}
+            Output::Leader { op, leader: None } => self.leader(number(op.0), ABSENT, 0.0, ""),
+            Output::Leader { op, leader: Some(leader) } => {
+                self.leader(number(op.0), number(leader.fence), millis(leader.led), &leader.value);
+            }
             Output::Lost { lease, reason } => {
                 self.push(&[OutputKind::Lost.number(), number(lease.0), reason.number()]);
             }
         }
+    }
+
+    fn leader(&mut self, op: f64, fence: f64, led: f64, value: &str) {
+        self.push(&[OutputKind::Leader.number(), op, fence, led]);
+        self.text(value);
     }
 
     fn outcome(&mut self, op: f64, outcome: &Outcome) {

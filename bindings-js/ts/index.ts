@@ -1,5 +1,6 @@
 /** Distributed locks over Redis and Valkey, with fencing tokens, fair queues and a signal that aborts when a lock is lost. */
 
+export type { Election, ElectionOptions, Leader, Term } from './api/election.js';
 export type { Lease } from './api/lease.js';
 export type { Lock, ReadWriteLock } from './api/lock.js';
 export { LockManager } from './api/lock-manager.js';

@@ -7,6 +7,7 @@ import { openQuorum } from '../quorum/quorum.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
+import { Election, type ElectionOptions } from './election.js';
 import type { Lease } from './lease.js';
 import { type Lock, makeLock, makeMultiLock, ReadWriteLock } from './lock.js';
 import {
@@ -154,6 +155,22 @@ export class LockManager implements AsyncDisposable {
   async forget(name: string): Promise<boolean> {
     const { client } = this.#context;
     return client.forget(readName(name, client.prefix));
+  }
+
+  /**
+   * An election: one of its candidates leads at a time, and observers learn who.
+   *
+   * @throws `invalid-option`.
+   *
+   * @example
+   * ```ts
+   * const election = locks.election('scheduler', { value: '10.0.0.7:8080' });
+   * await election.lead((term) => schedule({ fence: term.fence, signal: term.signal }));
+   * ```
+   */
+  election(name: string, options?: ElectionOptions): Election {
+    const { client, defaults } = this.#context;
+    return new Election(client, readName(name, client.prefix), options, defaults);
   }
 
   /**

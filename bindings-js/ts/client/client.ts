@@ -6,7 +6,7 @@
 
 import type { CallResult, Time } from '../connections/index.js';
 import {
-  type AcquireSettings, type Config, type Engine, type Grant, type Inspection, type LockSpec, type Mode, nameOnServer, type Outcome, type ReleaseOutcome,
+  type AcquireSettings, type Config, type Engine, type EngineLeader, type Grant, type Inspection, type LockSpec, type Mode, nameOnServer, type Outcome, type ReleaseOutcome,
 } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import {
@@ -72,6 +72,8 @@ export class Client {
   #ended = false;
   /** Whether a lease may have lingered. */
   #lingers = false;
+  /** What the observations of elections do with what they learn. */
+  readonly #observers = new Map<number, (leader: EngineLeader | null) => void>();
   /** The number of the last acquire, for events. */
   #lastAcquire = 0;
 
@@ -85,6 +87,7 @@ export class Client {
     this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
+      leader: (op, leader) => this.#observers.get(op)?.(leader),
       // The scheduler also has a callback of its own, but a host may lose it.
       turned: () => this.#handoffs.turned(),
       reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
@@ -205,6 +208,21 @@ export class Client {
   /** How long an acquire has taken, in milliseconds. One that ends within its own input has taken no time. */
   #waited({ began }: Attempt): number {
     return began === undefined ? 0 : (this.#driver.now - began) / 1_000;
+  }
+
+  /** Observes an election until the returned function is called. */
+  observe(name: string, told: (leader: EngineLeader | null) => void, failed: (makeError: () => Error) => void): () => void {
+    const ends = (makeError: () => Error): void => {
+      this.#observers.delete(op);
+      failed(makeError);
+    };
+    let op = 0;
+    op = this.#begin({ name, done: () => ends(() => wrongOutcome(name)), failed: ends });
+    if (op !== 0) this.#observers.set(op, told);
+    this.#input(op, (engine) => engine.observe(op, name));
+    return () => {
+      if (this.#observers.delete(op)) this.#cancel(op);
+    };
   }
 
   /** Releases one hold. */

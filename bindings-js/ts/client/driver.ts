@@ -1,7 +1,7 @@
 /** Runs the engine: carries its outputs to the connections, and gives it replies and messages. */
 
 import { type CallResult, type Failure, type Link, type LinkTime, type SubscriptionListener, type Time, timeOf } from '../connections/index.js';
-import { type Command, type Config, Engine, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
+import { type Command, type Config, Engine, type EngineLeader, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
 import type { LossReason, Vote } from '../support/errors.js';
 import { ignore } from '../support/ignore.js';
 import { afterPendingCalls, afterThisCode, soon, type Timer } from '../support/timers.js';
@@ -16,6 +16,8 @@ import { WakeTimer } from './wake-timer.js';
 export interface DriverListener {
   completed(op: number, outcome: Outcome): void;
   lost(lease: number, reason: LossReason): void;
+  /** An observation has learned who leads. */
+  leader(op: number, leader: EngineLeader | null): void;
   /** A timer has fired, so the event loop turns. */
   turned(): void;
   /** A server's connection works again, after so many milliseconds. */
@@ -100,6 +102,7 @@ export class Driver {
         this.#dedicated.end(op);
       },
       lost: (lease, reason) => this.#listener.lost(lease, reason),
+      leader: (op, leader) => this.defer(() => this.#listener.leader(op, leader)),
     }, servers.engine);
     try {
       this.#servers = servers.connect().map((link, at) => {

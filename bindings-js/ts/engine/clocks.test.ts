@@ -21,6 +21,7 @@ function holding(hosts?: HostClocks): { engine: Engine; remaining: () => number;
     unsubscribe: () => {},
     completed: (_, outcome) => outcome.kind === 'acquired' && (lease = outcome.grant.lease),
     lost: () => {},
+  leader: () => {},
   };
   const config = {
     prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false, ahead: false,

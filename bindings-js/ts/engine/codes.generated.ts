@@ -9,6 +9,7 @@
  * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
  *   each name; the names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
+ * - `campaign`: As for `acquire`, and channelLength; the value and the name.
  * - `cancel`: op.
  * - `stopRenewing`: lease.
  * - `reply`: id, array?, a list with two numbers for each scalar: its kind and its value; the texts.
@@ -24,31 +25,32 @@ export const InputKind = {
   acquire: 0,
   acquireAll: 1,
   adopt: 2,
-  cancel: 3,
-  stopRenewing: 4,
-  reply: 5,
-  failed: 6,
-  dedicatedReply: 7,
-  dedicatedFailed: 8,
-  message: 9,
-  subscribed: 10,
-  unsubscribed: 11,
-  wake: 12,
-  release: 13,
-  store: 14,
-  forget: 15,
-  extend: 16,
-  shorten: 17,
-  detach: 18,
-  convert: 19,
-  hold: 20,
-  export: 21,
-  verify: 22,
-  observe: 23,
-  inspect: 24,
-  forceRelease: 25,
-  drain: 26,
-  close: 27,
+  campaign: 3,
+  cancel: 4,
+  stopRenewing: 5,
+  reply: 6,
+  failed: 7,
+  dedicatedReply: 8,
+  dedicatedFailed: 9,
+  message: 10,
+  subscribed: 11,
+  unsubscribed: 12,
+  wake: 13,
+  release: 14,
+  store: 15,
+  forget: 16,
+  extend: 17,
+  shorten: 18,
+  detach: 19,
+  convert: 20,
+  hold: 21,
+  export: 22,
+  verify: 23,
+  observe: 24,
+  inspect: 25,
+  forceRelease: 26,
+  drain: 27,
+  close: 28,
 } as const;
 
 /**
@@ -73,7 +75,7 @@ export const InputKind = {
  * - `listLength`: How many numbers the list has.
  * - `array`: A flag: the reply is an array.
  * - `failure`: The kind of a failure.
- * - `channelLength`: The length of the channel's name or of the token, which another text follows.
+ * - `channelLength`: The length of the channel's name, the token or the value, which another text follows.
  * - `foreign`: A flag: delete a key without a TTL, too.
  * - `last`: A flag of any input: the driver has no other one now, so a `wake` follows it.
  * - `localHandoffs`: From here on, the options of the client: see `Config`.
@@ -137,6 +139,7 @@ export const ScalarKind = {
  * - `closeDedicated`: op.
  * - `subscribe`: channel".
  * - `unsubscribe`: channel".
+ * - `leader`: op, fence?, led, value".
  * - `lost`: lease, reason.
  * - `failed`: op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
  *   answer" and problem" of each.
@@ -147,6 +150,7 @@ export const OutputKind = {
   closeDedicated: 2,
   subscribe: 3,
   unsubscribe: 4,
-  lost: 5,
-  failed: 6,
+  leader: 5,
+  lost: 6,
+  failed: 7,
 } as const;

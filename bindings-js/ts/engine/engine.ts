@@ -111,11 +111,21 @@ export class Engine {
         break;
       case 'once':
         record.set(InputField.keep, kind.keep);
+        break;
+      case 'election':
+        record.set(InputField.channelLength, kind.value.length);
+        return this.#inputWithText(InputKind.campaign, kind.value + nameOnServer(lock));
     }
     const name = nameOnServer(lock);
     if (token === undefined) return this.#inputWithText(InputKind.acquire, name);
     record.set(InputField.channelLength, token.length);
     this.#inputWithText(InputKind.adopt, token + name);
+  }
+
+  /** Observes an election until the operation is cancelled. */
+  observe(op: number, name: string): void {
+    this.#record.set(InputField.op, op);
+    this.#inputWithText(InputKind.observe, name);
   }
 
   cancel(op: number): void {

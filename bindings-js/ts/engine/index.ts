@@ -5,6 +5,6 @@ export { camelCase, Engine, type EngineModule, quorumEngine } from './engine.js'
 export type { Outcome } from './outcomes.generated.js';
 export type { Outputs } from './output-reader.js';
 export {
-  type AcquireSettings, type Config, type EngineError, type Grant, type Holder, type Inspection, type LockKind, type LockNameAndMode, type LockSpec,
-  type Mode, nameOnServer, PLAIN, type ReleaseOutcome, type ReplicaSettings, type Waiter,
+  type AcquireSettings, type Config, type EngineError, type EngineLeader, type Grant, type Holder, type Inspection, type LockKind,
+  type LockNameAndMode, type LockSpec, type Mode, nameOnServer, PLAIN, type ReleaseOutcome, type ReplicaSettings, type Waiter,
 } from './types.js';

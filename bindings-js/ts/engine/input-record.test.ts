@@ -25,6 +25,7 @@ function engine(): { engine: Engine; sent: { id: number; words: string[] }[]; en
     unsubscribe: () => {},
     completed: (_, outcome) => ended.push(outcome),
     lost: () => {},
+  leader: () => {},
   };
   return { engine: new Engine(new Uint8Array(16), CONFIG, outputs), sent, ended };
 }

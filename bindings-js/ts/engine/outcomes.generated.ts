@@ -51,33 +51,33 @@ export interface FieldReader {
 /** The outcome of this kind of output. The fields follow each other in the record. */
 export function readOutcome(kind: number, read: FieldReader): Outcome {
   switch (kind) {
-    case 7:
-      return { kind: 'acquired', grant: read.grant() };
     case 8:
-      return { kind: 'acquired-all', lease: read.number(), fences: read.numbers(), validUntil: read.moment() };
+      return { kind: 'acquired', grant: read.grant() };
     case 9:
-      return { kind: 'stored', fence: read.number(), value: read.text() };
+      return { kind: 'acquired-all', lease: read.number(), fences: read.numbers(), validUntil: read.moment() };
     case 10:
-      return { kind: 'forgotten', found: read.flag() };
+      return { kind: 'stored', fence: read.number(), value: read.text() };
     case 11:
-      return { kind: 'released', outcome: read.released() };
+      return { kind: 'forgotten', found: read.flag() };
     case 12:
-      return { kind: 'extended', validUntil: read.moment() };
+      return { kind: 'released', outcome: read.released() };
     case 13:
-      return { kind: 'converted', grant: read.grant() };
+      return { kind: 'extended', validUntil: read.moment() };
     case 14:
-      return { kind: 'exported', token: read.text() };
+      return { kind: 'converted', grant: read.grant() };
     case 15:
-      return { kind: 'held', holds: read.number() };
+      return { kind: 'exported', token: read.text() };
     case 16:
-      return { kind: 'verified', held: read.flag() };
+      return { kind: 'held', holds: read.number() };
     case 17:
-      return { kind: 'inspected', inspection: read.inspection() };
+      return { kind: 'verified', held: read.flag() };
     case 18:
-      return { kind: 'revoked', holders: read.number() };
+      return { kind: 'inspected', inspection: read.inspection() };
     case 19:
-      return { kind: 'drained' };
+      return { kind: 'revoked', holders: read.number() };
     case 20:
+      return { kind: 'drained' };
+    case 21:
       return { kind: 'closed', lost: read.number(), unreleased: read.number() };
     default:
       return { kind: 'failed', error: read.error() };

@@ -6,7 +6,7 @@ import { OutputKind } from './codes.generated.js';
 import { Command } from './command.js';
 import type { EngineMemory } from './memory.js';
 import { type FieldReader, type Outcome, readOutcome } from './outcomes.generated.js';
-import type { EngineError, Grant, Holder, Inspection, LockNameAndMode, Mode, ReleaseOutcome, Waiter } from './types.js';
+import type { EngineError, EngineLeader, Grant, Holder, Inspection, LockNameAndMode, Mode, ReleaseOutcome, Waiter } from './types.js';
 
 const NO_NUMBERS = new Float64Array();
 const NO_VOTES: readonly Vote[] = [];
@@ -26,6 +26,8 @@ export interface Outputs {
   unsubscribe(channel: string): void;
   /** A user's operation has ended. */
   completed(op: number, outcome: Outcome): void;
+  /** An observation has learned that another client leads, or nobody. */
+  leader(op: number, leader: EngineLeader | null): void;
   /** A lease was lost. */
   lost(lease: number, reason: LossReason): void;
 }
@@ -86,6 +88,8 @@ export class OutputReader implements FieldReader {
         return outputs.subscribe(this.text());
       case OutputKind.unsubscribe:
         return outputs.unsubscribe(this.text());
+      case OutputKind.leader:
+        return outputs.leader(this.number(), this.#leader());
       case OutputKind.lost:
         return outputs.lost(this.number(), this.#oneOf(LOSS_REASONS));
       default:
@@ -101,6 +105,13 @@ export class OutputReader implements FieldReader {
       validUntil: this.number(),
       local: this.flag(),
     };
+  }
+
+  #leader(): EngineLeader | null {
+    const fence = this.#optionalNumber();
+    const led = this.number();
+    const value = this.text();
+    return fence === undefined ? null : { value, fence, led };
   }
 
   numbers(): readonly number[] {

@@ -17,6 +17,8 @@ export type LockKind =
   | { readonly type: 'semaphore'; readonly permits: number; readonly limit: number }
   /** A lock whose holder stores a result, which the server keeps for so many milliseconds. */
   | { readonly type: 'once'; readonly keep: number }
+  /** An election. An acquire campaigns in it, with what others learn about this client when it leads. */
+  | { readonly type: 'election'; readonly value: string }
   /** Several names that are taken as one lock. `oneScript` refuses names that one script can't take. */
   | { readonly type: 'multi'; readonly names: readonly string[]; readonly oneScript: boolean };
 
@@ -46,6 +48,13 @@ export interface Grant {
   readonly validUntil: number;
   /** Whether the lock was handed over inside this client, without the server. */
   readonly local: boolean;
+}
+
+/** The leader of an election. `led` is for how long it has led, in milliseconds. */
+export interface EngineLeader {
+  readonly value: string;
+  readonly fence: number;
+  readonly led: number;
 }
 
 /** One holder of a lock, as the server knows it. */

@@ -91,10 +91,11 @@ function handle(engine: Engine, event: Event, token?: string): void {
   const { op, lease } = fields as { op: number; lease: number };
   switch (kind) {
     case 'acquire': {
-      const { name, mode = 'exclusive', owner, permits, keep } = fields as {
-        name: string; mode?: Mode; owner?: number; permits?: [number, number]; keep?: number;
+      const { name, mode = 'exclusive', owner, permits, keep, election } = fields as {
+        name: string; mode?: Mode; owner?: number; permits?: [number, number]; keep?: number; election?: string;
       };
-      return engine.acquire(op, { name, mode, kind: kindOf(owner, permits, keep) }, settingsOf(fields), token);
+      const kind: LockKind = election === undefined ? kindOf(owner, permits, keep) : { type: 'election', value: election };
+      return engine.acquire(op, { name, mode, kind }, settingsOf(fields), token);
     }
     case 'adopt': {
       const { token, acquire } = fields as { token: string; acquire: Record<string, never> };
@@ -103,6 +104,10 @@ function handle(engine: Engine, event: Event, token?: string): void {
     case 'acquire-all': {
       const { names, mode = 'exclusive', one_script = false } = fields as { names: string[]; mode?: Mode; one_script?: boolean };
       return engine.acquire(op, { name: names.join(', '), mode, kind: { type: 'multi', names, oneScript: one_script } }, settingsOf(fields));
+    }
+    case 'campaign': {
+      const { value, acquire } = fields as { value: string; acquire: Record<string, never> };
+      return handle(engine, { acquire: { ...acquire, election: value } as unknown as Record<string, never> });
     }
     case 'cancel':
       return engine.cancel(op);
@@ -192,6 +197,7 @@ function recorder(found: unknown[]): Outputs {
     unsubscribe: (channel) => found.push({ unsubscribe: { channel } }),
     completed: (op, outcome) => found.push({ completed: { op, result: resultOf(outcome) } }),
     lost: (lease, reason) => found.push({ lost: { lease, reason } }),
+    leader: (op, leader) => found.push({ leader: { op, leader } }),
   };
 }
 
@@ -209,6 +215,7 @@ async function learnScripts(): Promise<Map<string, string>> {
       if (outcome.kind === 'acquired') granted.push(outcome.grant.lease);
     },
     lost: () => {},
+    leader: () => {},
   };
   // Time stands still. Otherwise an answer could be late on a slow machine.
   const clocks = { monotonic: () => 0, wall: () => 0 };
@@ -239,6 +246,13 @@ async function learnScripts(): Promise<Map<string, string>> {
     'once-acquire': () => engine.acquire(17, lock({ type: 'once', keep: 60_000 }), settings),
     'once-release': () => engine.store(18, granted.at(-1) ?? assert.fail(), '1'),
     'once-force': () => forceAnother(19, 3),
+    'election-force': () => forceAnother(20, 4),
+    'election-acquire': () => engine.acquire(21, { ...lock({ type: 'election', value: '' }), name: 'e' }, settings),
+    'election-release': () => engine.release(22, granted.at(-1) ?? assert.fail()),
+    leader: () => {
+      engine.observe(23, 'e');
+      engine.subscribed('leasehold:{e}:leader');
+    },
   };
   /** The engine has just sent the script by its digest, and sends the source if the server doesn't know the digest. */
   const learn = (name: string, engine: Engine): number => {
