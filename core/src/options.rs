@@ -508,7 +508,7 @@ pub(crate) fn check_result(value: &[u8]) -> Result<(), Error> {
 pub(crate) fn check_value(value: &str) -> Result<(), Error> {
     let problem = if value.len() > LONGEST_VALUE {
         "is longer than 1,024 bytes: give an address, where the rest can be found"
-    } else if value.contains(char::is_control) {
+    } else if value.bytes().any(|byte| byte.is_ascii_control()) {
         "has a control character, such as a line break: leave it out"
     } else {
         return Ok(());

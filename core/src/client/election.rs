@@ -3,7 +3,6 @@
 use super::Client;
 use crate::error::{Error, Failure};
 use crate::ids::Caller;
-use crate::lock::LockState;
 use crate::options::{AcquireOptions, Family, Kind, Wait, check_value};
 use crate::session::OpKind;
 use crate::time::{Instant, millis};
@@ -53,29 +52,27 @@ impl Client {
     /// A message on the channel of an election's observers.
     pub(super) fn leader_published(&mut self, key: &str, payload: &[u8]) {
         if let Some(term) = Term::published(payload) {
-            self.observers(key, |lock, cx| lock.told_who_leads(cx, None, Some(term)));
+            self.told(key, None, Ok(Some(term)));
         }
     }
 
     /// An answer to the observers' question, or none.
     #[inline(never)]
     pub(super) fn leader_answered(&mut self, key: &str, asked: Instant, result: Result<Reply, Failure>) {
-        let failed = match result {
-            Ok(reply) => match read(&reply) {
-                Some(term) => {
-                    return self.observers(key, |lock, cx| lock.told_who_leads(cx, Some(asked), term));
-                }
-                None => Failed::unreadable(["expected who leads, got ", &reply.shown()].concat()),
-            },
-            Err(failure) => Failed::by(failure),
+        let told = match &result {
+            Ok(reply) => read(reply).ok_or_else(|| Failed::unreadable("expected who leads".into())),
+            Err(failure) => Err(Failed::by(failure.clone())),
         };
-        self.observers(key, |lock, cx| lock.not_told(cx, failed));
+        self.told(key, Some(asked), told);
     }
 
-    fn observers(&mut self, key: &str, run: impl FnOnce(&mut LockState, &mut crate::session::Context)) {
-        if let Some(id) = self.locks.find(Family::Election, key) {
-            self.with(id, run);
-        }
+    #[inline(never)]
+    fn told(&mut self, key: &str, asked: Option<Instant>, told: Result<Option<Term<'_>>, Failed>) {
+        let Some(id) = self.locks.find(Family::Election, key) else { return };
+        self.with(id, |lock, cx| match told {
+            Ok(term) => lock.told_who_leads(cx, asked, term),
+            Err(failed) => lock.not_told(cx, failed),
+        });
     }
 }
 
