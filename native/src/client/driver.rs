@@ -1,25 +1,24 @@
 //! The task that drives a client: it sends commands, delivers replies and messages, and wakes the engine on time.
 
 use std::collections::HashMap;
-use std::future::{pending, poll_fn};
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{Command, Input, Instant, OpId, Outbox, Output};
+use leasehold_core::{Command, Input, Instant as EngineInstant, OpId, Outbox, Output};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
-use super::clock::Clock;
+use super::link_slot::Slot;
 use super::shared::Shared;
 use crate::metrics::Sent;
-use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Link, Origin};
+use crate::net::{ChannelRequest, Completion, DedicatedConnection, Endpoint, Origin};
 
 pub(super) struct Driver {
     shared: Arc<Shared>,
-    link: Link,
     /// Where to open dedicated connections. None if the user provided the only connection.
     endpoint: Option<Endpoint>,
     /// The operations that have a dedicated connection.
@@ -38,54 +37,66 @@ enum Wakeup {
 }
 
 impl Driver {
-    pub(super) fn new(shared: Arc<Shared>, link: Link, origin: Origin, response_timeout: Duration) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, origin: Origin, response_timeout: Duration) -> Self {
         let (channel_requests, requests) = unbounded_channel();
         let engine = Arc::clone(&shared);
         let to_engine = move |event: Input<'_>| engine.handle(event);
         let endpoint = origin.endpoint();
         let subscriber = origin.subscriber(to_engine, response_timeout, requests);
         let stop = StopOnDrop(Arc::clone(&shared));
-        Self { shared, link, endpoint, dedicated: HashMap::new(), subscriber, channel_requests, _stop: stop }
+        Self { shared, endpoint, dedicated: HashMap::new(), subscriber, channel_requests, _stop: stop }
     }
 
     /// Runs until the engine is closed.
     pub(super) async fn run(mut self) {
         let mut outbox = Outbox::default();
-        let mut completions = Vec::new();
-        let mut timer = Timer::new(self.shared.clock.clone());
-        self.shared.drive(&mut outbox, |_, _| {});
+        let mut timer = Timer::new();
+        self.turn(&mut outbox, &mut timer, Wakeup::Event);
         while !outbox.closed {
-            self.perform(&mut outbox);
             let wakeup = if outbox.wake_at.is_some_and(|at| at <= self.shared.clock.now()) {
                 // The engine waits for the calls of other tasks, so that their commands leave together.
                 tokio::task::yield_now().await;
-                self.read(&mut completions).await;
                 Wakeup::Timer
             } else {
-                timer.set(outbox.wake_at);
-                self.next_wakeup(&mut completions, &mut timer).await
+                timer.set_engine(outbox.wake_at, self.shared.clock.now());
+                self.next_wakeup(&mut timer).await
             };
-            self.shared.drive(&mut outbox, |state, now| {
-                for Completion { id, result } in completions.drain(..) {
-                    state.driven.handle(now, Input::Reply { id, result });
-                }
-                if let Wakeup::Timer = wakeup {
-                    state.driven.handle(now, Input::Wake);
-                }
-            });
+            self.turn(&mut outbox, &mut timer, wakeup);
         }
     }
 
-    fn perform(&mut self, outbox: &mut Outbox) {
+    /// Passes the replies to the engine, and does what it then says.
+    fn turn(&mut self, outbox: &mut Outbox, timer: &mut Timer, wakeup: Wakeup) {
+        let shared = Arc::clone(&self.shared);
+        let mut link = shared.link.lock_as_driver();
+        link.poll();
+        // Only this task ends it.
+        let Some(slot) = link.get() else { return };
+        let deferred = shared.drive(outbox, |state, now| {
+            for Completion { id, result } in slot.completions.drain(..) {
+                state.driven.handle(now, Input::Reply { id, result });
+            }
+            if let Wakeup::Timer = wakeup {
+                state.driven.handle(now, Input::Wake);
+            }
+        });
+        self.perform(outbox, slot);
+        // A command leaves when it is polled first.
+        if link.poll() {
+            shared.link.notify_driver();
+        }
+        timer.set_link(link.get().and_then(Slot::poll_timeout));
+        drop(link);
+        shared.settle(deferred);
+    }
+
+    fn perform(&mut self, outbox: &mut Outbox, slot: &mut Slot) {
         let mut sent = Sent::none();
         for output in outbox.outputs.drain(..) {
             // The receiver of the requests belongs to `self.subscriber`, so sending can't fail.
             let request = |request| drop(self.channel_requests.send(request));
             match output {
-                Output::Send { id, node, command } => {
-                    sent.add(&command);
-                    self.link.send(node, id, command);
-                }
+                Output::Send { .. } => slot.send(&mut sent, output),
                 Output::SendDedicated { op, command } => {
                     sent.add(&command);
                     self.send_dedicated(op, command);
@@ -113,23 +124,13 @@ impl Driver {
         let _ = dedicated.commands.send(command);
     }
 
-    /// Takes the completions that are there.
-    async fn read(&mut self, completions: &mut Vec<Completion>) {
-        poll_fn(|context| {
-            let _ = self.link.poll_completions(context, completions);
-            Poll::Ready(())
-        })
-        .await;
-    }
-
     /// Takes what has arrived before the timer, because the timer may be late.
-    async fn next_wakeup(&mut self, completions: &mut Vec<Completion>, timer: &mut Timer) -> Wakeup {
-        let Self { shared, link, subscriber, .. } = self;
+    async fn next_wakeup(&mut self, timer: &mut Timer) -> Wakeup {
+        let Self { shared, subscriber, .. } = self;
         tokio::select! {
             biased;
             () = &mut *subscriber => Wakeup::Event,
-            () = poll_fn(|context| link.poll_completions(context, completions)) => Wakeup::Event,
-            () = shared.driver_wakeup.notified() => Wakeup::Event,
+            () = shared.link.driver_notified() => Wakeup::Event,
             () = timer.sleep() => Wakeup::Timer,
         }
     }
@@ -171,26 +172,33 @@ impl Drop for StopOnDrop {
 /// The driver reads the clock at least this often. Timers stop while the machine is suspended, but leases don't.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
-/// Sleeps until the engine wants to be woken. If that moves to a later time, the timer is not changed: the engine may be
-/// woken early.
+/// Sleeps until the engine or the link wants to be woken. If that moves to a later time, the timer is not changed: both may
+/// be woken early.
 struct Timer {
-    clock: Clock,
-    sleep: std::pin::Pin<Box<Sleep>>,
+    sleep: Pin<Box<Sleep>>,
     at: Option<Instant>,
+    /// When the engine wants to be woken, if the timer knows.
+    engine_at: Option<EngineInstant>,
 }
 
 impl Timer {
-    fn new(clock: Clock) -> Self {
-        Self { clock, sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None }
+    fn new() -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), at: None, engine_at: None }
     }
 
-    fn set(&mut self, wake_at: Option<Instant>) {
+    fn set_engine(&mut self, wake_at: Option<EngineInstant>, now: EngineInstant) {
+        let Some(wake_at) = wake_at.map(|at| at.min(now + MAX_SLEEP)) else { return };
+        if self.engine_at.is_none_or(|at| wake_at < at) {
+            self.engine_at = Some(wake_at);
+            self.set_link(Some(Instant::now() + wake_at.since(now)));
+        }
+    }
+
+    fn set_link(&mut self, wake_at: Option<Instant>) {
         let Some(wake_at) = wake_at else { return };
-        let now = self.clock.now();
-        let wake_at = wake_at.min(now + MAX_SLEEP);
         if self.at.is_none_or(|at| wake_at < at) {
             self.at = Some(wake_at);
-            self.sleep.as_mut().reset(tokio::time::Instant::now() + wake_at.since(now));
+            self.sleep.as_mut().reset(wake_at);
         }
     }
 
@@ -199,6 +207,6 @@ impl Timer {
             return pending().await;
         }
         self.sleep.as_mut().await;
-        self.at = None;
+        (self.at, self.engine_at) = (None, None);
     }
 }

@@ -37,9 +37,9 @@ impl Client {
         origin: Origin,
         response_timeout: Duration,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared::new(engine, labels, server, Clock::of(&origin)));
+        let shared = Arc::new(Shared::new(engine, labels, server, Clock::of(&origin), link));
         let can_connect = origin.endpoint().is_some();
-        tokio::spawn(Driver::new(Arc::clone(&shared), link, origin, response_timeout).run());
+        tokio::spawn(Driver::new(Arc::clone(&shared), origin, response_timeout).run());
         Arc::new(Self { id, shared, can_connect })
     }
 

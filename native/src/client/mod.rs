@@ -6,6 +6,7 @@
 mod clock;
 mod driver;
 mod handle;
+mod link_slot;
 mod named;
 mod observation;
 mod operation;

@@ -12,32 +12,35 @@ use leasehold_core::{
     Call, CallResult, Engine, Error, Input, Instant, Labels, Leader, LeaseId, LeaseInfo, LossReason, Mode, OpId,
     Operation, Outbox,
 };
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::clock::Clock;
+use super::link_slot::{LinkGuard, LinkSlot};
 use super::named::Named;
 use super::state::{Deferred, Listed, Pending, State};
 use crate::metrics;
+use crate::net::{Completion, Link};
 
 /// The shared part of a client.
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// The server's URL, for error messages.
     server: Option<String>,
-    /// Notified when the driver has something to do.
-    pub(super) driver_wakeup: Notify,
+    /// Locked before `state`, never while that is locked.
+    pub(super) link: LinkSlot,
     /// The engine's clock.
     pub(super) clock: Clock,
 }
 
 impl Shared {
-    pub(super) fn new(engine: Engine, labels: Option<Labels>, server: Option<String>, clock: Clock) -> Self {
-        Self {
-            state: Mutex::new(State::new(engine, labels, clock.clone())),
-            server,
-            driver_wakeup: Notify::new(),
-            clock,
-        }
+    pub(super) fn new(
+        engine: Engine,
+        labels: Option<Labels>,
+        server: Option<String>,
+        clock: Clock,
+        link: Link,
+    ) -> Self {
+        Self { state: Mutex::new(State::new(engine, labels, clock.clone())), server, link: LinkSlot::new(link), clock }
     }
 
     /// Converts the engine's error for users. `name` is the lock, if the error is about one.
@@ -52,6 +55,8 @@ impl Shared {
 
     /// Starts an operation. Returns its result if it ends at once. Otherwise `waker` is woken at its end, and
     /// [`poll_result`](Self::poll_result) returns the result.
+    ///
+    /// If nothing is in flight, the operation's command leaves here and now.
     pub(super) fn start(
         &self,
         operation: &Operation<'_>,
@@ -61,7 +66,8 @@ impl Shared {
         if matches!(operation, Operation::Close) {
             self.lose_all();
         }
-        let started = self.with_state(|state, now, deferred| {
+        let mut link = waker.and_then(|_| self.link.try_lock_idle());
+        let ((released, started), deferred) = self.change(|state, now, deferred| {
             if let Some(result) = state.driven.result_when_stopped(operation) {
                 return (None, Ok(result));
             }
@@ -75,18 +81,79 @@ impl Shared {
                 Some((op, mut call)) if call.result.is_none() => {
                     call.kept.waker = waker.cloned();
                     state.driven.calls.insert(op, call);
+                    if let Some(slot) = link.as_mut().and_then(LinkGuard::get) {
+                        state.take_commands(now, deferred, &mut slot.outputs);
+                    }
                     Err(op)
                 }
                 ended => Ok(ended.and_then(|(_, ended)| ended.result).unwrap_or(Err(Error::Closed))),
             };
-            // The watchers of a released lease are dropped after unlocking, too.
             (released, result)
         });
-        started.1
+        let started = match (started, waker, link) {
+            (Err(op), Some(waker), Some(link)) => self.send_alone(link, op, waker),
+            (started, ..) => started,
+        };
+        self.settle(deferred);
+        // The watchers of a released lease are dropped after unlocking, too.
+        drop(released);
+        started
+    }
+
+    /// Sends the commands that the engine had for a lone call. Returns its result if it has ended.
+    fn send_alone(&self, mut link: LinkGuard<'_>, op: OpId, waker: &Waker) -> Result<CallResult, OpId> {
+        let Some(slot) = link.get().filter(|slot| !slot.outputs.is_empty()) else { return Err(op) };
+        // If the engine has sent more, the driver takes the replies, because the call may end before they come.
+        if slot.outputs.len() == 1 {
+            self.link.lead(op, waker);
+        }
+        slot.send_outputs();
+        let replied = link.poll();
+        if link.get().is_some_and(|slot| slot.is_due_sooner()) {
+            self.link.notify_driver();
+        }
+        match replied.then(|| self.take_replies(link, op)) {
+            Some(Poll::Ready(result)) => Ok(result),
+            _ => Err(op),
+        }
+    }
+
+    /// Passes the replies to the engine, in the task of a lone call. Ready if the call has ended.
+    fn take_replies(&self, mut link: LinkGuard<'_>, op: OpId) -> Poll<CallResult> {
+        self.link.end_lead();
+        let ((polled, _waker), deferred) = self.change(|state, now, deferred| {
+            // This task runs already.
+            let waker = state.driven.calls.get_mut(&op).and_then(|call| call.kept.waker.take());
+            for Completion { id, result } in link.get().into_iter().flat_map(|slot| slot.completions.drain(..)) {
+                state.driven.handle(now, Input::Reply { id, result });
+            }
+            state.drain_outputs(now, deferred);
+            match state.driven.calls.get_mut(&op) {
+                Some(call) if call.result.is_none() => {
+                    call.kept.waker = waker;
+                    (Poll::Pending, None)
+                }
+                _ => {
+                    let ended = state.driven.calls.remove(&op);
+                    (Poll::Ready(ended.and_then(|ended| ended.result).unwrap_or(Err(Error::Closed))), waker)
+                }
+            }
+        });
+        drop(link);
+        self.settle(deferred);
+        polled
     }
 
     /// The result of an operation if it has ended. Otherwise `waker` is woken at its end.
     pub(super) fn poll_result(&self, op: OpId, waker: &Waker) -> Poll<CallResult> {
+        if let Some(mut link) = self.link.try_lock_as_leader(op) {
+            self.link.lead(op, waker);
+            if link.poll()
+                && let Poll::Ready(result) = self.take_replies(link, op)
+            {
+                return Poll::Ready(result);
+            }
+        }
         let mut state = self.lock();
         let old = match state.driven.calls.get_mut(&op) {
             Some(call) if call.result.is_none() => match &call.kept.waker {
@@ -96,6 +163,8 @@ impl Shared {
             _ => {
                 let ended = state.driven.calls.remove(&op);
                 drop(state);
+                // It may have ended by something else than its reply.
+                self.link.resign(op);
                 return Poll::Ready(ended.and_then(|ended| ended.result).unwrap_or(Err(Error::Closed)));
             }
         };
@@ -135,6 +204,7 @@ impl Shared {
 
     /// The operation's future was dropped: cancels an acquire, or releases the lease that it has just been granted.
     pub(super) fn abandon(&self, op: OpId) {
+        self.link.resign(op);
         drop(self.with_state(|state, now, _| state.driven.abandon(now, op)));
     }
 
@@ -207,8 +277,9 @@ impl Shared {
     }
 
     /// One turn of the driver. `inputs` passes events to the engine, and `outbox` is filled with what the driver has to do.
-    pub(super) fn drive(&self, outbox: &mut Outbox, inputs: impl FnOnce(&mut State, Instant)) {
-        self.with_state(|state, now, deferred| {
+    /// [`settle`](Self::settle) is left to the driver.
+    pub(super) fn drive(&self, outbox: &mut Outbox, inputs: impl FnOnce(&mut State, Instant)) -> Deferred {
+        let ((), deferred) = self.change(|state, now, deferred| {
             inputs(state, now);
             state.driven.keep_label(now, |leases| leases.values().map(|lease| lease.since).min());
             state.drain_outputs(now, deferred);
@@ -216,6 +287,7 @@ impl Shared {
             state.driven.outbox.wake_at = state.poll_timeout();
             state.driven.outbox.take(outbox);
         });
+        deferred
     }
 
     /// Passes an input to the engine, outside the driver's loop.
@@ -225,11 +297,19 @@ impl Shared {
 
     /// The driver has stopped. Fails pending and future operations.
     pub(super) fn stop(&self) {
+        self.link.close();
         self.with_state(|state, now, deferred| state.stop(now, deferred));
     }
 
     /// Locks the mutex, runs `act`, and drains the engine's outputs. Wakes tasks after unlocking.
     fn with_state<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> R {
+        let (result, deferred) = self.change(act);
+        self.settle(deferred);
+        result
+    }
+
+    /// The same, but [`settle`](Self::settle) is left to the caller, who unlocks the link first.
+    fn change<R>(&self, act: impl FnOnce(&mut State, Instant, &mut Deferred) -> R) -> (R, Deferred) {
         let mut deferred = Deferred::default();
         let mut state = self.lock();
         let now = self.clock.now();
@@ -237,9 +317,13 @@ impl Shared {
         let result = act(&mut state, now, &mut deferred);
         state.drain_outputs(now, &mut deferred);
         state.notify_driver_if_needed(&mut deferred);
-        drop(state);
+        (result, deferred)
+    }
+
+    /// Wakes tasks and tells of losses. Nothing is locked here.
+    pub(super) fn settle(&self, deferred: Deferred) {
         if deferred.notify_driver {
-            self.driver_wakeup.notify_one();
+            self.link.notify_driver();
         }
         deferred.wakers.for_each(Waker::wake);
         for (name, waited) in deferred.blocked {
@@ -260,7 +344,6 @@ impl Shared {
         if deferred.drained {
             self.close();
         }
-        result
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

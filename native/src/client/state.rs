@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, Leader, LeaseId, LossReason, Mode,
-    OpId, Outcome, Question,
+    OpId, Outcome, Output, Question,
 };
 use tokio::sync::watch;
 
@@ -60,6 +60,7 @@ pub(super) type LossSender = watch::Sender<Option<LossReason>>;
 
 /// What to do after the mutex is unlocked, because wakers, watchers and loggers run foreign code.
 #[derive(Default)]
+#[must_use = "tasks wait for it"]
 pub(super) struct Deferred {
     pub(super) notify_driver: bool,
     /// The holders have had their time, so the client closes.
@@ -102,6 +103,16 @@ impl<T> Few<T> {
 impl State {
     pub(super) fn new(engine: Engine, labels: Option<Labels>, clock: Clock) -> Self {
         Self { clock, driven: Driven::new(engine, labels), starting: None, driver_notified: false, closing: false }
+    }
+
+    /// The driver has no other input, so what the engine has to send leaves now. Moves it to `commands` if these are only
+    /// commands. Otherwise, the driver does all of it.
+    pub(super) fn take_commands(&mut self, now: Instant, deferred: &mut Deferred, commands: &mut Vec<Output>) {
+        self.driven.handle(now, Input::Wake);
+        self.drain_outputs(now, deferred);
+        if self.driven.outbox.outputs.iter().all(|output| matches!(output, Output::Send { .. })) {
+            commands.append(&mut self.driven.outbox.outputs);
+        }
     }
 
     pub(super) fn drain_outputs(&mut self, now: Instant, deferred: &mut Deferred) {

@@ -1,16 +1,14 @@
 //! A connection that runs commands, and the time limits for its replies.
 
+use std::any::Any;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::{Failure, Reply};
-use redis::aio::ConnectionLike;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{Instant, timeout};
-
-use super::codec;
 
 /// A connection of any kind.
 pub(crate) type SharedConnection = Arc<dyn Connection>;
@@ -41,8 +39,30 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {
     }
 }
 
+/// The connection as one that runs commands.
+pub(super) fn shared<C: ConnectionLike + Clone + Send + Sync + 'static>(connection: C) -> SharedConnection {
+    match (&connection as &dyn Any).downcast_ref() {
+        Some(multiplexed) => Arc::new(Multiplexed(MultiplexedConnection::clone(multiplexed))),
+        None => Arc::new(connection),
+    }
+}
+
+/// A connection of the usual type. Its commands need one allocation less than by its [`ConnectionLike`].
+struct Multiplexed(MultiplexedConnection);
+
+impl Connection for Multiplexed {
+    fn run(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
+        let mut connection = self.0.clone();
+        Box::pin(async move { connection.send_packed_command(&cmd).await })
+    }
+
+    fn run_asking(&self, cmd: Cmd) -> BoxFuture<'static, RedisResult<Value>> {
+        self.0.run_asking(cmd)
+    }
+}
+
 /// A timer that fires this late shows that this process was paused. Less if the limit is short.
-const LATE: Duration = Duration::from_millis(50);
+pub(super) const LATE: Duration = Duration::from_millis(50);
 
 /// The action's result. None if it takes longer than `limit`.
 ///
@@ -63,12 +83,4 @@ pub(super) async fn with_timeout<T>(limit: Duration, action: impl Future<Output 
 
 pub(super) fn timed_out() -> RedisError {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
-}
-
-/// A command's reply, or why there was none within `limit`.
-pub(super) async fn reply_with_timeout(
-    limit: Duration,
-    running: impl Future<Output = RedisResult<Value>>,
-) -> Result<Reply, Failure> {
-    within(limit, running).await.map_or(Err(Failure::TimedOut), codec::decode)
 }

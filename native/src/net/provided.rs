@@ -1,14 +1,13 @@
 //! A connection that the user provides.
 
-#[cfg(feature = "redis-1")]
-use std::sync::Arc;
-
 use redis::PushInfo;
 #[cfg(feature = "redis-1")]
 use redis::aio::ConnectionLike;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::connection::SharedConnection;
+#[cfg(feature = "redis-1")]
+use super::connection::shared;
 use super::origin::Origin;
 use super::pushes::PushConnection;
 
@@ -24,7 +23,7 @@ impl Provided {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        Self { connection: Arc::new(connection), pushes }
+        Self { connection: shared(connection), pushes }
     }
 
     /// The connection for commands, and where its messages come from.

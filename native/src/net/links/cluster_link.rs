@@ -68,6 +68,11 @@ impl ClusterLink {
         }
     }
 
+    /// When to poll at the latest, because a reply may be overdue then.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.links.values().filter_map(ServerLink::poll_timeout).min()
+    }
+
     /// Appends new completions. Ready if there is at least one.
     pub(super) fn poll_completions(
         &mut self,

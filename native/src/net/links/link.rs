@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use leasehold_core::{Command, CommandId, NodeId};
+use tokio::time::Instant;
 
 use super::cluster_link::ClusterLink;
 use super::server_link::{Completion, SendMode, ServerLink};
@@ -45,6 +46,24 @@ impl Link {
                     link.send(NodeId(0), id, command);
                 }
             }
+        }
+    }
+
+    /// Whether a command that is sent now leaves at once, and is alone. Not in a cluster or a quorum, where several servers
+    /// can have something in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self {
+            Self::Server(link) => link.is_idle_and_up(),
+            Self::Cluster(_) | Self::Quorum(_) => false,
+        }
+    }
+
+    /// When to poll at the latest, because a reply may be overdue then.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        match self {
+            Self::Server(link) => link.poll_timeout(),
+            Self::Cluster(link) => link.poll_timeout(),
+            Self::Quorum(links) => links.iter().filter_map(Self::poll_timeout).min(),
         }
     }
 

@@ -8,7 +8,8 @@
 //! A link never sends a command twice. The engine learns that a command broke, and decides what to do.
 
 use std::mem;
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -19,7 +20,8 @@ use tokio::time::Instant;
 
 use crate::errors::{connect_failure, is_demoted};
 use crate::metrics;
-use crate::net::connection::{SharedConnection, reply_with_timeout};
+use crate::net::codec;
+use crate::net::connection::{LATE, SharedConnection};
 use crate::net::topology::Endpoint;
 
 /// A command has ended.
@@ -44,7 +46,9 @@ pub(crate) struct ServerLink {
     state: State,
     /// Resolves when another server has become the primary.
     primary_changed: Option<BoxFuture<'static, ()>>,
-    in_flight: FuturesUnordered<BoxFuture<'static, Finished>>,
+    in_flight: FuturesUnordered<InFlight>,
+    /// Until when no command in flight is overdue. One time for all of them, because most are answered long before.
+    overdue_at: Option<Instant>,
     /// Completions of commands that were never sent.
     unsent: Vec<Completion>,
     /// The number of the connection, 0 before the first one, so that a late failure of an old connection doesn't close the new one.
@@ -68,6 +72,37 @@ pub(super) enum SendMode {
 }
 
 type Queued = (CommandId, Cmd, SendMode);
+
+/// A command whose reply is awaited. Its future ends with the reply, or when it has [expired](ServerLink::expire).
+///
+/// If the application has blocked the runtime or the machine has stalled, the reply may be in the socket already, or the
+/// command may not have been sent. So a command that is found overdue too late gets the same time once more.
+struct InFlight {
+    generation: u64,
+    id: CommandId,
+    reply: BoxFuture<'static, RedisResult<Value>>,
+    overdue_at: Instant,
+    extended: bool,
+    expired: bool,
+    waker: Option<Waker>,
+}
+
+impl Future for InFlight {
+    type Output = Finished;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Finished> {
+        let result = match self.reply.as_mut().poll(context) {
+            Poll::Ready(reply) => codec::decode(reply),
+            Poll::Pending if self.expired => Err(Failure::TimedOut),
+            Poll::Pending => {
+                // The set of futures has one waker for each of them, which stays the same.
+                self.waker.get_or_insert_with(|| context.waker().clone());
+                return Poll::Pending;
+            }
+        };
+        Poll::Ready(Finished { generation: self.generation, completion: Completion { id: self.id, result } })
+    }
+}
 
 /// A command that has ended, and the number of its connection.
 struct Finished {
@@ -96,6 +131,7 @@ impl ServerLink {
             state,
             primary_changed: None,
             in_flight: FuturesUnordered::new(),
+            overdue_at: None,
             unsent: Vec::new(),
             generation: 0,
             oldest_trusted: 0,
@@ -110,7 +146,10 @@ impl ServerLink {
                     SendMode::Plain => connection.run(cmd),
                     SendMode::AfterAsking => connection.run_asking(cmd),
                 };
-                self.in_flight.push(Box::pin(finish(self.generation, id, reply, self.response_timeout)));
+                let overdue_at = Instant::now() + self.response_timeout;
+                self.overdue_at.get_or_insert(overdue_at);
+                let (generation, extended, expired) = (self.generation, false, false);
+                self.in_flight.push(InFlight { generation, id, reply, overdue_at, extended, expired, waker: None });
             }
             State::Connecting { queue, .. } => queue.push((id, cmd, mode)),
             State::Down { retry_at, why, .. } if Instant::now() < *retry_at => {
@@ -128,16 +167,31 @@ impl ServerLink {
         self.in_flight.is_empty() && self.unsent.is_empty() && !matches!(self.state, State::Connecting { .. })
     }
 
+    /// Whether it is connected, and nothing is in flight.
+    pub(super) fn is_idle_and_up(&self) -> bool {
+        matches!(self.state, State::Up(_)) && self.is_idle()
+    }
+
+    /// When to poll at the latest, because a command may be overdue then.
+    pub(super) const fn poll_timeout(&self) -> Option<Instant> {
+        self.overdue_at
+    }
+
     /// Appends new completions. Ready if there is at least one.
     pub(super) fn poll_completions(
         &mut self,
         context: &mut Context<'_>,
         completions: &mut Vec<Completion>,
     ) -> Poll<()> {
+        self.expire();
         self.poll_connecting(context);
         self.poll_primary_changed(context);
         completions.append(&mut self.unsent);
-        while completions.len() < MAX_COMPLETIONS_PER_POLL {
+        loop {
+            if completions.len() >= MAX_COMPLETIONS_PER_POLL {
+                context.waker().wake_by_ref();
+                break;
+            }
             let Poll::Ready(Some(Finished { generation, mut completion })) = self.in_flight.poll_next_unpin(context)
             else {
                 break;
@@ -154,6 +208,33 @@ impl ServerLink {
             completions.push(completion);
         }
         if completions.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Ends the commands that are overdue.
+    fn expire(&mut self) {
+        if self.overdue_at.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        if self.overdue_at.is_some_and(|at| at > now) {
+            return;
+        }
+        let mut next: Option<Instant> = None;
+        for command in self.in_flight.iter_mut().filter(|command| !command.expired) {
+            if command.overdue_at <= now {
+                let late = now.saturating_duration_since(command.overdue_at) > LATE.min(self.response_timeout / 4);
+                if late && !command.extended {
+                    command.extended = true;
+                    command.overdue_at = now + self.response_timeout;
+                } else {
+                    command.expired = true;
+                    command.waker.take().into_iter().for_each(Waker::wake);
+                    continue;
+                }
+            }
+            next = Some(next.map_or(command.overdue_at, |next| next.min(command.overdue_at)));
+        }
+        self.overdue_at = next;
     }
 
     fn poll_connecting(&mut self, context: &mut Context<'_>) {
@@ -215,14 +296,4 @@ impl ServerLink {
         let attempt = async move { endpoint.connect().await.map(|connection| endpoint.share(connection)) };
         self.state = State::Connecting { attempt: Box::pin(attempt), queue: vec![first], failures };
     }
-}
-
-async fn finish(
-    generation: u64,
-    id: CommandId,
-    reply: BoxFuture<'static, RedisResult<Value>>,
-    response_timeout: Duration,
-) -> Finished {
-    let result = reply_with_timeout(response_timeout, reply).await;
-    Finished { generation, completion: Completion { id, result } }
 }

@@ -10,7 +10,7 @@ use redis::aio::{MultiplexedConnection, PubSub};
 use super::cluster::Cluster;
 use super::sentinel::Sentinel;
 use super::server::Server;
-use crate::net::connection::SharedConnection;
+use crate::net::connection::{SharedConnection, shared};
 
 /// Something that the client can reconnect to.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl Endpoint {
         match self {
             Self::Server(server) => server.share(connection),
             Self::Sentinel(sentinel) => sentinel.share(connection),
-            Self::Cluster(_) => Arc::new(connection),
+            Self::Cluster(_) => shared(connection),
         }
     }
 

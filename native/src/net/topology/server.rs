@@ -1,13 +1,12 @@
 //! One server: its address, credentials and settings.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
 
 use super::checks::MemberCheck;
-use crate::net::connection::SharedConnection;
+use crate::net::connection::{SharedConnection, shared};
 #[cfg(feature = "without-scripts")]
 use crate::net::transactions::WithoutScripts;
 
@@ -46,9 +45,9 @@ impl Server {
     pub(super) fn share(&self, connection: MultiplexedConnection) -> SharedConnection {
         #[cfg(feature = "without-scripts")]
         if self.refuses_scripts {
-            return Arc::new(WithoutScripts::new(connection));
+            return std::sync::Arc::new(WithoutScripts::new(connection));
         }
-        Arc::new(connection)
+        shared(connection)
     }
 
     /// The host and port, or the path of the socket.
