@@ -46,6 +46,8 @@ pub(crate) struct ServerLink {
     state: State,
     /// Resolves when another server has become the primary.
     primary_changed: Option<BoxFuture<'static, ()>>,
+    /// The command in flight that was sent while no other one was. It needs no allocation.
+    alone: Option<InFlight>,
     in_flight: FuturesUnordered<InFlight>,
     /// Until when no command in flight is overdue. One time for all of them, because most are answered long before.
     overdue_at: Option<Instant>,
@@ -130,6 +132,7 @@ impl ServerLink {
             response_timeout,
             state,
             primary_changed: None,
+            alone: None,
             in_flight: FuturesUnordered::new(),
             overdue_at: None,
             unsent: Vec::new(),
@@ -149,7 +152,12 @@ impl ServerLink {
                 let overdue_at = Instant::now() + self.response_timeout;
                 self.overdue_at.get_or_insert(overdue_at);
                 let (generation, extended, expired) = (self.generation, false, false);
-                self.in_flight.push(InFlight { generation, id, reply, overdue_at, extended, expired, waker: None });
+                let command = InFlight { generation, id, reply, overdue_at, extended, expired, waker: None };
+                if self.alone.is_none() && self.in_flight.is_empty() {
+                    self.alone = Some(command);
+                } else {
+                    self.in_flight.push(command);
+                }
             }
             State::Connecting { queue, .. } => queue.push((id, cmd, mode)),
             State::Down { retry_at, why, .. } if Instant::now() < *retry_at => {
@@ -164,7 +172,8 @@ impl ServerLink {
 
     /// Whether no command is in flight.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight.is_empty() && self.unsent.is_empty() && !matches!(self.state, State::Connecting { .. })
+        let in_flight = self.alone.is_some() || !self.in_flight.is_empty();
+        !in_flight && self.unsent.is_empty() && !matches!(self.state, State::Connecting { .. })
     }
 
     /// Whether it is connected, and nothing is in flight.
@@ -187,27 +196,34 @@ impl ServerLink {
         self.poll_connecting(context);
         self.poll_primary_changed(context);
         completions.append(&mut self.unsent);
+        if let Some(alone) = &mut self.alone
+            && let Poll::Ready(finished) = Pin::new(alone).poll(context)
+        {
+            self.alone = None;
+            self.finish(finished, completions);
+        }
         loop {
             if completions.len() >= MAX_COMPLETIONS_PER_POLL {
                 context.waker().wake_by_ref();
                 break;
             }
-            let Poll::Ready(Some(Finished { generation, mut completion })) = self.in_flight.poll_next_unpin(context)
-            else {
-                break;
-            };
-            if generation < self.oldest_trusted {
-                completion.result = Err(Failure::Interrupted(PRIMARY_CHANGED.to_owned()));
-            }
-            if let Err(failure) = &completion.result {
-                tracing::debug!(id = completion.id.0, %failure, "command failed");
-                if (failure.maybe_applied() || is_demoted(failure)) && generation == self.generation {
-                    self.drop_connection(failure.clone());
-                }
-            }
-            completions.push(completion);
+            let Poll::Ready(Some(finished)) = self.in_flight.poll_next_unpin(context) else { break };
+            self.finish(finished, completions);
         }
         if completions.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn finish(&mut self, Finished { generation, mut completion }: Finished, completions: &mut Vec<Completion>) {
+        if generation < self.oldest_trusted {
+            completion.result = Err(Failure::Interrupted(PRIMARY_CHANGED.to_owned()));
+        }
+        if let Err(failure) = &completion.result {
+            tracing::debug!(id = completion.id.0, %failure, "command failed");
+            if (failure.maybe_applied() || is_demoted(failure)) && generation == self.generation {
+                self.drop_connection(failure.clone());
+            }
+        }
+        completions.push(completion);
     }
 
     /// Ends the commands that are overdue.
@@ -220,7 +236,8 @@ impl ServerLink {
             return;
         }
         let mut next: Option<Instant> = None;
-        for command in self.in_flight.iter_mut().filter(|command| !command.expired) {
+        let commands = self.alone.iter_mut().chain(self.in_flight.iter_mut());
+        for command in commands.filter(|command| !command.expired) {
             if command.overdue_at <= now {
                 let late = now.saturating_duration_since(command.overdue_at) > LATE.min(self.response_timeout / 4);
                 if late && !command.extended {
