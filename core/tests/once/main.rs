@@ -1,6 +1,5 @@
 //! `once`: one client does the work and stores its result, and all others get the result in place of a lease.
 
-#[allow(dead_code, reason = "the tests of detach use all of it")]
 #[path = "../world/mod.rs"]
 mod world;
 
