@@ -286,7 +286,7 @@ mod tests {
         let lock = taken(serde_json::from_str::<LockOptions>(r#"{ "other": 1 }"#).unwrap_err());
         let manager = taken(serde_json::from_str::<ManagerOptions>(r#"{ "other": 1 }"#).unwrap_err());
         // Arguments of a call, an option for Workers, and what the builder has not.
-        let elsewhere = ["limit", "permits", "wasm"];
+        let elsewhere = ["limit", "permits", "keep", "wasm"];
         let missing = |taken: &[String], setting: &Setting| !taken.iter().any(|name| name == setting.name);
         for setting in LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS).filter(|it| !elsewhere.contains(&it.name)) {
             let of_lock = LOCK_SETTINGS.iter().any(|it| it.name == setting.name);

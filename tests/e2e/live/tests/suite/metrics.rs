@@ -352,6 +352,7 @@ async fn every_series_of_a_counter_is_at_0_once_a_manager_is_connected_so_that_i
         expected.extend(codes.iter().map(|code| acquires(code, &mode, false)));
         expected.insert(format!("leasehold_wait_seconds code=granted mode={mode}"));
     }
+    expected.insert(acquires("stored", "once", false));
     assert!(expected.len() > 80, "{expected:?}");
 
     let recorder = DebuggingRecorder::new();
