@@ -182,7 +182,7 @@ test('every_series_of_a_counter_is_at_0_from_the_start_so_that_its_first_event_i
   // A conversion has the code `conflict`, and an acquire never has it.
   const codes = page('errors').filter((line) => line.startsWith('| `')).flatMap((line) => words(line).slice(0, 1)).filter((code) => code !== 'conflict');
   const [modes, reasons] = [values('mode'), values('reason')];
-  assert.deepEqual([codes.length, modes.length, reasons.length], [14, 6, 6]);
+  assert.deepEqual([codes.length, modes.length, reasons.length], [14, 7, 6]);
   const granted = modes.flatMap((mode) => [true, false].map((local) => `code,granted mode,${mode} local,${local}`));
   const refused = modes.flatMap((mode) => codes.map((code) => `code,${code} mode,${mode} local,false`));
   const expected = {

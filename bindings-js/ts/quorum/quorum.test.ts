@@ -317,7 +317,7 @@ test('other_kinds_are_refused_at_once', async (t) => {
   for (const lock of others) {
     const error = await caught(lock.acquire());
     assert.ok(isLeaseholdError(error, 'unsupported') && !error.retryable, String(error));
-    assert.match(error.message, /no semaphores and no reentrant locks/);
+    assert.match(error.message, /no semaphores, reentrant locks, onces and elections/);
   }
   const lease = await locks.mutex(NAME).acquire();
   assert.ok(isLeaseholdError(await caught(lease.downgrade()), 'unsupported'));

@@ -313,7 +313,7 @@ fn not_converted() -> Error {
 
 fn no_such_kind() -> Error {
     Error::Unsupported(
-        "a quorum has no semaphores, no reentrant locks and no once; these need a single server or a cluster".into(),
+        "a quorum has no semaphores, reentrant locks, onces and elections; use a single server or a cluster".into(),
     )
 }
 
