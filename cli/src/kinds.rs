@@ -1,4 +1,5 @@
-//! The kind of a lock. The type of its key shows it, and a semaphore's permits are in a key of their own.
+//! The kind of a lock. The type of its key shows it, and the only field of a hash: see `lua/README.md`. A semaphore's permits
+//! are in a key of their own.
 
 use std::collections::HashMap;
 
@@ -15,6 +16,8 @@ pub(crate) enum Kind {
     Lock,
     Reentrant,
     Semaphore(Permits),
+    Once,
+    Election(Leader),
 }
 
 /// The permits of a semaphore.
@@ -24,17 +27,30 @@ pub(crate) struct Permits {
     held: HashMap<String, u32>,
 }
 
+/// The term of an election.
+pub(crate) struct Leader {
+    pub(crate) fence: u64,
+    /// What the leader tells about itself.
+    pub(crate) value: String,
+}
+
 impl Kind {
     pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Lock => "lock",
             Self::Reentrant => "reentrant",
             Self::Semaphore(_) => "semaphore",
+            Self::Once => "once",
+            Self::Election(_) => "election",
         }
     }
 
     pub(crate) const fn is_semaphore(&self) -> bool {
         matches!(self, Self::Semaphore(_))
+    }
+
+    pub(crate) const fn leader(&self) -> Option<&Leader> {
+        if let Self::Election(leader) = self { Some(leader) } else { None }
     }
 
     fn permits(&self) -> Option<&Permits> {
@@ -69,13 +85,13 @@ pub(crate) async fn kind(servers: &Servers, name: &str) -> Option<Kind> {
 pub(crate) async fn kinds(node: &mut Node, keys: &[String]) -> Vec<Option<Kind>> {
     let mut pipeline = redis::pipe();
     for key in keys {
-        pipeline.cmd("TYPE").arg(key).cmd("HGETALL").arg(permits_key(key));
+        pipeline.cmd("TYPE").arg(key).cmd("HGETALL").arg(key).cmd("HGETALL").arg(permits_key(key));
     }
     let answers: Vec<Value> = node.pipeline(pipeline.ignore_errors()).await.unwrap_or_default();
     let mut kinds: Vec<_> = answers
-        .chunks(2)
+        .chunks(3)
         .map(|answers| match answers {
-            [kind, permits] => read(kind, permits),
+            [kind, fields, permits] => read(kind, fields, permits),
             _ => None,
         })
         .collect();
@@ -83,10 +99,10 @@ pub(crate) async fn kinds(node: &mut Node, keys: &[String]) -> Vec<Option<Kind>>
     kinds
 }
 
-fn read(kind: &Value, permits: &Value) -> Option<Kind> {
+fn read(kind: &Value, fields: &Value, permits: &Value) -> Option<Kind> {
     match redis::from_redis_value_ref::<String>(kind).ok()?.as_str() {
         "string" => Some(Kind::Lock),
-        "hash" => Some(Kind::Reentrant),
+        "hash" => of_field(redis::from_redis_value_ref::<HashMap<String, String>>(fields).ok()?.values().next()?),
         "zset" => {
             let mut fields: HashMap<String, String> = redis::from_redis_value_ref(permits).ok()?;
             let limit = fields.remove("limit")?.parse().ok()?;
@@ -97,4 +113,13 @@ fn read(kind: &Value, permits: &Value) -> Option<Kind> {
         }
         _ => None,
     }
+}
+
+/// A hash has one field, the holder: with `<count>` if it is reentrant, `once <fence>`, or `<fence> <value>` of an election.
+fn of_field(text: &str) -> Option<Kind> {
+    let Some((first, rest)) = text.split_once(' ') else { return Some(Kind::Reentrant) };
+    if first == "once" {
+        return Some(Kind::Once);
+    }
+    Some(Kind::Election(Leader { fence: first.parse().ok()?, value: rest.to_owned() }))
 }

@@ -35,10 +35,12 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
             })
         })
         .collect();
+    let leader = kind.and_then(Kind::leader);
     json!({
         "name": name, "state": state(seen), "kind": kind.map(Kind::word), "limit": kind.and_then(Kind::limit),
         "permits": kind.and_then(|kind| kind.taken(seen)), "holders": holders, "waiters": waiters,
         "waiting": seen.waiting, "last_fence": seen.last_fence.map(Fence::get),
+        "leader": leader.map(|leader| json!({ "fence": leader.fence, "value": leader.value })),
     })
 }
 
@@ -49,13 +51,21 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
         let of = kind.limit().zip(kind.taken(seen));
         let permits = of.map(|(limit, taken)| format!(", {taken} of {limit} permits are taken")).unwrap_or_default();
         let _ = write!(text, "\n  kind    {}{permits}", kind.word());
+        if let Some(leader) = kind.leader() {
+            let value = if leader.value.is_empty() { "-".to_owned() } else { shown(&leader.value) };
+            let _ = write!(text, ", term {}\n  value   {value}", leader.fence);
+        }
     }
     for holder in &seen.holders {
-        let permits = kind.and_then(|kind| kind.permits_of(holder)).map(|permits| match permits {
-            1 => "1 permit".to_owned(),
-            permits => format!("{permits} permits"),
-        });
-        let (client, held) = (client_line(&holder.token, holder.label.as_deref()), held_of(holder, permits.as_deref()));
+        let what = match kind {
+            Some(Kind::Election(_)) => Some("leads".to_owned()),
+            Some(kind) => kind.permits_of(holder).map(|permits| match permits {
+                1 => "1 permit".to_owned(),
+                permits => format!("{permits} permits"),
+            }),
+            None => None,
+        };
+        let (client, held) = (client_line(&holder.token, holder.label.as_deref()), held_of(holder, what.as_deref()));
         let _ = write!(text, "\n  holder  {}, {held}{NEXT}{}{client}", who(holder), left_of(holder));
     }
     for (place, waiter) in seen.waiters.iter().enumerate() {
@@ -84,9 +94,9 @@ fn client_line(token: &str, label: Option<&str>) -> String {
     label.map(|_| format!("{NEXT}client {}", shown(client_of(token)))).unwrap_or_default()
 }
 
-/// The permits of a waiter are not known, and it has no mode.
+/// Only waiters of a mutex or a read-write lock have a mode that is known.
 fn mode_of_waiter(waiter: &Waiter, kind: Option<&Kind>) -> Option<&'static str> {
-    if kind.is_some_and(Kind::is_semaphore) { None } else { Some(mode(waiter.mode)) }
+    if kind.is_some_and(|kind| kind.is_semaphore() || kind.leader().is_some()) { None } else { Some(mode(waiter.mode)) }
 }
 
 /// What a key without a TTL is.

@@ -226,8 +226,8 @@ fn row(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String {
     // The mode says more than that it is a lock.
     let held = match (seen.holders.first(), kind) {
         (None, _) => "-",
-        (Some(_), Some(kind @ (Kind::Reentrant | Kind::Semaphore(_)))) => kind.word(),
-        (Some(holder), _) => mode(holder.mode),
+        (Some(holder), None | Some(Kind::Lock)) => mode(holder.mode),
+        (Some(_), Some(kind)) => kind.word(),
     };
     let permits = kind.and_then(|kind| Some((kind.taken(seen)?, kind.limit()?)));
     let permits = permits.map_or_else(|| "-".to_owned(), |(taken, limit)| format!("{taken}/{limit}"));

@@ -1,10 +1,10 @@
 //! The kinds of locks in `inspect` and `ls`.
 
-use leasehold::{LockManager, Owner};
+use leasehold::{Begun, LockManager, Owner};
 use leasehold_servers::Server;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{Tested, finish, inspect, run, start, text, until, waiters};
 
@@ -67,5 +67,36 @@ fn data_without_a_ttl_has_no_kind() -> Tested {
     let server = Server::start()?;
     server.cli(&["SET", "job", "somebody's data"])?;
     assert_eq!(inspect(&server, "job")["kind"], Value::Null);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_and_ls_know_an_election_and_a_once() -> Tested {
+    let server = Server::start()?;
+    let builder = LockManager::builder().response_timeout(std::time::Duration::from_secs(60));
+    let locks = builder.connect(&server.url()).await?;
+    let hour = std::time::Duration::from_secs(3600);
+    let term = locks.election("scheduler").value("10.0.0.7:8080 blue").ttl(hour).campaign().await?;
+    let once = locks.once("nightly").ttl(hour);
+    let Begun::Work(work) = once.begin::<Value>().await? else { return Err("it is done".into()) };
+
+    let scheduler = inspect(&server, "scheduler");
+    assert_eq!(scheduler["kind"], "election");
+    let leader = json!({ "fence": term.fence().get(), "value": "10.0.0.7:8080 blue" });
+    assert_eq!((&scheduler["leader"], &scheduler["last_fence"]), (&leader, &term.fence().get().into()));
+    let nightly = inspect(&server, "nightly");
+    assert_eq!((&nightly["kind"], &nightly["leader"]), (&"once".into(), &Value::Null));
+    assert!(work.is_held() && nightly["holders"].as_array().is_some_and(|holders| holders.len() == 1), "{nightly}");
+
+    let shown = text(&run(&server, &["inspect", "scheduler"])?.stdout);
+    let term = format!("kind    election, term {}\n  value   10.0.0.7:8080 blue\n", term.fence());
+    assert!(shown.contains(&term) && shown.contains(", leads for ") && !shown.contains("exclusive"), "{shown}");
+    let shown = text(&run(&server, &["inspect", "nightly"])?.stdout);
+    assert!(shown.contains("kind    once\n") && shown.contains("  holder  "), "{shown}");
+    let table = text(&run(&server, &["ls"])?.stdout);
+    for (name, kind) in [("scheduler", "election"), ("nightly", "once")] {
+        let row = table.lines().find(|line| line.ends_with(&format!("  {name}"))).unwrap_or_default();
+        assert!(row.starts_with(&format!("held  {kind} ")), "{table}");
+    }
     Ok(())
 }
