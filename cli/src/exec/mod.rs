@@ -74,12 +74,12 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
     let events = Events { output, all: take.says_all(output), name: &take.name };
     let mut signals = Signals::listen(&FORWARDED)?;
     let locks = tokio::select! {
-        signal = signals.next() => return Ok(status(signal)),
+        signal = signals.ending() => return Ok(status(signal)),
         locks = servers.locks_as(take.label.as_deref()) => locks?,
     };
     let taking = Taking { take, locks: &locks, output, token };
     let acquired = tokio::select! {
-        signal = signals.next() => Err(Ok(status(signal))),
+        signal = signals.ending() => Err(Ok(status(signal))),
         acquired = taking.lease(lock(&locks, arguments)), if !arguments.once => acquired,
         acquired = taking.once(once(&locks, arguments)), if arguments.once => acquired,
     };

@@ -29,6 +29,17 @@ impl Signals {
         Ok(Self(receiver))
     }
 
+    /// The next signal that ends a process by default.
+    pub(crate) async fn ending(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                // The terminal has another size.
+                Signal::SIGWINCH => {}
+                signal => return signal,
+            }
+        }
+    }
+
     pub(crate) async fn next(&mut self) -> Signal {
         match self.0.recv().await {
             Some(signal) => signal,

@@ -69,6 +69,11 @@ impl Signals {
         Ok(Self(receiver))
     }
 
+    /// The next signal that ends a process by default: any.
+    pub(crate) async fn ending(&mut self) -> Signal {
+        self.next().await
+    }
+
     pub(crate) async fn next(&mut self) -> Signal {
         match self.0.recv().await {
             Some(signal) => signal,

@@ -230,6 +230,18 @@ fn a_signal_during_the_wait_leaves_the_queue() -> Tested {
 }
 
 #[test]
+fn a_terminal_that_changes_its_size_does_not_end_a_wait() -> Tested {
+    let server = Server::start()?;
+    server.cli(&["SET", "job", "somebody", "PX", "600000"])?;
+    let waiting = start(&server, &["exec", "job", "--", "true"])?;
+    until("it waits", || waiters(&server, "job") == 1);
+    signal(&waiting, Signal::SIGWINCH)?;
+    run(&server, &["force-release", "--yes", "job"])?;
+    assert_eq!(finish(waiting)?.0, Some(0));
+    Ok(())
+}
+
+#[test]
 fn a_wait_that_ends_with_a_busy_lock_leaves_the_queue() -> Tested {
     let server = Server::start()?;
     let _holder = start(&server, &["exec", "job", "--", "sleep", "60"])?;
