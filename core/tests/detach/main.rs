@@ -371,6 +371,33 @@ fn a_close_waits_for_the_answer_and_gives_nothing_back() {
 }
 
 #[test]
+fn a_drain_ends_when_the_last_lease_is_detached_and_the_close_waits_for_the_answer() {
+    let mut world = World::new(1);
+    let lease = world.acquire(0, options());
+    let drained = world.clients[0].call(|op| Input::Drain { op, within: seconds(60) });
+    assert_eq!(world.clients[0].result_of(drained), None);
+    let op = world.clients[0].call(|op| Input::Detach { op, lease, time: Some(seconds(600)) });
+    assert_eq!(world.clients[0].result_of(drained), Some(&Ok(Outcome::Drained)), "before the server has answered");
+    assert_eq!(world.clients[0].result_of(op), None);
+    let closed = world.clients[0].call(|op| Input::Close { op });
+    assert_eq!(world.clients[0].result_of(closed), None);
+    world.serve();
+    token(world.clients[0].result_of(op).cloned());
+    assert_eq!(world.clients[0].result_of(closed), Some(&Ok(Outcome::Closed { lost: 0, unreleased: 0 })));
+    lasts_for(&world, 600_000);
+    assert!(world.clients[0].engine.is_idle());
+
+    // A detach that is refused leaves the lease with its holder.
+    let mut world = World::new(1);
+    let reentrant = AcquireOptions { kind: Kind::Reentrant(Owner(1)), ..options() };
+    let lease = world.acquire(0, reentrant);
+    let drained = world.clients[0].call(|op| Input::Drain { op, within: seconds(60) });
+    let refused = world.call(0, |op| Input::Detach { op, lease, time: None });
+    assert!(matches!(refused, Some(Err(Error::Unsupported(_)))), "{refused:?}");
+    assert_eq!(world.clients[0].result_of(drained), None);
+}
+
+#[test]
 fn the_next_local_caller_asks_the_server_and_waits_in_its_queue() {
     let mut world = World::new(1);
     let lease = world.acquire(0, AcquireOptions { linger: None, ..options() });

@@ -352,7 +352,9 @@ impl ClusterRun<'_> {
             }
         }
         let verdict = losses::overdue(self.watch.leases.of(life), now).and_then(|()| calls::overdue(client, now));
-        let holds = self.watch.leases.of(life).next().is_some();
+        // The user of a lease that is detached at this moment does not hold it any more.
+        let detached = self.watch.detaches.filter(|lease| engine.lease(*lease).is_none());
+        let holds = self.watch.leases.of(life).any(|held| Some(held.lease) != detached);
         self.watch.check(verdict.and_then(|()| draining::check(client, engine, holds, now)));
         self.clients[place].drained = None;
         self.check_commands(place, now);
