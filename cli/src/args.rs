@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::times::{FOREVER, default_of, duration, in_bounds, wait};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done; `exec`: the command's own status
+  0    done; `exec`, `lead`: the command's own status
   1    `doctor` found a problem
   64   the command line: an unknown option, a bad name or value
   65   the key holds another kind of lock, or other data
@@ -36,6 +36,7 @@ Examples:
   leasehold exec report -- ./report.sh                   one run at a time, on all machines
   leasehold exec --wait 0 cache -- ./refresh.sh          skip the run if it is busy (exit code 75)
   leasehold exec --permits 1 --of 5 reports -- ./one     at most five at a time
+  leasehold lead scheduler -- ./scheduler                one process leads, another one follows it
   TOKEN=$(leasehold acquire --ttl 30m deploy)            take a lock in one step of a pipeline,
   leasehold release --token \"$TOKEN\" deploy              and give it back in another one
   leasehold ls 'invoice:*'                               the locks that are held or waited for
@@ -118,6 +119,7 @@ pub(crate) struct Servers {
 pub(crate) enum Command {
     // Its help is that of its type, which is longer.
     Exec(Box<Exec>),
+    Lead(Box<Lead>),
     Acquire(Box<Acquire>),
     Release(Release),
     /// List the locks that are held or waited for
@@ -181,19 +183,72 @@ pub(crate) struct Exec {
     /// How long the success of --once counts: 1 s to 366 days [default: 24 hours]
     #[arg(long, value_name = "TIME", value_parser = in_bounds("keep"), requires = "once", allow_hyphen_values = true)]
     pub(crate) keep: Option<Duration>,
-    /// How long the command may go on after SIGTERM when the lease is lost
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, allow_hyphen_values = true)]
-    pub(crate) grace: Duration,
-    /// Hold the lock until all processes that the command started have ended, as `flock` does. Those that left its process
-    /// group don't count
-    #[arg(long, short = 'g')]
-    pub(crate) group: bool,
+    #[command(flatten)]
+    pub(crate) program: Program,
     /// The exit code if the lease is lost
     #[arg(long, value_name = "CODE", default_value_t = exit::LOST)]
     pub(crate) lost_exit_code: u8,
+}
+
+/// What `exec` and `lead` have in common: the command that they run.
+#[derive(Args, Debug)]
+pub(crate) struct Program {
+    /// How long the command may go on after SIGTERM when the lease, or the term, is lost
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) grace: Duration,
+    /// Hold the lock, or lead, until all processes that the command started have ended, as `flock` does. Those that left its process
+    /// group don't count
+    #[arg(long, short = 'g')]
+    pub(crate) group: bool,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl Program {
+    /// The parser sees to it that there is one.
+    pub(crate) fn name(&self) -> &OsStr {
+        self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    pub(crate) fn arguments(&self) -> &[OsString] {
+        self.command.get(1..).unwrap_or_default()
+    }
+}
+
+/// Run a program while this process leads
+///
+/// Campaigns in an election, and starts the program when this process leads. If the term is lost, the program and the processes
+/// that it started get SIGTERM, and after --grace SIGKILL. Then this process campaigns again, also through outages of the
+/// server, and starts the program again when it leads again. If the term can't be renewed, the program has ended before
+/// another process can lead.
+///
+/// SIGTERM and SIGINT are passed on to the program. When it has ended, this process resigns, so that the next one leads at once,
+/// and ends with the program's status. It does the same if the program ends by itself.
+///
+/// The program finds the number of its term, which is a fencing token, in LEASEHOLD_FENCE, and the election's name in
+/// LEASEHOLD_NAME. Let the resource that it writes to refuse a fence that is smaller than the greatest it has seen.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Lead {
+    /// The election's name
+    #[arg(value_hint = ValueHint::Other)]
+    pub(crate) name: String,
+    /// What others learn about this process while it leads, such as its address: at most 1,024 bytes
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    pub(crate) value: String,
+    /// How long a leader that has died keeps the others waiting: 10 ms to 30 days
+    #[arg(long, env = "LEASEHOLD_TTL", value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(default_value = default_of("ttl"), value_parser = in_bounds("ttl"))]
+    pub(crate) ttl: Duration,
+    /// The name under which `inspect` shows this process: at most 128 bytes [default: `host/process id`]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) program: Program,
+    /// Say when a term begins, and when this process has resigned. Losses are always said
+    #[arg(long, short = 'v')]
+    pub(crate) verbose: bool,
 }
 
 /// What `exec` and `acquire` have in common: how they take the lock.

@@ -148,7 +148,7 @@ const WORDS: [(&str, &str); 10] = [
 ];
 
 /// The crate's names of options. The command line has these for the same, and the options of a lock under their own names.
-const OPTIONS: [(&str, &str); 9] = [
+const OPTIONS: [(&str, &str); 10] = [
     ("cluster", "--url"),
     ("limit", "--of"),
     ("name", "the name"),
@@ -158,6 +158,7 @@ const OPTIONS: [(&str, &str); 9] = [
     ("service", "--sentinel"),
     ("url", "--url"),
     ("username", "--user"),
+    ("value", "--value"),
 ];
 
 /// The error's message, in the words of the command line.

@@ -95,7 +95,7 @@ impl Taking<'_> {
         let mut acquired = pin!(lock.wait(self.take.wait).acquire());
         let acquired = tokio::select! {
             acquired = &mut acquired => acquired,
-            never = self.tell_blocked() => match never {},
+            never = tell_blocked(self.locks, ("lock", &self.take.name), self.output) => match never {},
         };
         match acquired {
             Ok(lease) => Ok(lease),
@@ -159,30 +159,30 @@ impl Taking<'_> {
             format!("lock `{name}`: held{by}; {waiters} wait before this one")
         });
     }
+}
 
-    /// Says what may block the lock for ever: a key without a TTL, or a server that doesn't answer. Each is said once.
-    async fn tell_blocked(&self) -> Infallible {
-        let (name, mut told) = (&self.take.name, None);
-        sleep(BLOCKED_AFTER).await;
-        loop {
-            let blocked = match self.locks.inspect_server(name).await {
-                Ok(seen) if is_endless(&seen) => Some(("busy", format!("held by {ENDLESS_KEY}"), endless(name))),
-                Err(error) if error.code() == "unreachable" => {
-                    let Failure { code, message, remedy, .. } = error.into();
-                    let what = message.strip_prefix(&format!("lock `{name}`: ")).unwrap_or(&message);
-                    Some((code, what.to_owned(), remedy))
-                }
-                _ => None,
-            };
-            if let Some((code, what, remedy)) = &blocked
-                && told != Some(*code)
-            {
-                let json = || json!({ "event": "blocked", "name": name, "code": code, "message": what });
-                self.output.note(json, || format!("lock `{name}`: still waiting: {what}\n  {remedy}"));
+/// Says what may block a lock or an election for ever: a key without a TTL, or a server that doesn't answer. Each is said once.
+pub(crate) async fn tell_blocked(locks: &LockManager, (what_waits, name): (&str, &str), output: Output) -> Infallible {
+    let mut told = None;
+    sleep(BLOCKED_AFTER).await;
+    loop {
+        let blocked = match locks.inspect_server(name).await {
+            Ok(seen) if is_endless(&seen) => Some(("busy", format!("held by {ENDLESS_KEY}"), endless(name))),
+            Err(error) if error.code() == "unreachable" => {
+                let Failure { code, message, remedy, .. } = error.into();
+                let what = message.strip_prefix(&format!("lock `{name}`: ")).unwrap_or(&message);
+                Some((code, what.to_owned(), remedy))
             }
-            told = blocked.map(|(code, ..)| code);
-            sleep(LOOK_AGAIN).await;
+            _ => None,
+        };
+        if let Some((code, what, remedy)) = &blocked
+            && told != Some(*code)
+        {
+            let json = || json!({ "event": "blocked", "name": name, "code": code, "message": what });
+            output.note(json, || format!("{what_waits} `{name}`: still waiting: {what}\n  {remedy}"));
         }
+        told = blocked.map(|(code, ..)| code);
+        sleep(LOOK_AGAIN).await;
     }
 }
 

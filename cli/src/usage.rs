@@ -9,19 +9,22 @@ use clap::{Arg, Command, CommandFactory as _, Error};
 
 use crate::args::Cli;
 
-const PUT_AFTER: &str = "put the command after `--`: leasehold exec [OPTIONS] NAME -- COMMAND [ARGUMENTS]";
-const NAME_BEFORE: &str = "the lock's name comes before `--`: leasehold exec [OPTIONS] NAME -- COMMAND [ARGUMENTS]";
+const PUT_AFTER: &str = "put the command after `--`: NAME -- COMMAND [ARGUMENTS]";
+const NAME_BEFORE: &str = "the name comes before `--`: NAME -- COMMAND [ARGUMENTS]";
+const NO_WAIT: &str =
+    "`lead` waits for as long as it takes; to run a command if nobody else does, use `leasehold exec --wait 0`";
 const RUNS_NOTHING: &str = "`acquire` runs no command: `leasehold exec` does";
 const TRY_ONCE: &str = "to try once, as `flock --nonblock`, say `--wait 0`";
 const ONLY_MUTEXES: &str = "`acquire` takes only mutexes: for readers and permits, use `leasehold exec`";
 
 /// Words of other tools, and of other libraries.
-const SUBCOMMANDS: [(&[&str], &str); 4] = [
+const SUBCOMMANDS: [(&[&str], &str); 5] = [
     (&["lock", "take"], "`exec` runs a command under a lock, and `acquire` takes a lock for several commands"),
     (
         &["unlock", "free", "delete", "rm"],
         "`release` gives back what `acquire` took, and `force-release` takes a lock away",
     ),
+    (&["elect", "election", "campaign", "leader"], "`lead` runs a program while this process leads an election"),
     (&["run", "flock"], "`exec` runs a command under a lock"),
     (&["show", "status", "info", "get", "who"], "`inspect` shows who holds a lock and who waits for it"),
 ];
@@ -63,15 +66,20 @@ fn tip(error: &Error, subcommand: &str, words: &[String]) -> Option<&'static str
             let word = error.get(ContextKind::InvalidSubcommand)?.to_string();
             SUBCOMMANDS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, tip)| *tip)
         }
-        (ErrorKind::MissingRequiredArgument, "exec", missing) if is_split && missing.contains("<NAME>") => {
+        (ErrorKind::MissingRequiredArgument, "exec" | "lead", missing) if is_split && missing.contains("<NAME>") => {
             Some(NAME_BEFORE)
         }
-        (ErrorKind::MissingRequiredArgument, "exec", missing) if !is_split && missing.contains("<COMMAND>") => {
+        (ErrorKind::MissingRequiredArgument, "exec" | "lead", missing)
+            if !is_split && missing.contains("<COMMAND>") =>
+        {
             Some(PUT_AFTER)
         }
         (ErrorKind::UnknownArgument, "exec" | "acquire", "-n" | "--nb" | "--nonblock") => Some(TRY_ONCE),
+        (ErrorKind::UnknownArgument, "lead", "--wait" | "-w") => Some(NO_WAIT),
         // A misspelt option has a tip of its own.
-        (ErrorKind::UnknownArgument, "exec", _) if !is_split && error.get(ContextKind::SuggestedArg).is_none() => {
+        (ErrorKind::UnknownArgument, "exec" | "lead", _)
+            if !is_split && error.get(ContextKind::SuggestedArg).is_none() =>
+        {
             Some(PUT_AFTER)
         }
         (ErrorKind::UnknownArgument, "acquire", "--read" | "-s" | "--permits" | "--of") => Some(ONLY_MUTEXES),

@@ -1,4 +1,4 @@
-//! The subcommands. `exec` and `doctor` have folders of their own.
+//! The subcommands. `exec`, with `lead`, and `doctor` have folders of their own.
 
 mod acquire;
 mod force_release;
@@ -20,6 +20,7 @@ pub(crate) fn run(cli: &Cli, output: Output) -> Outcome {
     let servers = &cli.servers;
     match &cli.command {
         Command::Exec(arguments) => runtime.block_on(exec::run(servers, arguments, output)),
+        Command::Lead(arguments) => runtime.block_on(exec::lead(servers, arguments, output)),
         Command::Acquire(arguments) => runtime.block_on(acquire::run(servers, arguments, output)),
         Command::Release(arguments) => runtime.block_on(release::run(servers, arguments, output)),
         Command::Ls(arguments) => runtime.block_on(ls::run(servers, arguments, output)),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::unix::process::CommandExt as _;
 
-use leasehold::Lease;
+use leasehold::Fence;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -11,10 +11,10 @@ use nix::unistd::Pid;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
 use super::guard::{Deadline, Guard};
+use super::job::{Held, Job};
 use super::lookup::not_started;
 use super::start;
 use super::terminal::Terminal;
-use crate::args::Exec;
 use crate::report::{Failure, Outcome, Output};
 use crate::signals;
 use crate::taking::TOKEN;
@@ -50,20 +50,19 @@ pub(super) enum Ended {
 impl Child {
     /// Starts the command. The guard knows it from its first moment on.
     pub(super) fn spawn(
-        arguments: &Exec,
-        lease: &Lease,
+        job: &Job<'_>,
+        fence: Fence,
         (guard, deadline): (&Guard, Deadline),
         output: Output,
     ) -> Outcome<Self> {
-        let (program, rest) =
-            arguments.command.split_first().ok_or_else(|| Failure::usage("there is no command", ""))?;
+        let (program, rest) = (job.program.name(), job.program.arguments());
         let changes =
             signal(SignalKind::child()).map_err(|error| Failure::system("can't wait for processes", error))?;
         let mut command = start::command(program, guard, deadline, output)?;
         command.args(rest).process_group(0);
-        command.env("LEASEHOLD_FENCE", lease.fence().to_string()).env("LEASEHOLD_NAME", lease.name());
+        command.env("LEASEHOLD_FENCE", fence.to_string()).env("LEASEHOLD_NAME", job.name);
         // A token works once, and `--adopt` has used this one.
-        if arguments.take.adopt.is_some() {
+        if job.has_adopted {
             command.env_remove(TOKEN);
         }
         let child = command.spawn().map_err(|error| not_started(program, error))?;
@@ -121,11 +120,11 @@ impl Child {
 
     /// The command was stopped. If it had the terminal, its shell must get it: stops this process, too. After `fg` or
     /// `bg`, the command continues only if the lease is still held.
-    pub(super) fn follow_stop(&self, lease: &Lease) {
+    pub(super) fn follow_stop(&self, held: &Held) {
         let Some(terminal) = &self.terminal else { return };
         terminal.take_back();
         terminal.stop_own_group();
-        if lease.is_held() {
+        if !held.remaining().is_zero() {
             terminal.give_to(self.pid);
             self.signal(Signal::SIGCONT);
         }

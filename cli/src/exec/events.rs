@@ -1,4 +1,4 @@
-//! What `leasehold exec` says on standard error. The command's own output stays as it is.
+//! What `exec` and `lead` say on standard error. The command's own output stays as it is.
 
 use std::time::Duration;
 
@@ -7,38 +7,76 @@ use serde_json::json;
 use crate::render::time;
 use crate::report::{Failure, Output};
 
+/// What is held, in the words of its command.
+pub(super) struct Words {
+    what: &'static str,
+    /// The lease, and the command that runs meanwhile.
+    lease: &'static str,
+    command: &'static str,
+    /// The events, for programs.
+    acquired: &'static str,
+    released: &'static str,
+    /// What a grant is, before the fence.
+    grant: &'static str,
+    /// What follows if it can't be given back.
+    kept: &'static str,
+}
+
+pub(super) const LOCK: Words = Words {
+    what: "lock",
+    lease: "lease",
+    command: "command",
+    acquired: "acquired",
+    released: "released",
+    grant: "acquired, fence",
+    kept: "not released, so it stays taken until its TTL is over",
+};
+
+pub(super) const ELECTION: Words = Words {
+    what: "election",
+    lease: "term",
+    command: "program",
+    acquired: "leads",
+    released: "resigned",
+    grant: "leads, term",
+    kept: "not resigned, so nobody leads until the TTL is over",
+};
+
 pub(super) struct Events<'a> {
     pub(super) output: Output,
     /// Whether to say everything: `--verbose` or `--json`. Losses are always said.
     pub(super) all: bool,
     pub(super) name: &'a str,
+    pub(super) words: &'static Words,
 }
 
 impl Events<'_> {
     pub(super) fn acquired(&self, fence: u64) {
         if self.all {
-            let json = || json!({ "event": "acquired", "name": self.name, "fence": fence });
-            self.output.note(json, || format!("lock `{}`: acquired, fence {fence}", self.name));
+            let Words { what, grant, acquired, .. } = self.words;
+            let json = || json!({ "event": acquired, "name": self.name, "fence": fence });
+            self.output.note(json, || format!("{what} `{}`: {grant} {fence}", self.name));
         }
     }
 
     pub(super) fn lost(&self, reason: &str, grace: Duration) {
         let json = || json!({ "event": "lost", "name": self.name, "reason": reason });
-        let name = self.name;
+        let (name, Words { what, lease, command, .. }) = (self.name, self.words);
         self.output.note(json, || {
             let how = if cfg!(windows) {
-                "the command is ended".to_owned()
+                format!("the {command} is ended")
             } else {
-                format!("the command gets SIGTERM, and SIGKILL after {}", time(grace))
+                format!("the {command} gets SIGTERM, and SIGKILL after {}", time(grace))
             };
-            format!("lock `{name}`: the lease was lost: {reason}; {how}")
+            format!("{what} `{name}`: the {lease} was lost: {reason}; {how}")
         });
     }
 
     pub(super) fn released(&self) {
         if self.all {
-            let json = || json!({ "event": "released", "name": self.name });
-            self.output.note(json, || format!("lock `{}`: released", self.name));
+            let Words { what, released, .. } = self.words;
+            let json = || json!({ "event": released, "name": self.name });
+            self.output.note(json, || format!("{what} `{}`: {released}", self.name));
         }
     }
 
@@ -51,10 +89,15 @@ impl Events<'_> {
     }
 
     pub(super) fn not_released(&self, failure: &Failure) {
-        let name = self.name;
+        let (name, Words { what, kept, .. }) = (self.name, self.words);
         let json = || json!({ "event": "not-released", "name": name, "error": failure.json()["error"] });
-        self.output.note(json, || {
-            format!("lock `{name}`: not released, so it stays taken until its TTL is over: {}", failure.message)
-        });
+        self.output.note(json, || format!("{what} `{name}`: {kept}: {}", failure.message));
+    }
+
+    /// The command has ended by itself, but too late.
+    pub(super) fn ended_late(&self, reason: &str) {
+        let (name, Words { what, lease, command, .. }) = (self.name, self.words);
+        let json = || json!({ "event": "lost", "name": name, "reason": reason });
+        self.output.note(json, || format!("{what} `{name}`: the {lease} had ended before the {command}: {reason}"));
     }
 }

@@ -1,4 +1,4 @@
-//! The guard: a second process that ends the command when `leasehold exec` can't. It is killed, or paused while the
+//! The guard: a second process that ends the command when `leasehold exec` or `lead` can't. It is killed, or paused while the
 //! lease runs out.
 //!
 //! `exec` writes lines to the guard's standard input, and so does the command's process before it becomes the command. Then
@@ -144,7 +144,7 @@ pub(super) fn run(mut arguments: impl Iterator<Item = OsString>) -> Outcome {
     // What ends the command or the whole service must not end its guard first.
     SigSet::all().thread_block().map_err(|error| Failure::system("can't block signals", error))?;
     let grace = arguments.next().and_then(|word| word.to_str()?.parse().ok()).map(Duration::from_millis);
-    let grace = grace.ok_or_else(|| Failure::usage("only `leasehold exec` starts this", ""))?;
+    let grace = grace.ok_or_else(|| Failure::usage("only `leasehold` itself starts this", ""))?;
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -198,7 +198,7 @@ impl State {
         match self {
             Self::Idle => Self::Idle,
             Self::Leased { group, end, .. } => {
-                let why = "`leasehold exec` is paused and its lease is nearly over; its command gets SIGTERM";
+                let why = "`leasehold` is paused and its lease is nearly over; its command gets SIGTERM";
                 let _ = writeln!(io::stderr(), "leasehold: {why}");
                 terminate(group);
                 // If all of us were paused, the lease may be over already.
@@ -217,7 +217,7 @@ fn alone(state: State, grace: Duration) -> u8 {
     let (group, kill_at) = match state {
         State::Idle => return 0,
         State::Leased { group, end, .. } => {
-            let _ = writeln!(io::stderr(), "leasehold: `leasehold exec` was killed; its command gets SIGTERM");
+            let _ = writeln!(io::stderr(), "leasehold: `leasehold` was killed; its command gets SIGTERM");
             terminate(group);
             (group, in_future(grace).min(end.max(now())))
         }

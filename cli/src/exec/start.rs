@@ -4,7 +4,7 @@
 //! that nobody ends.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -21,7 +21,7 @@ use crate::report::{Failure, Outcome, Output};
 pub(super) const NAME: &str = "leasehold: start";
 
 /// A command that runs `program` after these steps.
-pub(super) fn command(program: &OsString, guard: &Guard, deadline: Deadline, output: Output) -> Outcome<Command> {
+pub(super) fn command(program: &OsStr, guard: &Guard, deadline: Deadline, output: Output) -> Outcome<Command> {
     if !cfg!(target_os = "linux") {
         return Ok(Command::new(program));
     }
@@ -46,7 +46,7 @@ fn become_command(mut arguments: impl Iterator<Item = OsString>) -> Outcome<Infa
     let mut number = || arguments.next().and_then(|word| word.to_str()?.parse::<u64>().ok());
     let numbers = (number(), number(), number(), number());
     let (Some(guard), Some(parent), Some(term_at), Some(end)) = numbers else {
-        return Err(Failure::usage("only `leasehold exec` starts this", ""));
+        return Err(Failure::usage("only `leasehold` itself starts this", ""));
     };
     let program = arguments.next().unwrap_or_default();
     let deadline = Deadline { term_at, end };
@@ -55,7 +55,7 @@ fn become_command(mut arguments: impl Iterator<Item = OsString>) -> Outcome<Infa
     let _ = pipe.and_then(|mut pipe| pipe.write_all(deadline.line(process::id()).as_bytes()));
     // While `exec` lives, the guard waits. It reads the line before it learns of the end of `exec`.
     if u64::try_from(getppid().as_raw()) != Ok(parent) {
-        return Err(Failure::system("the command was not started", "`leasehold exec` was killed"));
+        return Err(Failure::system("the command was not started", "`leasehold` was killed"));
     }
     let error = Command::new(&program).args(arguments).exec();
     Err(not_started(&program, error))

@@ -2,16 +2,15 @@
 //! so there is no second process that guards it. A process can't be asked to end, so it is ended at once where Unix sends
 //! SIGTERM.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use leasehold::Lease;
+use leasehold::Fence;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
 
-use crate::args::Exec;
-use crate::report::{Failure, Outcome, Output, exit};
+use super::job::{Held, Job};
+use crate::report::{Failure, Outcome, Output};
 use crate::signals::Signal;
 use crate::taking::TOKEN;
 
@@ -35,20 +34,19 @@ pub(super) struct Child {
 pub(super) struct Ended(Option<i32>);
 
 impl Child {
-    pub(super) fn spawn(arguments: &Exec, lease: &Lease, (_, _): (&Guard, Deadline), _output: Output) -> Outcome<Self> {
-        let (program, rest) =
-            arguments.command.split_first().ok_or_else(|| Failure::usage("there is no command", ""))?;
+    pub(super) fn spawn(job: &Job<'_>, fence: Fence, (_, _): (&Guard, Deadline), _output: Output) -> Outcome<Self> {
+        let (program, rest) = (job.program.name(), job.program.arguments());
         let mut command = CommandWrap::with_new(program, |command| {
             command.args(rest);
-            command.env("LEASEHOLD_FENCE", lease.fence().to_string()).env("LEASEHOLD_NAME", lease.name());
+            command.env("LEASEHOLD_FENCE", fence.to_string()).env("LEASEHOLD_NAME", job.name);
             // A token works once, and `--adopt` has used this one.
-            if arguments.take.adopt.is_some() {
+            if job.has_adopted {
                 command.env_remove(TOKEN);
             }
         });
         let child = command.wrap(KillOnDrop).wrap(JobObject).spawn();
         let child = child.map_err(|error| lookup::not_executable(program, &error.to_string()))?;
-        Ok(Self { child, group: arguments.group })
+        Ok(Self { child, group: job.program.group })
     }
 
     /// The job needs no name.
@@ -74,7 +72,7 @@ impl Child {
     }
 
     /// Commands are never stopped.
-    pub(super) fn follow_stop(&self, _lease: &Lease) {}
+    pub(super) fn follow_stop(&self, _held: &Held) {}
 }
 
 impl Ended {
@@ -124,12 +122,13 @@ impl Deadline {
 /// Looks whether a command can be run, as the system will do it.
 pub(super) mod lookup {
     use std::env;
+    use std::ffi::OsStr;
     use std::path::{Path, PathBuf};
 
-    use super::{Failure, OsStr, Outcome, exit};
+    use crate::report::{Failure, Outcome, exit};
 
     /// Checks that the command exists.
-    pub(in super::super) fn check(program: &OsStr) -> Outcome<()> {
+    pub(crate) fn check(program: &OsStr) -> Outcome<()> {
         let given = Path::new(program);
         let beside = env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from));
         let paths = env::var_os("PATH").unwrap_or_default();
@@ -150,7 +149,7 @@ pub(super) mod lookup {
         Err(Failure::new(exit::NOT_FOUND, "command-not-found", message, remedy))
     }
 
-    pub(super) fn not_executable(program: &OsStr, why: &str) -> Failure {
+    pub(crate) fn not_executable(program: &OsStr, why: &str) -> Failure {
         let message = format!("{}: can't be executed: {why}", program.display());
         Failure::new(exit::NOT_EXECUTABLE, "command-not-executable", message, "check that the file is a program")
     }

@@ -28,7 +28,13 @@ fn a_command_line_that_cannot_be_used_is_refused_with_what_to_do() -> Tested {
         (vec!["acquire", "job", "--", "true"], "leasehold exec"),
         (vec!["unlock", "job"], "force-release"),
         (vec!["--user", "app", "inspect", "job"], "REDIS_PASSWORD"),
-        (vec!["exec", "--", "true"], "the lock's name comes before `--`"),
+        (vec!["exec", "--", "true"], "the name comes before `--`"),
+        (vec!["lead", "--", "true"], "the name comes before `--`"),
+        (vec!["lead", "job", "./serve"], "put the command after `--`"),
+        (vec!["lead", "job"], "leasehold lead [OPTIONS] <NAME> -- <COMMAND>..."),
+        (vec!["lead", "--value", "a\nb", "job", "--", "true"], "--value"),
+        (vec!["lead", "--wait", "0", "job", "--", "true"], "`lead` waits for as long as it takes"),
+        (vec!["campaign", "job"], "`lead` runs a program"),
         (vec!["exec", "--tll", "5s", "job", "--", "true"], "similar argument exists: '--ttl'"),
         (vec!["exec", "--ttl", "-5", "job", "--", "true"], "a time can't be negative"),
         (vec!["exec", "--ttl", "-5s", "job", "--", "true"], "a time can't be negative"),
@@ -188,7 +194,9 @@ fn help_completions_and_the_man_page_name_every_command() -> Tested {
     let help = text(&at("", &["--help"]).output()?.stdout);
     let man = at("", &["man"]).output()?;
     let bash = at("", &["completions", "bash"]).output()?;
-    for command in ["exec", "acquire", "release", "ls", "inspect", "watch", "force-release", "doctor", "completions"] {
+    for command in
+        ["exec", "lead", "acquire", "release", "ls", "inspect", "watch", "force-release", "doctor", "completions"]
+    {
         assert!(help.contains(command), "{command}");
         assert!(text(&bash.stdout).contains(command), "{command}");
         let heading = format!("LEASEHOLD {}", command.to_uppercase());

@@ -10,6 +10,7 @@ mod exec_pauses;
 mod job;
 mod kinds;
 mod labels;
+mod lead;
 mod listing;
 mod operating;
 mod steps;
