@@ -1,5 +1,6 @@
 //! What `exec` and `lead` say on standard error. The command's own output stays as it is.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde_json::json;
@@ -94,10 +95,10 @@ impl Events<'_> {
         self.output.note(json, || format!("{what} `{name}`: {kept}: {}", failure.message));
     }
 
-    /// The command has ended by itself, but too late.
-    pub(super) fn ended_late(&self, reason: &str) {
+    /// It was lost while the command ended, or while this process was paused.
+    pub(super) fn was_lost(&self, reason: &str, ended: impl Display) {
         let (name, Words { what, lease, command, .. }) = (self.name, self.words);
         let json = || json!({ "event": "lost", "name": name, "reason": reason });
-        self.output.note(json, || format!("{what} `{name}`: the {lease} had ended before the {command}: {reason}"));
+        self.output.note(json, || format!("{what} `{name}`: the {lease} was lost: {reason}; the {command} {ended}"));
     }
 }

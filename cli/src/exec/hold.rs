@@ -51,23 +51,37 @@ pub(super) async fn hold(held: Held, job: &Job<'_>, events: &Events<'_>, signals
     run.guard.lease_ends(run.child.group(), left.deadline());
     let (ended, lost) = run.until_ended(signals).await?;
     let by_guard = run.guard.call_off().then(|| if run.is_held_for_too_long() { MAX_HOLD } else { PAUSED }.to_owned());
-    let (asked, by_itself) = (run.asked, lost.is_none() && by_guard.is_none());
+    let by = match (&lost, &by_guard) {
+        (Some(_), _) => By::Us,
+        (None, Some(_)) => By::Guard,
+        (None, None) => By::Itself,
+    };
+    let asked = run.asked;
     let lost = match lost {
         Some(reason) => Some(reason),
         None => run.held.give_back(ended.status() == 0, events).await.or(by_guard),
     };
-    Ok(End { ended, by_itself, asked, lost })
+    Ok(End { ended, by, asked, lost })
 }
 
 /// How the command ended.
 pub(super) struct End {
     pub(super) ended: Ended,
-    /// Neither this process nor the guard has ended it because of a loss.
-    pub(super) by_itself: bool,
+    pub(super) by: By,
     /// It got a signal that asks for its end, SIGTERM or SIGINT, through this process.
     pub(super) asked: bool,
     /// How the lease was lost, if it was lost before the command had ended.
     pub(super) lost: Option<String>,
+}
+
+/// What ended the command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Itself,
+    /// This process, because of a loss that was said.
+    Us,
+    /// The guard, because this process was paused.
+    Guard,
 }
 
 struct Run<'a> {

@@ -15,7 +15,7 @@ use leasehold::LockManager;
 #[cfg(unix)]
 use super::child::FORWARDED;
 use super::events::{ELECTION, Events};
-use super::hold::hold;
+use super::hold::{By, hold};
 use super::job::{Held, Job};
 #[cfg(unix)]
 use super::lookup;
@@ -54,12 +54,12 @@ async fn terms(locks: &LockManager, arguments: &Lead, events: &Events<'_>, signa
             never = tell_blocked(locks, ("election", name), events.output) => match never {},
         };
         let end = hold(Held::Term(term), &job, events, signals).await?;
-        if end.by_itself
+        if end.by != By::Us
             && let Some(reason) = &end.lost
         {
-            events.ended_late(reason);
+            events.was_lost(reason, end.ended);
         }
-        if end.by_itself || end.asked {
+        if end.by == By::Itself || end.asked {
             return Ok(end.ended.status());
         }
     }

@@ -185,6 +185,28 @@ fn when_lead_is_killed_the_program_ends_before_the_term_does() -> Tested {
 }
 
 #[test]
+fn a_leader_that_is_paused_is_followed_by_another_one_and_campaigns_again() -> Tested {
+    let server = Server::start()?;
+    let paused = Candidate::start(&server, &["--ttl", "2s"], ":")?;
+    let (_, program) = paused.term(1);
+    paused.process.pause()?;
+    until("the guard has ended its program", || !lives(program));
+    let fence = terms(&paused.file()).last().map_or(0, |(fence, _)| *fence);
+    let next = Candidate::start(&server, &[], ":")?;
+    assert!(next.term(1).0 > fence);
+    let before = terms(&paused.file()).len();
+    paused.process.resume()?;
+    until("it campaigns again", || waiters(&server, NAME) == 1);
+    next.signal(Signal::SIGTERM)?;
+    finish(next.process)?;
+    paused.term(before + 1);
+    paused.signal(Signal::SIGTERM)?;
+    let (_, _, message) = finish(paused.process)?;
+    assert!(message.contains("the term was lost: ") && message.contains("paused"), "{message}");
+    Ok(())
+}
+
+#[test]
 fn an_election_that_cannot_be_held_says_why() -> Tested {
     let server = Server::start()?;
     for (program, code) in [("no-such-program", 127), ("/", 126)] {
