@@ -45,7 +45,7 @@ Examples:
 
 /// Distributed locks over Redis and Valkey
 ///
-/// Runs a command under a lock, shows locks, takes them away in an incident, and checks the server.
+/// Runs a command under a lock or while it leads, shows locks, takes them away in an incident, and checks the server.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Cli {
