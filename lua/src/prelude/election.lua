@@ -12,13 +12,14 @@ epoch = holder and tonumber(string.match(fields[2], '^%d+'))
 
 -- What observers are told: that nobody leads, or the new leader's time and value.
 local ended, elected, value = false, false, ''
+local channel = string.gsub(KEYS[3], 'queue$', 'leader')
 announce = function()
   if elected then
     ended = epoch
   end
   if ended then
-    redis.pcall('PUBLISH', string.gsub(KEYS[3], 'queue$', 'leader'),
-      string.format('leader %.0f %.0f %.0f ', ended, us, elected or 0) .. value)
+    local payload = string.format('leader %.0f %.0f %.0f ', ended, us, elected or 0) .. value
+    redis.pcall('PUBLISH', channel, payload)
   end
 end
 

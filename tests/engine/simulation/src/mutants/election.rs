@@ -11,7 +11,7 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "term-renumbered" Election "an acquire that arrives again leaves a term its number"
     "election-acquire": "return answer('again', epoch or fence, size, ms)" => "return answer('again', draw(), size, ms)" },
     script! { "leader-unpublished" Election "a new leader is published"
-    "election-acquire" "election-release": "  if ended then\n    redis.pcall('PUBLISH'" => "  if false then\n    redis.pcall('PUBLISH'" },
+    "election-acquire" "election-release": "  if ended then\n    local payload" => "  if false then\n    local payload" },
     script! { "value-of-another" Election "the leader's value is that of its own acquire"
     "election-release": "text(epoch) .. ' ' .. value" => "text(epoch) .. ' somebody'" },
     // The engine.
