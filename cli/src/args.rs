@@ -122,6 +122,8 @@ pub(crate) enum Command {
     Lead(Box<Lead>),
     Acquire(Box<Acquire>),
     Release(Release),
+    /// Delete the success of `leasehold exec --once`, or the result of a once, so that the next caller runs it again
+    Forget(Name),
     /// List the locks that are held or waited for
     Ls(Ls),
     /// Show who holds a lock and who waits for it

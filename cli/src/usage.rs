@@ -22,7 +22,7 @@ const SUBCOMMANDS: [(&[&str], &str); 5] = [
     (&["lock", "take"], "`exec` runs a command under a lock, and `acquire` takes a lock for several commands"),
     (
         &["unlock", "free", "delete", "rm"],
-        "`release` gives back what `acquire` took, and `force-release` takes a lock away",
+        "`release` gives back what `acquire` took, `force-release` takes a lock away, and `forget` deletes a result",
     ),
     (&["elect", "election", "campaign", "leader"], "`lead` runs a program while this process leads an election"),
     (&["run", "flock"], "`exec` runs a command under a lock"),

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod force_release;
+mod forget;
 mod generate;
 mod inspect;
 mod ls;
@@ -23,6 +24,7 @@ pub(crate) fn run(cli: &Cli, output: Output) -> Outcome {
         Command::Lead(arguments) => runtime.block_on(exec::lead(servers, arguments, output)),
         Command::Acquire(arguments) => runtime.block_on(acquire::run(servers, arguments, output)),
         Command::Release(arguments) => runtime.block_on(release::run(servers, arguments, output)),
+        Command::Forget(arguments) => runtime.block_on(forget::run(servers, &arguments.name, output)),
         Command::Ls(arguments) => runtime.block_on(ls::run(servers, arguments, output)),
         Command::Inspect(arguments) => runtime.block_on(inspect::run(servers, &arguments.name, output)),
         Command::Watch(arguments) => runtime.block_on(watch::run(servers, arguments, output)),

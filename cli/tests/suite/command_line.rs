@@ -194,9 +194,19 @@ fn help_completions_and_the_man_page_name_every_command() -> Tested {
     let help = text(&at("", &["--help"]).output()?.stdout);
     let man = at("", &["man"]).output()?;
     let bash = at("", &["completions", "bash"]).output()?;
-    for command in
-        ["exec", "lead", "acquire", "release", "ls", "inspect", "watch", "force-release", "doctor", "completions"]
-    {
+    for command in [
+        "exec",
+        "lead",
+        "acquire",
+        "release",
+        "forget",
+        "ls",
+        "inspect",
+        "watch",
+        "force-release",
+        "doctor",
+        "completions",
+    ] {
         assert!(help.contains(command), "{command}");
         assert!(text(&bash.stdout).contains(command), "{command}");
         let heading = format!("LEASEHOLD {}", command.to_uppercase());

@@ -95,6 +95,28 @@ fn a_command_that_is_run_once_succeeds_in_one_of_six_processes_and_only_status_0
 }
 
 #[test]
+fn a_success_that_is_forgotten_lets_the_command_run_again() -> Tested {
+    let (server, directory) = (Server::start()?, tempdir()?);
+    let file = directory.path().join("runs");
+    let script = format!("echo run >> {}", file.display());
+    let migrate = || run(&server, &["exec", "--once", "migrate-v42", "--", "sh", "-c", &script]);
+    for runs in [1, 2] {
+        for _ in 0..2 {
+            assert_eq!(exit(&migrate()?), (Some(0), String::new()));
+            assert_eq!(fs::read_to_string(&file)?.lines().count(), runs);
+        }
+        let forgotten = run(&server, &["forget", "migrate-v42"])?;
+        assert_eq!((forgotten.status.code(), &*text(&forgotten.stdout)), (Some(0), "migrate-v42: deleted\n"));
+    }
+    let nothing = run(&server, &["forget", "migrate-v42"])?;
+    let message = "migrate-v42: no result. Check the name and --prefix.\n";
+    assert_eq!((nothing.status.code(), &*text(&nothing.stdout)), (Some(0), message));
+    let nothing = run(&server, &["--json", "forget", "migrate-v42"])?;
+    assert_eq!(text(&nothing.stdout).trim(), r#"{"forgotten":false,"name":"migrate-v42"}"#);
+    Ok(())
+}
+
+#[test]
 fn commands_under_one_lock_exclude_each_other() -> Tested {
     let (server, directory) = (Server::start()?, tempdir()?);
     let file = directory.path().join("count");
