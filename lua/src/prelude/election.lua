@@ -37,7 +37,8 @@ end
 
 local function hold(token, mode, ms)
   holder, elected, value, epoch = token, ms, string.sub(mode, 8), draw()
-  redis.call('HSET', KEYS[1], token, text(epoch) .. ' ' .. value)
+  local record = text(epoch) .. ' ' .. value
+  redis.call('HSET', KEYS[1], token, record)
   redis.call('PEXPIRE', KEYS[1], text(ms))
 end
 
