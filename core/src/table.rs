@@ -180,7 +180,8 @@ macro_rules! inputs {
             /// Reads the call. None if a field can't be read.
             #[doc(hidden)]
             pub fn read<$a>(self, from: &impl CallFields<$a>) -> Option<$input<$a>> {
-                Some(match self { $(Self::$call => $input::$call { op: from.op()?, $($($field: from.$field()?),+)? },)+ })
+                let op = from.op()?;
+                Some(match self { $(Self::$call => $input::$call { op, $($($field: from.$field()?),+)? },)+ })
             }
         }
     };
