@@ -6,7 +6,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::ids::LockId;
 use crate::lock::LocalQueue;
-use crate::session::{NameHash, Slab, Table};
+use crate::session::{NameHash, Names, Slab};
 use crate::wire::Name;
 
 /// A semaphore in use.
@@ -18,11 +18,10 @@ pub(super) struct Semaphore {
     pub(super) queue: LocalQueue,
 }
 
-/// The semaphores in use. They have slots of their own, so that their table has the same type as the one of locks: in
-/// WebAssembly, each hash map with another type of value would take 2 kB more.
+/// The semaphores in use. They have slots of their own.
 #[derive(Clone)]
 pub(super) struct Semaphores {
-    slots: Table<Arc<str>, LockId>,
+    slots: Names,
     pub(super) list: Slab<Semaphore>,
 }
 
@@ -35,7 +34,7 @@ impl Hash for Semaphores {
 
 impl Semaphores {
     pub(super) fn new(hash: NameHash) -> Self {
-        Self { slots: Table::with_hasher(hash), list: Slab::new() }
+        Self { slots: Names::new(hash), list: Slab::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -43,15 +42,15 @@ impl Semaphores {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Semaphore> {
-        self.list.get(*self.slots.get(key)?)
+        self.list.get(self.slots.get(key)?)
     }
 
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Semaphore> {
-        self.list.get_mut(*self.slots.get(key)?)
+        self.list.get_mut(self.slots.get(key)?)
     }
 
     pub(super) fn open(&mut self, name: Arc<Name>) {
-        if self.slots.contains_key(&name.key) {
+        if self.slots.get(&name.key).is_some() {
             return;
         }
         let key = name.key.clone();

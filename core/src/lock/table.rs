@@ -9,7 +9,7 @@ use super::hold::Hold;
 use crate::error::Error;
 use crate::ids::{LeaseToken, LockId};
 use crate::options::Family;
-use crate::session::{Context, NameHash, Slab, Table};
+use crate::session::{Context, NameHash, Names, Slab};
 use crate::wire::Name;
 
 /// The names in use, by number and by key.
@@ -17,7 +17,7 @@ use crate::wire::Name;
 pub(crate) struct LockTable {
     list: Slab<LockState>,
     /// Those of each family but the semaphores.
-    named: [Table<Arc<str>, LockId>; NAMED],
+    named: [Names; NAMED],
 }
 
 /// How many families have names that lead to one machine. A semaphore has one for each of its lanes.
@@ -33,7 +33,7 @@ impl Hash for LockTable {
 // In WebAssembly, lookups are not inlined, because they have a hundred callers.
 impl LockTable {
     pub(crate) fn new(hasher: NameHash) -> Self {
-        Self { list: Slab::new(), named: core::array::from_fn(|_| Table::with_hasher(hasher)) }
+        Self { list: Slab::new(), named: core::array::from_fn(|_| Names::new(hasher)) }
     }
 
     #[cfg_attr(target_family = "wasm", inline(never))]
@@ -47,7 +47,7 @@ impl LockTable {
     }
 
     pub(crate) fn find(&self, family: Family, key: &str) -> Option<LockId> {
-        self.named.get(family as usize)?.get(key).copied()
+        self.named.get(family as usize)?.get(key)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LockState> {

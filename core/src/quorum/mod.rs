@@ -30,7 +30,7 @@ use crate::error::{Error, Failure};
 use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
 use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
 use crate::options::{Config, Mode};
-use crate::session::{Context, Leased, NameHash, Slab, Table, Timer};
+use crate::session::{Context, Leased, NameHash, Names, Slab, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
 use members::{CallKind, FIRST, Member, Members, Task};
@@ -45,7 +45,7 @@ pub(crate) struct Quorum {
     members: Members,
     locks: Slab<QuorumLock>,
     /// The locks of writers.
-    by_name: Table<Arc<str>, LockId>,
+    by_name: Names,
     pub(crate) multi: Multi,
     /// Names with new outputs from the servers' machines that are not counted yet.
     uncounted: Vec<LockId>,
@@ -67,7 +67,7 @@ impl Quorum {
         config.check()?;
         let config = Config { response_timeout: config.node_timeout, ..config };
         let members = Members::new(client, &config, servers)?;
-        let by_name = Table::with_hasher(NameHash::new(client.seed()));
+        let by_name = Names::new(NameHash::new(client.seed()));
         let cx = Context::new(client, config);
         Ok(Self { cx, members, locks: Slab::new(), by_name, multi: Multi::default(), uncounted: Vec::new() })
     }
@@ -249,7 +249,7 @@ impl Quorum {
     /// The lock for a caller. Writers of a name share one. Each reader has its own, so that readers hold the name together.
     fn lock_for(&mut self, name: &str, mode: Mode) -> Result<LockId, Error> {
         if let Some(id) = self.by_name.get(name).filter(|_| mode == Mode::Exclusive) {
-            return Ok(*id);
+            return Ok(id);
         }
         let key = crate::wire::Name::check(&self.cx.config.prefix, name)?;
         let name: Arc<str> = name.into();
@@ -267,7 +267,7 @@ impl Quorum {
         run(lock, &mut self.cx, &mut self.members);
         self.members.is_contended = false;
         if lock.is_idle() {
-            if self.by_name.get(&lock.name) == Some(&id) {
+            if self.by_name.get(&lock.name) == Some(id) {
                 self.by_name.remove(&lock.name);
             }
             self.locks.remove(id);
@@ -296,19 +296,19 @@ fn check(servers: &[&str]) -> Result<(), Error> {
 }
 
 fn not_by_script() -> Error {
-    Error::Unsupported("a quorum takes several names one after the other, not with one script".into())
+    Error::unsupported("a quorum takes several names one after the other, not with one script")
 }
 
 fn no_election() -> Error {
-    Error::Unsupported("a quorum has no elections: hold one on a single server, a Sentinel or a cluster".into())
+    Error::unsupported("a quorum has no elections: hold one on a single server, a Sentinel or a cluster")
 }
 
 fn not_adopted() -> Error {
-    Error::Unsupported("leases of a quorum can't be adopted".into())
+    Error::unsupported("leases of a quorum can't be adopted")
 }
 
 fn not_converted() -> Error {
-    Error::Unsupported("leases of a quorum can't be converted: release this one, and acquire the other mode".into())
+    Error::unsupported("leases of a quorum can't be converted: release this one, and acquire the other mode")
 }
 
 fn no_such_kind() -> Error {

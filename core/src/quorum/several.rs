@@ -56,7 +56,7 @@ impl PartLocks for Quorum {
     }
 
     fn empty_handed(&self, name: &str, _: Caller, part: Caller) -> Option<Error> {
-        let lock = self.lock(*self.by_name.get(name)?)?;
+        let lock = self.lock(self.by_name.get(name)?)?;
         Some(lock.empty_handed(&self.cx, &self.members, part))
     }
 

@@ -167,7 +167,11 @@ macro_rules! ids {
     })* };
 }
 
-ids!(CommandId, LeaseId, OpId, Token);
+/// The hash of a name.
+#[derive(Clone, Copy)]
+pub(super) struct NameKey(pub(super) u64);
+
+ids!(CommandId, LeaseId, OpId, Token, NameKey);
 
 #[cfg(test)]
 mod tests {

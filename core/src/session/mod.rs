@@ -9,6 +9,7 @@ mod holds;
 mod id_map;
 mod lease;
 mod name_hash;
+mod names;
 mod op;
 mod pause;
 mod random;
@@ -24,8 +25,6 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-
-use hashbrown::HashMap;
 
 use self::flow::Flows;
 use self::giving_back::Release;
@@ -46,6 +45,7 @@ pub(crate) use giving_back::{ReleaseParams, ToStore};
 pub(crate) use id_map::IdMap;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
 pub(crate) use name_hash::NameHash;
+pub(crate) use names::Names;
 pub(crate) use op::{Gather, OpKind, PartEvent};
 pub use pause::MOST_PAUSES;
 pub(crate) use pause::late;
@@ -57,8 +57,6 @@ pub(crate) use unanswered::{InFlight, SentCommand};
 
 /// The users' calls that have not ended.
 pub(crate) type OpenCalls = IdMap<Caller, Op>;
-
-pub(crate) type Table<K, V> = HashMap<K, V, NameHash>;
 
 #[derive(Clone, Hash)]
 pub(crate) struct Context {
