@@ -120,8 +120,14 @@ impl Error {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn invalid(field: &'static str, problem: &str) -> Self {
         Self::InvalidOption { field, problem: problem.into() }
+    }
+
+    #[inline(never)]
+    pub(crate) fn unsupported(problem: &str) -> Self {
+        Self::Unsupported(problem.into())
     }
 
     /// [`Error::Busy`] without votes.

@@ -485,9 +485,8 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
 }
 
 pub(crate) fn not_detached() -> Error {
-    Error::Unsupported(
-        "leases of several names, reentrant locks, onces, elections and quorums can't be detached, or held for a least time"
-            .into(),
+    Error::unsupported(
+        "leases of several names, reentrant locks, onces, elections and quorums can't be detached, or held for a least time",
     )
 }
 
@@ -513,7 +512,7 @@ pub(crate) fn check_value(value: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::InvalidOption { field: "value", problem: problem.into() })
+    Err(Error::invalid("value", problem))
 }
 
 /// The longest value of a leader, in bytes.
@@ -556,20 +555,17 @@ impl AcquireOptions {
         self.kind.check(self.mode)?;
         self.check_times()?;
         if self.max_hold.is_some() && !self.renew {
-            let problem = "bounds renewals, but `renew` is false: use `ttl` alone".into();
-            return Err(Error::InvalidOption { field: "max_hold", problem });
+            return Err(Error::invalid("max_hold", "bounds renewals, but `renew` is false: use `ttl` alone"));
         }
         if let Some(within) = self.within {
             WAIT.check(within)?;
         }
         if self.linger.is_some() && self.kind != Kind::Lock {
-            let problem = "is only for mutexes and read-write locks: leave it out".into();
-            return Err(Error::InvalidOption { field: "linger", problem });
+            return Err(Error::invalid("linger", "is only for mutexes and read-write locks: leave it out"));
         }
         if let Some(least) = self.at_least {
             if self.max_hold.is_some_and(|most| most < least) {
-                let problem = "is longer than `max_hold`: choose less".into();
-                return Err(Error::InvalidOption { field: "at_least", problem });
+                return Err(Error::invalid("at_least", "is longer than `max_hold`: choose less"));
             }
             if !self.kind.family().moves() {
                 return Err(not_detached());
@@ -577,8 +573,7 @@ impl AcquireOptions {
         }
         if let Some(Replicas { min, timeout }) = self.replicas {
             if min == 0 {
-                let problem = "asks for no replica: ask for at least one".into();
-                return Err(Error::InvalidOption { field: "wait_for_replicas", problem });
+                return Err(Error::invalid("wait_for_replicas", "asks for no replica: ask for at least one"));
             }
             REPLICAS.check(timeout)?;
         }
@@ -595,8 +590,7 @@ impl Config {
         RESPONSE_TIMEOUT.check(self.response_timeout)?;
         NODE_TIMEOUT.check(self.node_timeout)?;
         if self.max_in_flight == 0 {
-            let problem = "is 0: choose between 1 and 65,535".into();
-            return Err(Error::InvalidOption { field: "max_in_flight", problem });
+            return Err(Error::invalid("max_in_flight", "is 0: choose between 1 and 65,535"));
         }
         let Setting { name, bounds, .. } = LOCAL_HANDOFFS;
         if u64::from(self.local_handoffs) > bounds.most {

@@ -36,7 +36,7 @@ const OTHER_READERS: Error = Error::Conflict("other readers hold the lock: only 
 const UNDER_WAY: Error = Error::Conflict("the lease is already being converted: wait for that call");
 
 pub(crate) fn not_shortened() -> Error {
-    Error::Unsupported("only a lease of one mutex or read-write lock, not of a quorum, can be shortened".into())
+    Error::unsupported("only a lease of one mutex or read-write lock, not of a quorum, can be shortened")
 }
 
 impl LockState {
@@ -54,7 +54,7 @@ impl LockState {
             return cx.complete(op, Err(OTHER_READERS));
         }
         if self.name.family != Family::Lock {
-            return cx.complete(op, Err(Error::Unsupported("only a read-write lock has two modes".into())));
+            return cx.complete(op, Err(Error::unsupported("only a read-write lock has two modes")));
         }
         lease.pending.push(op);
         if to == Mode::Exclusive && hold.mode == Mode::Exclusive {

@@ -33,7 +33,7 @@ impl Quorum {
             return self.cx.answer(op, Err(no_such_kind()));
         }
         if options.linger.is_some() {
-            return self.cx.answer(op, Err(Error::Unsupported("locks of a quorum don't linger".into())));
+            return self.cx.answer(op, Err(Error::unsupported("locks of a quorum don't linger")));
         }
         if options.at_least.is_some() {
             return self.cx.answer(op, Err(crate::options::not_detached()));

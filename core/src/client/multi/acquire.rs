@@ -170,7 +170,7 @@ impl Group {
             return Err(only_exclusive());
         }
         if options.linger.is_some() {
-            return Err(Error::Unsupported("locks on several names don't linger".into()));
+            return Err(Error::unsupported("locks on several names don't linger"));
         }
         if options.at_least.is_some() {
             return Err(crate::options::not_detached());

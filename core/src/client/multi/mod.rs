@@ -132,5 +132,5 @@ impl Multi {
 }
 
 pub(super) fn only_exclusive() -> Error {
-    Error::Unsupported("several names are held as exclusive locks".into())
+    Error::unsupported("several names are held as exclusive locks")
 }
