@@ -24,16 +24,13 @@ impl Client {
                 if self.cx.client != grant.client {
                     return;
                 }
-                let families = [Family::Lock, Family::Once, Family::Election];
-                let lock = families.map(|family| self.locks.find(family, grant.key));
-                for id in lock.into_iter().flatten().chain(self.lanes(grant.key)) {
+                for id in self.machines(&[Family::Lock, Family::Once, Family::Election], grant.key) {
                     self.with(id, |lock, cx| lock.grant_received(cx, &grant));
                 }
             }
             Some(Message::Revoked { client, token, key }) if self.cx.client == client => self.revoked(token, key),
             Some(Message::Wanted { key }) => {
-                let lock = self.locks.find(Family::Lock, key);
-                for id in lock.into_iter().chain(self.lanes(key)) {
+                for id in self.machines(&[Family::Lock], key) {
                     self.with(id, |lock, cx| {
                         if let Some(hold) = &mut lock.hold {
                             hold.note_waiting(cx, id, Some(1));
@@ -60,13 +57,24 @@ impl Client {
         }
     }
 
+    /// The machines of a name in these families, and its lanes.
+    #[inline(never)]
+    fn machines(&self, families: &[Family], key: &str) -> Vec<LockId> {
+        let mut machines = Vec::new();
+        for family in families {
+            machines.extend(self.locks.find(*family, key));
+        }
+        machines.extend(self.lanes(key));
+        machines
+    }
+
     /// The server has taken the lock from a token of this client.
     fn revoked(&mut self, token: Token, key: &str) {
         let families = [Family::Lock, Family::Reentrant, Family::Once, Family::Election];
-        let lock = families.map(|family| self.locks.find(family, key));
+        let mut machines = self.machines(&families, key);
         let adopted = self.locks.iter().filter(|lock| lock.adopts.is_some() && &*lock.name.key == key);
-        let adopted: Vec<_> = adopted.map(|lock| lock.id).collect();
-        for id in lock.into_iter().flatten().chain(self.lanes(key)).chain(adopted) {
+        machines.extend(adopted.map(|lock| lock.id));
+        for id in machines {
             self.with(id, |lock, cx| lock.revoked(cx, token));
         }
     }

@@ -474,6 +474,11 @@ impl Client {
         }
     }
 
+    #[inline(never)]
+    fn settle(&mut self, id: LockId, op: Option<Caller>) {
+        self.with(id, |lock, cx| lock.settle(cx, op));
+    }
+
     // Separate from `with`, which is inlined in fifty places.
     #[inline(never)]
     fn after(&mut self, id: LockId) {

@@ -116,7 +116,7 @@ impl Client {
             lock.end_caller(&mut self.cx, op, error);
         }
         self.move_up(lock);
-        self.with(lock, |lock, cx| lock.settle(cx, None));
+        self.settle(lock, None);
     }
 
     pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
@@ -134,7 +134,7 @@ impl Client {
             lock.leave(id);
         }
         self.move_up(lock);
-        self.with(lock, |lock, cx| lock.settle(cx, op));
+        self.settle(lock, op);
     }
 
     /// Gives a lease back and stores its result. If that is not possible, the caller gets the reason, and the lease is given
@@ -144,7 +144,7 @@ impl Client {
             lease.holds = 1;
             let checked = match lease.kind {
                 Kind::Once { keep } => check_result(value).map(|()| keep),
-                _ => Err(Error::Unsupported("only a once stores a result".into())),
+                _ => Err(Error::unsupported("only a once stores a result")),
             };
             let lock = lease.lock();
             match checked {
@@ -244,7 +244,7 @@ impl Client {
         }
         self.cx.answer(op, token.map(Outcome::Exported));
         if let Some(Some(lock)) = lock {
-            self.with(lock, |lock, cx| lock.settle(cx, None));
+            self.settle(lock, None);
         }
     }
 
@@ -339,7 +339,7 @@ impl Client {
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
                 lease.call_ended(op);
                 if let Some(lock) = lease.lock() {
-                    self.with(lock, |lock, cx| lock.settle(cx, None));
+                    self.settle(lock, None);
                 }
             }
             OpKind::Release { .. } | OpKind::Inspect { .. } | OpKind::Force { .. } | OpKind::Forget { .. } => {
@@ -414,12 +414,12 @@ impl crate::session::Context {
     /// Whether a client can keep leases that nobody holds: it must hear of others who want them.
     fn can_linger(&self) -> Result<(), Error> {
         if self.config.mixed_fleet {
-            let problem = "would keep locks from other libraries while nobody uses them: leave it out".into();
-            return Err(Error::InvalidOption { field: "linger", problem });
+            let problem = "would keep locks from other libraries while nobody uses them: leave it out";
+            return Err(Error::invalid("linger", problem));
         }
         if self.subscription.is_refused() {
             let what = "`linger` needs messages, and this connection has none, or the user may not subscribe";
-            return Err(Error::Unsupported(what.into()));
+            return Err(Error::unsupported(what));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! of a force release twice would do more than running it once, so it is never resent once it may have run.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -22,15 +23,23 @@ const NO_LEASE: &str = "it has no TTL; `foreign` deletes it";
 
 impl Client {
     pub(super) fn inspect(&mut self, op: Caller, name: &str) {
-        if self.cx.closed {
-            return self.cx.answer(op, Err(Error::Closed));
+        if let Some(name) = self.named(op, name, Family::Lock) {
+            self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));
+            self.send_inspect(op);
         }
-        let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key, Family::Lock, &self.cx.counter),
-            Err(error) => return self.cx.answer(op, Err(error)),
-        };
-        self.cx.open(op, OpKind::Inspect { name }, Some(self.cx.patience()));
-        self.send_inspect(op);
+    }
+
+    /// The name of a call that can begin. Otherwise the call ends with the reason.
+    #[inline(never)]
+    fn named(&mut self, op: Caller, name: &str, family: Family) -> Option<Arc<Name>> {
+        let key = if self.cx.closed { Err(Error::Closed) } else { Name::check(&self.cx.config.prefix, name) };
+        match key {
+            Ok(key) => Some(Name::new(key, family, &self.cx.counter)),
+            Err(error) => {
+                self.cx.answer(op, Err(error));
+                None
+            }
+        }
     }
 
     pub(super) fn send_inspect(&mut self, op: Caller) {
@@ -128,28 +137,18 @@ pub(crate) fn is_token(text: &str) -> bool {
 
 impl Client {
     pub(super) fn force(&mut self, op: Caller, name: &str, foreign: bool) {
-        if self.cx.closed {
-            return self.cx.answer(op, Err(Error::Closed));
+        if let Some(name) = self.named(op, name, Family::Lock) {
+            self.cx.open(op, OpKind::Force { name, foreign }, Some(self.cx.patience()));
+            self.send_force(op);
         }
-        let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key, Family::Lock, &self.cx.counter),
-            Err(error) => return self.cx.answer(op, Err(error)),
-        };
-        self.cx.open(op, OpKind::Force { name, foreign }, Some(self.cx.patience()));
-        self.send_force(op);
     }
 
     /// Deletes the result of a once. A second command could delete the next result, so it is as careful as a force release.
     pub(super) fn forget(&mut self, op: Caller, name: &str) {
-        if self.cx.closed {
-            return self.cx.answer(op, Err(Error::Closed));
+        if let Some(name) = self.named(op, name, Family::Once) {
+            self.cx.open(op, OpKind::Forget { name }, Some(self.cx.patience()));
+            self.send_force(op);
         }
-        let name = match Name::check(&self.cx.config.prefix, name) {
-            Ok(key) => Name::new(key, Family::Once, &self.cx.counter),
-            Err(error) => return self.cx.answer(op, Err(error)),
-        };
-        self.cx.open(op, OpKind::Forget { name }, Some(self.cx.patience()));
-        self.send_force(op);
     }
 
     pub(super) fn send_force(&mut self, op: Caller) {
