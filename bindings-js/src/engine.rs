@@ -113,25 +113,32 @@ impl Engine {
             core.catch_up(now);
         }
         let node = ONLY_SERVER;
-        let names;
+        let (names, options);
         let input = if let Some(call) = call_at(kind) {
             call.read(&CallRecord { record, text })?
         } else {
-            match InputKind::at(kind)? {
-                InputKind::Acquire => Input::Acquire { op: record.op()?, name: text, options: &record.options()? },
-                InputKind::AcquireAll => {
-                    names = record.texts(text)?;
-                    let one_script = record.flag(InputField::OneScript);
-                    Input::AcquireAll { op: record.op()?, names: &names, options: &record.options()?, one_script }
-                }
-                InputKind::Adopt => {
-                    let (token, name) = record.channel(text)?;
-                    let token = LeaseToken::read(token).ok()?;
-                    Input::Adopt { op: record.op()?, name, token, options: &record.options()? }
-                }
-                InputKind::Campaign => {
-                    let (value, name) = record.channel(text)?;
-                    Input::Campaign { op: record.op()?, name, value, options: &record.options()? }
+            let kind = InputKind::at(kind)?;
+            match kind {
+                InputKind::Acquire | InputKind::AcquireAll | InputKind::Adopt | InputKind::Campaign => {
+                    let op = record.op()?;
+                    options = record.options()?;
+                    let options = &options;
+                    match kind {
+                        InputKind::Acquire => Input::Acquire { op, name: text, options },
+                        InputKind::AcquireAll => {
+                            names = record.texts(text)?;
+                            let one_script = record.flag(InputField::OneScript);
+                            Input::AcquireAll { op, names: &names, options, one_script }
+                        }
+                        _ => {
+                            let (first, name) = record.channel(text)?;
+                            if kind == InputKind::Campaign {
+                                Input::Campaign { op, name, value: first, options }
+                            } else {
+                                Input::Adopt { op, name, token: LeaseToken::read(first).ok()?, options }
+                            }
+                        }
+                    }
                 }
                 InputKind::Cancel => Input::Cancel { op: record.op()? },
                 InputKind::StopRenewing => Input::StopRenewing { lease: record.lease()? },
