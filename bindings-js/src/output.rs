@@ -114,7 +114,7 @@ impl OutputWriter {
 
     fn outcome(&mut self, op: f64, outcome: &Outcome) {
         self.push(&[outcome_number(outcome.kind()), op]);
-        outcome.fields(|_, field| match field {
+        outcome.values(|field| match field {
             Field::Number(value) => self.numbers.push(number(value)),
             Field::Moment(at) => self.numbers.push(moment(at)),
             Field::Flag(value) => self.numbers.push(flag(value)),

@@ -431,7 +431,7 @@ is_field! {
     Instant as "moment": |at| Field::Moment(*at);
     bool as "flag": |flag| Field::Flag(*flag);
     LeaseToken as "text": |token| Field::Text(token.text());
-    Vec<u8> as "text": |bytes| Field::Text(String::from_utf8_lossy(bytes).into_owned());
+    Vec<u8> as "text": |bytes| Field::Text(crate::text::replaced(bytes));
     Vec<u64> as "numbers": |numbers| Field::Numbers(numbers);
     Grant as "grant": |grant| Field::Grant(grant);
     ReleaseOutcome as "released": |outcome| Field::Released(*outcome);

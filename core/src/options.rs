@@ -290,19 +290,13 @@ impl Setting {
     /// Refuses a time that is out of the bounds. It takes the row apart, so that the texts for the manual are in no binary.
     #[inline(always)]
     fn check(self, value: Duration) -> Result<(), Error> {
-        let bounds = (Duration::from_millis(self.bounds.least), Duration::from_millis(self.bounds.most));
-        check_bounds(self.name, value, bounds, self.bounds.choose)
+        check_bounds(self.name, value, (self.bounds.least, self.bounds.most), self.bounds.choose)
     }
 }
 
-/// Refuses a value that is out of its bounds. `choose` is their text for the error message.
-fn check_bounds(
-    field: &'static str,
-    value: Duration,
-    (least, most): (Duration, Duration),
-    choose: &str,
-) -> Result<(), Error> {
-    if value < least || value > most {
+/// Refuses a value that is out of its bounds in milliseconds. `choose` is their text for the error message.
+fn check_bounds(field: &'static str, value: Duration, (least, most): (u64, u64), choose: &str) -> Result<(), Error> {
+    if value < Duration::from_millis(least) || value > Duration::from_millis(most) {
         let problem = ["is ", Digits::of(millis(value)).as_str(), " ms: choose ", choose].concat();
         return Err(Error::InvalidOption { field, problem });
     }

@@ -96,6 +96,19 @@ macro_rules! outcomes {
             }
         }
 
+        impl $name {
+            /// Gives each field to `take`, as `fields` does. A module that needs no names has none.
+            #[doc(hidden)]
+            pub fn values(&self, mut take: impl FnMut(Field<'_>)) {
+                match self {
+                    $(Self::$variant $(($field))? $({ $($fields),+ })? => {
+                        $(take($field.field());)?
+                        $($(take($fields.field());)+)?
+                    })+
+                }
+            }
+        }
+
         impl $kind {
             /// The name of each field, and its type: see [`Field`].
             #[doc(hidden)]

@@ -10,7 +10,11 @@ pub(crate) struct Digits {
 
 impl Digits {
     pub(crate) fn of(number: impl Into<u64>) -> Self {
-        let (mut digits, mut start, mut rest) = ([b'0'; 20], 20_usize, number.into());
+        Self::of_number(number.into())
+    }
+
+    fn of_number(mut rest: u64) -> Self {
+        let (mut digits, mut start) = ([b'0'; 20], 20_usize);
         for digit in digits.iter_mut().rev() {
             *digit = digit.saturating_add(u8::try_from(rest % 10).unwrap_or(0));
             start = start.saturating_sub(1);
@@ -43,9 +47,40 @@ pub(crate) fn lossy(bytes: &[u8]) -> String {
     core::str::from_utf8(bytes).map_or_else(|_| bytes.iter().map(shown).collect(), ToString::to_string)
 }
 
+/// What `String::from_utf8_lossy` gives, in less code.
+pub(crate) fn replaced(mut bytes: &[u8]) -> String {
+    let mut text = String::new();
+    loop {
+        let (valid, next) = match core::str::from_utf8(bytes) {
+            Ok(rest) => return text + rest,
+            Err(error) => (error.valid_up_to(), error.error_len()),
+        };
+        text.push_str(bytes.get(..valid).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default());
+        text.push(char::REPLACEMENT_CHARACTER);
+        let Some(length) = next else { return text };
+        bytes = bytes.get(valid.saturating_add(length)..).unwrap_or_default();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_utf8_is_replaced_as_the_standard_library_does() {
+        for bytes in [
+            &b""[..],
+            b"abc",
+            "ключ 😀".as_bytes(),
+            b"a\xffb\xc3\x28c",
+            b"\xf0\x9f\x98",
+            b"x\xe2\x82",
+            b"\xed\xa0\x80y",
+            b"\xff\xff",
+        ] {
+            assert_eq!(replaced(bytes), String::from_utf8_lossy(bytes), "{bytes:?}");
+        }
+    }
 
     #[test]
     fn numbers_are_written_as_people_write_them() {
