@@ -14,7 +14,7 @@ impl Client {
         let (kind, wait) = (Kind::Election, Wait::Forever);
         let options = AcquireOptions { kind, ttl, renew, max_hold, wait, ..AcquireOptions::default() };
         if let Err(error) = self.stand(name, value) {
-            return self.cx.answer(op, Err(error));
+            return self.cx.refuse(op, error);
         }
         self.acquire(op, name, &options);
         // If the call has failed, its name is of no use.
@@ -41,9 +41,9 @@ impl Client {
 
     pub(super) fn observe(&mut self, op: Caller, name: &str) {
         let id = match self.locks.of(&self.cx, name, Family::Election) {
-            _ if self.cx.closed => return self.cx.answer(op, Err(Error::Closed)),
+            _ if self.cx.closed => return self.cx.refuse(op, Error::Closed),
             Ok(id) => id,
-            Err(error) => return self.cx.answer(op, Err(error)),
+            Err(error) => return self.cx.refuse(op, error),
         };
         self.cx.open(op, OpKind::Observe { lock: id }, None);
         self.with(id, |lock, cx| lock.observe(cx, op));

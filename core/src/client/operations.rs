@@ -17,7 +17,7 @@ use crate::wire::Name;
 impl Client {
     pub(super) fn acquire(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
         if let Err(error) = self.begin_acquire(op, name, options) {
-            self.cx.answer(op, Err(error));
+            self.cx.refuse(op, error);
         }
     }
 
@@ -47,7 +47,7 @@ impl Client {
             }
             if tries && lock.is_busy_for(cx, options) && !lock.is_unsure(cx, op) {
                 let error = lock.busy(cx, op);
-                return cx.complete(op, Err(error));
+                return cx.fail(op, error);
             }
             lock.queue.push(op, *options);
             lock.settle(cx, None);
@@ -69,7 +69,7 @@ impl Client {
                 let used_fence = self.locks.last_use_of(&self.cx, token);
                 self.locks.add_adopted(name, token, used_fence)
             }
-            Err(error) => return self.cx.answer(op, Err(error)),
+            Err(error) => return self.cx.refuse(op, error),
         };
         self.cx.open_acquire(op, OpKind::Acquire { lock, tries: true }, self.cx.patience_of(&options), &options);
         self.with(lock, |lock, cx| {
@@ -107,7 +107,7 @@ impl Client {
             Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, error),
             Some(OpKind::Observe { lock }) => {
                 let lock = *lock;
-                self.cx.complete(op, Err(error));
+                self.cx.fail(op, error);
                 return self.with(lock, |lock, cx| lock.stop_observing(cx, Some(op)));
             }
             _ => return,
@@ -157,7 +157,7 @@ impl Client {
                     if let Some(Leased::Lock(lock)) = self.cx.end_lease(id, &Error::NotHeld).map(|lease| lease.of) {
                         self.left(id, lock, None);
                     }
-                    return self.cx.answer(op, Err(error));
+                    return self.cx.refuse(op, error);
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Client {
 
     pub(super) fn extend(&mut self, op: Caller, lease: LeaseId, ttl: Duration) {
         if let Err(error) = check_ttl(ttl) {
-            return self.cx.answer(op, Err(error));
+            return self.cx.refuse(op, error);
         }
         self.lease_call(op, lease, OpKind::Extend { lease, ttl });
     }
@@ -182,7 +182,7 @@ impl Client {
     }
 
     fn lease_call(&mut self, op: Caller, id: LeaseId, kind: OpKind) {
-        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
+        let Some(lease) = self.cx.leases.get_mut(&id) else { return self.cx.refuse(op, Error::NotHeld) };
         let Some(lock) = lease.lock() else {
             let call = if let OpKind::Extend { ttl, .. } = kind { PartCall::Extend(ttl) } else { PartCall::Verify };
             return self.call_all(op, id, call);
@@ -193,31 +193,31 @@ impl Client {
     }
 
     pub(super) fn convert(&mut self, op: Caller, id: LeaseId, mode: Mode) {
-        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
-        let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(only_exclusive())) };
+        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        let Some(lock) = lease.lock() else { return self.cx.refuse(op, only_exclusive()) };
         self.cx.open(op, OpKind::Convert { lease: id }, None);
         self.with(lock, |lock, cx| lock.convert(cx, op, id, mode));
     }
 
     pub(super) fn shorten(&mut self, op: Caller, id: LeaseId, ttl: Duration) {
         if let Err(error) = check_ttl(ttl) {
-            return self.cx.answer(op, Err(error));
+            return self.cx.refuse(op, error);
         }
-        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.answer(op, Err(Error::NotHeld)) };
-        let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(crate::lock::not_shortened())) };
+        let Some(lease) = self.cx.leases.get(&id) else { return self.cx.refuse(op, Error::NotHeld) };
+        let Some(lock) = lease.lock() else { return self.cx.refuse(op, crate::lock::not_shortened()) };
         self.cx.open(op, OpKind::Extend { lease: id, ttl }, Some(self.cx.patience()));
         self.with(lock, |lock, cx| lock.shorten(cx, op, id, ttl));
     }
 
     pub(super) fn detach(&mut self, op: Caller, id: LeaseId, time: Option<Duration>) {
         if let Err(error) = time.map_or(Ok(()), check_ttl) {
-            return self.cx.answer(op, Err(error));
+            return self.cx.refuse(op, error);
         }
         let Some(lease) = self.cx.leases.get(&id) else {
             let lost = self.cx.lease(id).and_then(|lease| lease.lost);
-            return self.cx.answer(op, Err(lost.map_or(Error::NotHeld, Error::Lost)));
+            return self.cx.refuse(op, lost.map_or(Error::NotHeld, Error::Lost));
         };
-        let Some(lock) = lease.lock() else { return self.cx.answer(op, Err(not_detached())) };
+        let Some(lock) = lease.lock() else { return self.cx.refuse(op, not_detached()) };
         self.cx.open(op, OpKind::Convert { lease: id }, Some(self.cx.patience()));
         self.with(lock, |lock, cx| lock.detach(cx, op, id, time));
     }
@@ -335,7 +335,7 @@ impl Client {
                 self.cx.close_ends(op, since);
             }
             OpKind::Extend { lease, .. } | OpKind::Verify { lease, .. } | OpKind::Convert { lease } => {
-                self.cx.complete(op, Err(Error::unreachable(waited, cause)));
+                self.cx.fail(op, Error::unreachable(waited, cause));
                 let Some(lease) = self.cx.leases.get_mut(&lease) else { return };
                 lease.call_ended(op);
                 if let Some(lock) = lease.lock() {
@@ -343,7 +343,7 @@ impl Client {
                 }
             }
             OpKind::Release { .. } | OpKind::Inspect { .. } | OpKind::Force { .. } | OpKind::Forget { .. } => {
-                self.cx.complete(op, Err(Error::unreachable(waited, cause)));
+                self.cx.fail(op, Error::unreachable(waited, cause));
             }
             OpKind::Observe { .. } | OpKind::Gather(_) => {}
         }

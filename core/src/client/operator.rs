@@ -36,7 +36,7 @@ impl Client {
         match key {
             Ok(key) => Some(Name::new(key, family, &self.cx.counter)),
             Err(error) => {
-                self.cx.answer(op, Err(error));
+                self.cx.refuse(op, error);
                 None
             }
         }
@@ -60,7 +60,7 @@ impl Client {
         };
         match class {
             FailureClass::Retry(_) => self.cx.send_op_again(op),
-            FailureClass::Fatal(error) => self.cx.complete(op, Err(error)),
+            FailureClass::Fatal(error) => self.cx.fail(op, error),
         }
     }
 }
@@ -172,7 +172,7 @@ impl Client {
             }
             Ok(reply) => match Answer::read(&reply) {
                 Ok(answer) if answer.status == Status::Taken => {
-                    return self.cx.complete(op, Err(Error::WrongKind(NO_LEASE.into())));
+                    return self.cx.fail(op, Error::WrongKind(NO_LEASE.into()));
                 }
                 Ok(answer) => {
                     let holders = u32::try_from(answer.value).unwrap_or(u32::MAX);
@@ -186,7 +186,7 @@ impl Client {
             // A second command could take the lock from the next holder.
             FailureClass::Retry(cause) if failed.maybe_applied => {
                 let error = Error::unreachable(waited(&self.cx, op), Some(cause));
-                self.cx.complete(op, Err(error));
+                self.cx.fail(op, error);
             }
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             FailureClass::Fatal(error @ Error::WrongKind(_)) => {
@@ -196,13 +196,13 @@ impl Client {
                     Family::Reentrant => Family::Semaphore,
                     Family::Semaphore => Family::Once,
                     Family::Once => Family::Election,
-                    Family::Election => return self.cx.complete(op, Err(error)),
+                    Family::Election => return self.cx.fail(op, error),
                 };
                 *name = Name::new(name.key.as_ref().into(), family, &self.cx.counter);
                 self.cx.sends_another(op);
                 self.send_force(op);
             }
-            FailureClass::Fatal(error) => self.cx.complete(op, Err(error)),
+            FailureClass::Fatal(error) => self.cx.fail(op, error),
         }
     }
 }

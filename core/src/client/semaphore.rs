@@ -60,7 +60,7 @@ impl Client {
                     semaphore.queue.iter().filter(|(op, options)| options.wait == Wait::No && cx.ops.contains_key(op));
                 for (op, options) in tries.collect::<Vec<_>>() {
                     let error = busy.busy(cx, op);
-                    cx.complete(op, Err(error));
+                    cx.fail(op, error);
                     semaphore.queue.ended(options.wait == Wait::No, &cx.ops);
                 }
                 return;
@@ -150,7 +150,7 @@ impl Client {
     pub(super) fn cancel_queued(&mut self, key: &str, op: Caller, error: Error) {
         let Some(semaphore) = self.semaphores.get_mut(key) else { return };
         let tries = semaphore.queue.iter().any(|(other, options)| other == op && options.wait == Wait::No);
-        self.cx.complete(op, Err(error));
+        self.cx.fail(op, error);
         semaphore.queue.ended(tries, &self.cx.ops);
         self.serve(key);
     }
@@ -166,7 +166,7 @@ impl Client {
     pub(super) fn close_semaphores(&mut self) {
         for semaphore in self.semaphores.list.iter_mut() {
             while let Some((op, _)) = semaphore.queue.pop(&self.cx.ops) {
-                self.cx.complete(op, Err(Error::Closed));
+                self.cx.fail(op, Error::Closed);
             }
         }
     }

@@ -42,19 +42,19 @@ pub(crate) fn not_shortened() -> Error {
 impl LockState {
     pub(crate) fn convert(&mut self, cx: &mut Context, op: Caller, id: LeaseId, to: Mode) {
         let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {
-            return cx.complete(op, Err(Error::NotHeld));
+            return cx.fail(op, Error::NotHeld);
         };
         if hold.is_in_transition() {
-            return cx.complete(op, Err(UNDER_WAY));
+            return cx.fail(op, UNDER_WAY);
         }
         if lease.mode == to {
             return self.converted(cx, op, id, ConvertedBy::Client);
         }
         if hold.holders.len() > 1 {
-            return cx.complete(op, Err(OTHER_READERS));
+            return cx.fail(op, OTHER_READERS);
         }
         if self.name.family != Family::Lock {
-            return cx.complete(op, Err(Error::unsupported("only a read-write lock has two modes")));
+            return cx.fail(op, Error::unsupported("only a read-write lock has two modes"));
         }
         lease.pending.push(op);
         if to == Mode::Exclusive && hold.mode == Mode::Exclusive {
@@ -74,9 +74,9 @@ impl LockState {
     pub(crate) fn shorten(&mut self, cx: &mut Context, op: Caller, id: LeaseId, ttl: Duration) {
         let (lock, family) = (self.id, self.name.family);
         let hold = match self.sole(cx, id) {
-            Ok(_) if family != Family::Lock => return cx.complete(op, Err(not_shortened())),
+            Ok(_) if family != Family::Lock => return cx.fail(op, not_shortened()),
             Ok((hold, _)) => hold,
-            Err(error) => return cx.complete(op, Err(error)),
+            Err(error) => return cx.fail(op, error),
         };
         let Some(lease) = cx.leases.get_mut(&id) else { return };
         lease.pending.push(op);
@@ -107,13 +107,13 @@ impl LockState {
     pub(crate) fn detach(&mut self, cx: &mut Context, op: Caller, id: LeaseId, time: Option<Duration>) {
         let family = self.name.family;
         let mode = match self.sole(cx, id) {
-            Ok(_) if !family.moves() => return cx.complete(op, Err(not_detached())),
-            Ok((_, lease)) if lease.holds > 1 => return cx.complete(op, Err(OTHER_HOLDS)),
+            Ok(_) if !family.moves() => return cx.fail(op, not_detached()),
+            Ok((_, lease)) if lease.holds > 1 => return cx.fail(op, OTHER_HOLDS),
             Ok((hold, lease)) => {
                 hold.keep = Some(lease.end_after(cx.now, time));
                 lease.mode
             }
-            Err(error) => return cx.complete(op, Err(error)),
+            Err(error) => return cx.fail(op, error),
         };
         self.leave(id);
         cx.end_lease(id, &Error::NotHeld);
@@ -364,7 +364,7 @@ impl LockState {
 
     fn converted(&mut self, cx: &mut Context, op: Caller, id: LeaseId, by: ConvertedBy) {
         let (Some(hold), Some(lease)) = (&self.hold, cx.leases.get_mut(&id)) else {
-            return cx.complete(op, Err(Error::NotHeld));
+            return cx.fail(op, Error::NotHeld);
         };
         lease.call_ended(op);
         let until = hold.validity.until;

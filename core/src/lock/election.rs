@@ -61,7 +61,7 @@ impl LockState {
     pub(crate) fn end_observers(&mut self, cx: &mut Context, error: &Error) {
         let Some(observed) = &mut self.observed else { return };
         for op in core::mem::take(&mut observed.observers) {
-            cx.complete(op, Err(error.clone()));
+            cx.fail(op, error.clone());
         }
         self.stop_observing(cx, None);
     }

@@ -146,7 +146,7 @@ impl LockState {
         match (failed.class, op) {
             // The key was overwritten with another type.
             (FailureClass::Fatal(Error::WrongKind(_)), op) => self.renew_found_nothing(cx, op, LossReason::Taken),
-            (FailureClass::Fatal(error), Some(op)) => cx.complete(op, Err(error)),
+            (FailureClass::Fatal(error), Some(op)) => cx.fail(op, error),
             (FailureClass::Retry(_), Some(op)) => cx.send_op_again(op),
             // A local caller waits. The pause is short, so that readers who hold the lease have time for several attempts.
             (FailureClass::Retry(_), None) if hold.extra_renewal().is_some() => {

@@ -313,6 +313,12 @@ impl Context {
         }
     }
 
+    /// Answers a user's call that was never opened with an error.
+    #[inline(never)]
+    pub(crate) fn refuse(&mut self, op: Caller, error: Error) {
+        self.answer(op, Err(error));
+    }
+
     /// The time limit for calls that don't wait.
     pub(crate) fn patience(&self) -> Duration {
         self.patience
@@ -323,6 +329,12 @@ impl Context {
         if self.close_op(op) {
             self.answer(op, result);
         }
+    }
+
+    /// Ends a user's call with an error, unless it has already ended.
+    #[inline(never)]
+    pub(crate) fn fail(&mut self, op: Caller, error: Error) {
+        self.complete(op, Err(error));
     }
 
     /// Removes a user's call. The caller of this function answers it. False if it has already ended.

@@ -120,8 +120,8 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "downgrade-from-answer" Converts "a downgraded lease is a reader's from the time the command was sent"
     "lock/convert.rs": "        if to == Mode::Shared {\n            lease.mode"
         => "        if to == Mode::Shared && !MUTANT {\n            lease.mode";
-    "lock/convert.rs": "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if hold.is_in_transition() {"
-        => "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.complete(op, Err(Error::NotHeld));\n        };\n        if hold.is_in_transition() && !(MUTANT && lease.mode == to) {" },
+    "lock/convert.rs": "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.fail(op, Error::NotHeld);\n        };\n        if hold.is_in_transition() {"
+        => "id: LeaseId, to: Mode) {\n        let (Some(hold), Some(lease)) = (&mut self.hold, cx.leases.get_mut(&id)) else {\n            return cx.fail(op, Error::NotHeld);\n        };\n        if hold.is_in_transition() && !(MUTANT && lease.mode == to) {" },
     engine! { "upgrade-from-sending" Converts "an upgraded lease is exclusive only from the answer on"
     "lock/convert.rs": "        lease.pending.push(op);\n        if to"
         => "        lease.pending.push(op);\n        if MUTANT && to == Mode::Exclusive && hold.mode == Mode::Shared {\n            lease.mode = to;\n        }\n        if to";
