@@ -124,8 +124,16 @@ pub(crate) fn natural(scalar: &Scalar) -> Option<u64> {
 pub(crate) fn integer(scalar: &Scalar) -> Option<i64> {
     match scalar {
         Scalar::Int(number) => Some(*number),
-        Scalar::Text(text) => core::str::from_utf8(text).ok()?.parse().ok(),
+        Scalar::Text(text) => signed(core::str::from_utf8(text).ok()?),
         Scalar::Nil => None,
+    }
+}
+
+/// What `str::parse` gives, without the code of a second type of number.
+fn signed(text: &str) -> Option<i64> {
+    match text.strip_prefix('-') {
+        Some(size) if !size.starts_with('+') => 0_i64.checked_sub_unsigned(size.parse().ok()?),
+        _ => i64::try_from(text.parse::<u64>().ok()?).ok(),
     }
 }
 
@@ -145,6 +153,32 @@ mod tests {
         let answer = Answer::read(&Reply::List(list("entered"))).unwrap();
         assert_eq!((answer.status, answer.value, answer.block), (Status::Entered, 7, 3));
         assert_eq!((answer.left, answer.waiting), (Some(Duration::from_millis(250)), Some(2)));
+    }
+
+    #[test]
+    fn numbers_are_read_as_the_standard_library_reads_them() {
+        for text in [
+            "0",
+            "-0",
+            "7",
+            "+7",
+            "-7",
+            "--7",
+            "-+7",
+            "+-7",
+            "",
+            "-",
+            "+",
+            "7 ",
+            "9223372036854775807",
+            "9223372036854775808",
+            "-9223372036854775808",
+            "-9223372036854775809",
+            "99999999999999999999",
+            "x",
+        ] {
+            assert_eq!(signed(text), text.parse().ok(), "{text}");
+        }
     }
 
     #[test]
