@@ -32,20 +32,23 @@ pub(crate) struct Term<'a> {
 impl<'a> Term<'a> {
     /// Parses `<fence> <value>`, which was true at the server's time `server`.
     pub(crate) fn read(said: &'a str, server: u64, left: u64) -> Option<Self> {
-        let (fence, value) = said.split_once(' ')?;
-        let fence = super::answer::fence(fence.parse().ok()?, 1)?;
-        let led = Duration::from_micros(server.saturating_sub(fence));
-        Some(Self { fence, left: super::answer::time_left(Some(left))??, led, value })
+        let mut words = Words(said);
+        let fence = words.number()?;
+        Self::of(fence, server, left, words.0)
     }
 
     /// Parses a payload: `leader <fence> <server µs> <ms> <value>`.
     pub(crate) fn published(payload: &'a [u8]) -> Option<Self> {
-        let mut words = core::str::from_utf8(payload).ok()?.strip_prefix("leader ")?.splitn(4, ' ');
-        let mut number = || words.next()?.parse::<u64>().ok();
-        let (fence, server, left) = (number()?, number()?, number()?);
+        let mut words = Words(core::str::from_utf8(payload).ok()?.strip_prefix("leader ")?);
+        let (fence, server, left) = (words.number()?, words.number()?, words.number()?);
+        Self::of(fence, server, left, words.0)
+    }
+
+    #[inline(never)]
+    fn of(fence: u64, server: u64, left: u64, value: &'a str) -> Option<Self> {
         let fence = super::answer::fence(fence, 1)?;
         let (left, led) = (super::answer::time_left(Some(left))??, Duration::from_micros(server.saturating_sub(fence)));
-        Some(Self { fence, left, led, value: words.next()? })
+        Some(Self { fence, left, led, value })
     }
 
     pub(crate) const fn is_over(&self) -> bool {
@@ -55,6 +58,23 @@ impl<'a> Term<'a> {
     /// Its place in the order of what observers can learn.
     pub(crate) const fn place(&self) -> (u64, bool) {
         (self.fence, self.is_over())
+    }
+}
+
+/// What is left of a payload, whose words have a space behind them.
+struct Words<'a>(&'a str);
+
+impl<'a> Words<'a> {
+    #[inline(never)]
+    fn word(&mut self) -> Option<&'a str> {
+        let (word, rest) = self.0.split_once(' ')?;
+        self.0 = rest;
+        Some(word)
+    }
+
+    #[inline(never)]
+    fn number(&mut self) -> Option<u64> {
+        self.word()?.parse().ok()
     }
 }
 
@@ -86,21 +106,21 @@ impl<'a> Message<'a> {
             return Some(Self::Done { key });
         }
         if let Some(rest) = text.strip_prefix("revoked ") {
-            let (token, key) = rest.split_once(' ')?;
-            let (client, counter) = token.split_once(':')?;
+            let mut words = Words(rest);
+            let (client, counter) = words.word()?.split_once(':')?;
+            let key = words.0;
             return Some(Self::Revoked { client, token: Token(counter.parse().ok()?), key });
         }
         // The key comes last because it may contain spaces.
-        let mut words = text.strip_prefix("grant ")?.splitn(8, ' ');
-        let (client, counter) = words.next()?.split_once(':')?;
+        let mut words = Words(text.strip_prefix("grant ")?);
+        let (client, counter) = words.word()?.split_once(':')?;
         let token = Token(counter.parse().ok()?);
         // The mode. It is known from the token.
-        words.next()?;
-        let mut number = || words.next()?.parse::<u64>().ok();
-        let (fence, block, server) = (number()?, number()?, number()?);
+        words.word()?;
+        let (fence, block, server) = (words.number()?, words.number()?, words.number()?);
         let fence = super::answer::fence(fence, block)?;
-        let (ttl, waiting) = (super::answer::time_left(Some(number()?))??, number()?);
-        let key = words.next()?;
+        let (ttl, waiting) = (super::answer::time_left(Some(words.number()?))??, words.number()?);
+        let key = words.0;
         Some(Self::Grant(Granted { client, token, fence, block, server, ttl, waiting, key }))
     }
 }
