@@ -1,12 +1,11 @@
 //! A hash map for the numbers that the engine and its driver count up.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-use hashbrown::HashMap;
-
-use crate::ids::{ByNumber, Caller, CommandId, LeaseId, OpId, PartId, Token};
+use crate::ids::{Caller, CommandId, LeaseId, OpId, PartId, Token};
 
 /// A map from ids to values. The values have slots of their own, so that all maps share the code that hashes. In
 /// WebAssembly, each hash map with another type of value would take 2 kB more.
@@ -36,10 +35,12 @@ impl Hash for Key {
     }
 }
 
-/// Which slot each key has.
+/// Which slot each key has: a hash table with linear probing. In WebAssembly, it takes a quarter of what `hashbrown` takes.
 #[derive(Clone, Default)]
 struct Index {
-    occupied: HashMap<Key, u32, ByNumber>,
+    /// A power of two, of which at most three quarters are taken. Or none.
+    cells: Vec<Option<(Key, u32)>>,
+    len: usize,
     free: Vec<u32>,
 }
 
@@ -75,19 +76,22 @@ impl<K: Id, V> IdMap<K, V> {
 
     /// Keeps the values that fit.
     pub(crate) fn retain(&mut self, fits: impl Fn(&V) -> bool) {
-        let Self { index: Index { occupied, free }, slots, .. } = self;
-        occupied.retain(|_, slot| {
-            let Some(value) = slots.get_mut(*slot as usize) else { return false };
+        let Self { index, slots, .. } = self;
+        for cell in &mut index.cells {
+            let Some((_, slot)) = *cell else { continue };
+            let Some(value) = slots.get_mut(slot as usize) else { continue };
             *value = value.take().filter(&fits);
             if value.is_none() {
-                free.push(*slot);
+                index.free.push(slot);
+                index.len = index.len.saturating_sub(1);
+                *cell = None;
             }
-            value.is_some()
-        });
+        }
+        index.rebuild(index.cells.len());
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.index.occupied.len()
+        self.index.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -99,7 +103,7 @@ impl<V> IdMap<Caller, V> {
     /// The lowest id whose value fits. The order of a hash map differs between machines; this does not.
     pub(super) fn first(&self, fits: impl Fn(&V) -> bool) -> Option<Caller> {
         let value = |slot: u32| self.slots.get(slot as usize)?.as_ref();
-        let fitting = self.index.occupied.iter().filter(|(_, slot)| value(**slot).is_some_and(&fits));
+        let fitting = self.index.iter().filter(|(_, slot)| value(*slot).is_some_and(&fits));
         fitting.map(|(key, _)| *key).min().map(|Key { number, is_part }| {
             if is_part { Caller::Part(PartId(number)) } else { Caller::User(OpId(number)) }
         })
@@ -109,7 +113,7 @@ impl<V> IdMap<Caller, V> {
 /// Maps with equal entries are equal, whatever slots these have.
 impl<K, V: Hash> Hash for IdMap<K, V> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut occupied: Vec<(&Key, &u32)> = self.index.occupied.iter().collect();
+        let mut occupied: Vec<&(Key, u32)> = self.index.iter().collect();
         occupied.sort_unstable();
         occupied.len().hash(state);
         for (key, slot) in occupied {
@@ -127,26 +131,86 @@ impl<K, V> Default for IdMap<K, V> {
 // Not inlined in WebAssembly: a lookup is in a hundred places.
 impl Index {
     #[cfg_attr(target_family = "wasm", inline(never))]
-    #[cfg_attr(not(target_family = "wasm"), inline)]
     fn find(&self, key: Key) -> Option<usize> {
-        Some(*self.occupied.get(&key)? as usize)
+        let (_, slot) = (*self.cells.get(self.position(key).ok()?)?)?;
+        Some(slot as usize)
     }
 
     /// The slot of this key. A new key gets a free one, or the next one.
     #[cfg_attr(target_family = "wasm", inline(never))]
-    #[cfg_attr(not(target_family = "wasm"), inline)]
     fn find_or_add(&mut self, key: Key, next: usize) -> usize {
-        let Self { occupied, free } = self;
-        let slot = occupied.entry(key).or_insert_with(|| free.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX));
-        *slot as usize
+        if let Some(slot) = self.find(key) {
+            return slot;
+        }
+        if self.len.saturating_mul(4) >= self.cells.len().saturating_mul(3) {
+            self.rebuild(self.cells.len().saturating_mul(2).max(4));
+        }
+        let slot = self.free.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX);
+        self.len = self.len.saturating_add(1);
+        self.put(key, slot);
+        slot as usize
     }
 
     #[cfg_attr(target_family = "wasm", inline(never))]
-    #[cfg_attr(not(target_family = "wasm"), inline)]
     fn remove(&mut self, key: Key) -> Option<usize> {
-        let slot = self.occupied.remove(&key)?;
+        let mut hole = self.position(key).ok()?;
+        let (_, slot) = self.cells.get_mut(hole)?.take()?;
+        self.len = self.len.saturating_sub(1);
         self.free.push(slot);
+        // Keys behind the hole that would not be found any more move into it.
+        let mask = self.mask();
+        let mut at = hole;
+        loop {
+            at = at.wrapping_add(1) & mask;
+            let Some(Some((other, _))) = self.cells.get(at) else { break };
+            if at.wrapping_sub(self.home(*other)) & mask >= at.wrapping_sub(hole) & mask {
+                self.cells.swap(hole, at);
+                hole = at;
+            }
+        }
         Some(slot as usize)
+    }
+
+    fn mask(&self) -> usize {
+        self.cells.len().wrapping_sub(1)
+    }
+
+    /// The cell where the search for a key begins.
+    fn home(&self, key: Key) -> usize {
+        (key.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & self.mask()
+    }
+
+    /// The cell that has the key, or else the free one where it belongs.
+    fn position(&self, key: Key) -> Result<usize, usize> {
+        let mut at = self.home(key);
+        while let Some(Some((other, _))) = self.cells.get(at) {
+            if *other == key {
+                return Ok(at);
+            }
+            at = at.wrapping_add(1) & self.mask();
+        }
+        Err(at)
+    }
+
+    fn put(&mut self, key: Key, slot: u32) {
+        if let Err(at) = self.position(key)
+            && let Some(cell) = self.cells.get_mut(at)
+        {
+            *cell = Some((key, slot));
+        }
+    }
+
+    /// Puts all keys where they belong among this many cells.
+    #[inline(never)]
+    fn rebuild(&mut self, cells: usize) {
+        let old = core::mem::replace(&mut self.cells, vec![None; cells]);
+        for (key, slot) in old.into_iter().flatten() {
+            self.put(key, slot);
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &(Key, u32)> {
+        self.cells.iter().flatten()
     }
 }
 
@@ -175,6 +239,7 @@ ids!(CommandId, LeaseId, OpId, Token, NameKey);
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeMap;
     use alloc::vec::Vec;
 
     use super::IdMap;
@@ -199,6 +264,32 @@ mod tests {
         let mut left: Vec<u64> = map.values().copied().collect();
         left.sort_unstable();
         assert_eq!(left, [9, 70]);
+    }
+
+    #[test]
+    fn any_order_of_calls_gives_what_an_ordered_map_gives() {
+        let (mut map, mut model, mut random) = (IdMap::default(), BTreeMap::new(), 1_u64);
+        for step in 0..50_000_u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Neighbours, and numbers that differ only in their upper bits.
+            let number = if random >> 63 == 0 { random >> 33 & 0x3f } else { (random >> 33 & 0x3f) << 48 };
+            let id = LeaseId(number);
+            match random >> 60 & 3 {
+                0 => assert_eq!(map.remove(&id), model.remove(&number)),
+                1 if step % 97 == 0 => {
+                    map.retain(|value| value % 3 != 0);
+                    model.retain(|_, value| *value % 3 != 0);
+                }
+                _ => {
+                    map.insert(id, step);
+                    model.insert(number, step);
+                }
+            }
+            assert_eq!((map.len(), map.get(&id)), (model.len(), model.get(&number)));
+        }
+        assert!(
+            (0..0x40).flat_map(|low| [low, low << 48]).all(|number| map.get(&LeaseId(number)) == model.get(&number))
+        );
     }
 
     #[test]
