@@ -112,6 +112,8 @@ impl Watch {
         if !leaders.is_empty() {
             (self.led_until, self.resigned) = (now, None);
         }
+        // The next leader may be slow, or cut off, since then.
+        self.resigned = self.resigned.filter(|resigned| self.disturbed < *resigned);
         if let Some(resigned) = self.resigned
             && now > resigned + AT_ONCE.max(times.trips)
         {
