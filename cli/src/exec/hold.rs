@@ -59,7 +59,8 @@ pub(super) async fn hold(held: Held, job: &Job<'_>, events: &Events<'_>, signals
     let asked = run.asked;
     let lost = match lost {
         Some(reason) => Some(reason),
-        None => run.held.give_back(ended.status() == 0, events).await.or(by_guard),
+        // A command that the guard asked to end may end with 0 before its work is done.
+        None => run.held.give_back(ended.status() == 0 && by_guard.is_none(), events).await.or(by_guard),
     };
     Ok(End { ended, by, asked, lost })
 }
