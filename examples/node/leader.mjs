@@ -10,31 +10,40 @@ import { LockManager } from 'leasehold';
 
 const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1');
 const [first, second] = [new LockManager(redis), new LockManager(redis)];
-const candidates = [
-  first.election('example:leader', { value: '10.0.0.1:80' }),
-  second.election('example:leader', { value: '10.0.0.2:80' }),
-];
-const stopping = candidates.map(() => new AbortController());
-const fences = [];
+const observer = first.election('example:leader').observe();
+const [stopFirst, stopSecond] = [new AbortController(), new AbortController()];
 
-/** The leader's work. It ends when the signal aborts: the term is lost, or this candidate stops. */
-function work(term) {
-  fences.push(term.fence); // send it along with every write that only the leader may do
-  return new Promise((resolve) => term.signal.addEventListener('abort', resolve));
+/** Takes part until the signal aborts. The promise is for this candidate's first term. */
+function takePart(candidate, signal) {
+  return new Promise((began) => {
+    const work = (term) => {
+      began(term);
+      // The leader's work. It ends when its signal aborts: the term is lost, or this candidate stops.
+      return new Promise((resolve) => term.signal.addEventListener('abort', resolve));
+    };
+    candidate.lead(work, { signal }).catch((error) => signal.aborted || console.error(error));
+  });
 }
 
-const led = candidates.map((candidate, at) => candidate.lead(work, { signal: stopping[at].signal }).catch(() => {}));
-
-for await (const leader of first.election('example:leader').observe()) {
-  if (leader === null) continue;
-  console.log(`${leader.value} leads`);
-  const isFirst = leader.value === '10.0.0.1:80';
-  if (isFirst) console.log('nobody else leads:', !candidates[1].isLeader);
-  stopping[isFirst ? 0 : 1].abort();
-  if (!isFirst) break;
+/** Waits until somebody leads. */
+async function leads() {
+  for (;;) {
+    const { value: leader } = await observer.next();
+    if (leader !== null) return console.log(`${leader.value} leads`);
+  }
 }
-await Promise.all(led);
-console.log('a later term has a greater fence:', fences[1] > fences[0]);
 
+const term = await takePart(first.election('example:leader', { value: '10.0.0.1:80' }), stopFirst.signal);
+await leads();
+const candidate = second.election('example:leader', { value: '10.0.0.2:80' });
+const next = takePart(candidate, stopSecond.signal);
+console.log('nobody else leads:', !candidate.isLeader);
+
+stopFirst.abort();
+await leads();
+const { fence } = await next; // send it along with every write that only the leader may do
+console.log('a later term has a greater fence:', fence > term.fence);
+
+stopSecond.abort();
 await Promise.all([first.close(), second.close()]);
 redis.disconnect();
