@@ -68,6 +68,7 @@ impl Client {
             if asking().count() >= ASKING {
                 return;
             }
+            let options = *options;
             let lane = locks.add(semaphore.name.clone());
             semaphore.lanes.push(lane);
             semaphore.queue.pop(&cx.ops);
@@ -94,7 +95,7 @@ impl Client {
         let (mut empty, mut passed) = (lane, false);
         for other in behind {
             let Some(from) = self.locks.get_mut(other).filter(|lane| asks(lane)) else { continue };
-            let Some((op, options)) = from.queue.head() else { continue };
+            let Some((op, options)) = from.queue.head().map(|(op, options)| (op, *options)) else { continue };
             if !self.fits(empty, &options) {
                 // The callers behind it may not pass it.
                 passed = true;
@@ -107,7 +108,8 @@ impl Client {
             self.settle_if_asking(empty);
             empty = other;
         }
-        let next = self.semaphores.get(&key).and_then(|semaphore| semaphore.queue.head());
+        let next =
+            self.semaphores.get(&key).and_then(|semaphore| semaphore.queue.head().map(|(op, options)| (op, *options)));
         if let Some((op, options)) = next.filter(|(_, options)| !passed && self.fits(empty, options)) {
             if let Some(semaphore) = self.semaphores.get_mut(&key) {
                 semaphore.queue.pop(&self.cx.ops);

@@ -53,7 +53,7 @@ impl LockState {
             Some(claim) if claim.waits || !waits => return,
             Some(claim) => claim.waits = true,
             None => {
-                let mut claim = Claim::new(cx.new_token(), &head);
+                let mut claim = Claim::new(cx.new_token(), head);
                 claim.waits = waits;
                 self.claim = Some(claim);
             }
@@ -83,7 +83,7 @@ impl LockState {
     /// Asks with a new token after a pause.
     pub(super) fn ask_after(&mut self, cx: &mut Context, wait: Duration) {
         let Some((_, head)) = self.queue.head() else { return };
-        let mut claim = Claim::new(cx.new_token(), &head);
+        let mut claim = Claim::new(cx.new_token(), head);
         claim.waits = self.queue.len() > self.queue.tries();
         claim.send_by(cx, self.id, cx.now + wait);
         self.claim = Some(claim);

@@ -23,16 +23,20 @@ impl LockState {
                 self.ask(cx);
                 break;
             };
-            let admission = hold.admits(cx, &options);
+            let admission = hold.admits(cx, options);
             if admission != Admission::NeedsRenewal {
                 hold.end_extra_renewal();
             }
             match admission {
                 Admission::Now => {
-                    self.hand_over(cx, op, options);
+                    let options = *options;
+                    self.hand_over(cx, op, &options);
                     continue;
                 }
-                Admission::NeedsRenewal => self.renew_to(cx, options.ttl),
+                Admission::NeedsRenewal => {
+                    let ttl = options.ttl;
+                    self.renew_to(cx, ttl);
+                }
                 Admission::NeedsFences => self.refill(cx),
                 Admission::Blocked => self.refill_if_low(cx),
                 Admission::Incompatible if hold.in_use(cx.now) => self.ask_beside(cx),
@@ -57,7 +61,7 @@ impl LockState {
     }
 
     /// Makes the first local caller a holder, without a round trip.
-    fn hand_over(&mut self, cx: &mut Context, op: Caller, options: AcquireOptions) {
+    fn hand_over(&mut self, cx: &mut Context, op: Caller, options: &AcquireOptions) {
         let Some(hold) = &mut self.hold else { return };
         let local = hold.served;
         let Some(fence) = hold.fences.take() else { return };
@@ -66,7 +70,7 @@ impl LockState {
         }
         let id = cx.new_lease();
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
-        let mut lease = Lease::new(Leased::Lock(self.id), op, &options, fence, hold.validity.until);
+        let mut lease = Lease::new(Leased::Lock(self.id), op, options, fence, hold.validity.until);
         if let Some(end) = end {
             cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(cx.now + end));
         }
@@ -88,6 +92,9 @@ impl LockState {
         let grant = Grant { lease: id, mode: options.mode, fence, valid_until, local };
         cx.complete(op, Ok(Outcome::Acquired(grant)));
         self.queue.ended(options.wait == Wait::No, &cx.ops);
+        if !local {
+            self.queue.free_room();
+        }
         self.reenter(cx, options.kind, id);
         if (local || options.linger.is_some()) && !cx.is_mixed(self.name.family) {
             // Other clients may want to say that they wait for a lock that is handed over here.
@@ -188,7 +195,7 @@ impl LockState {
             return;
         }
         let head = self.queue.head();
-        if !head.is_some_and(|(_, options)| self.is_busy_for(cx, &options)) {
+        if !head.is_some_and(|(_, options)| self.is_busy_for(cx, options)) {
             return;
         }
         let ends = |op: &Caller| is_try(cx, *op) && !self.is_unsure(cx, *op);

@@ -228,7 +228,7 @@ impl Hold {
     /// Whether a caller with these options may hold the lock beside the current holders.
     pub(crate) fn admits(&self, cx: &Context, options: &AcquireOptions) -> Admission {
         let insufficient = self.mode == Mode::Shared && options.mode == Mode::Exclusive;
-        let kept = self.is_kept(cx.now) && self.holders.is_empty();
+        let kept = self.holders.is_empty() && self.is_kept(cx.now);
         if self.tainted || kept || insufficient || (self.served && self.is_spent(cx)) {
             return Admission::Incompatible;
         }

@@ -38,6 +38,11 @@ impl LocalQueue {
         if self.entries.len() > self.live.saturating_mul(2).saturating_add(32) {
             self.entries.retain(|(op, _)| open.contains_key(op));
         }
+    }
+
+    /// Frees the room of the only caller that ever came, because a held lease needs none. Where callers follow each other, it
+    /// is used again.
+    pub(crate) fn free_room(&mut self) {
         if self.entries.is_empty() && self.entries.capacity() == 1 {
             self.entries = VecDeque::new();
         }
@@ -47,12 +52,13 @@ impl LocalQueue {
     pub(crate) fn pop(&mut self, open: &OpenCalls) -> Option<(Caller, AcquireOptions)> {
         let (op, options) = self.entries.pop_front()?;
         self.ended(options.wait == Wait::No, open);
+        self.free_room();
         Some((op, options))
     }
 
     /// The first caller.
-    pub(crate) fn head(&self) -> Option<(Caller, AcquireOptions)> {
-        self.entries.front().copied()
+    pub(crate) fn head(&self) -> Option<(Caller, &AcquireOptions)> {
+        self.entries.front().map(|(op, options)| (*op, options))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -129,10 +129,10 @@ impl LockState {
     /// Whether the lock is busy for a caller with these options, as far as is known without asking the server.
     pub(crate) fn is_busy_for(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let known_busy = self.claim.as_ref().is_some_and(Claim::is_known_busy);
-        let head = self.queue.head().map_or(*options, |(_, head)| head);
+        let head = self.queue.head().map_or(options, |(_, head)| head);
         let shares = options.mode == Mode::Shared && head.mode == Mode::Shared;
         let behind = self.queue.len() > self.queue.tries() && !shares;
-        let excludes = |hold: &Hold| hold.excludes(cx, options) || hold.excludes(cx, &head);
+        let excludes = |hold: &Hold| hold.excludes(cx, options) || hold.excludes(cx, head);
         known_busy || behind || self.hold.as_ref().is_some_and(excludes)
     }
 }

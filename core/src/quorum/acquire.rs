@@ -111,7 +111,7 @@ impl QuorumLock {
             }
             Some(_) if self.timer.is_some() => {}
             Some((op, options)) => {
-                self.options = options;
+                self.options = *options;
                 self.stage = Stage::Asking(op);
                 // The queue is on the first server only. If a reader asked all at once, the others would let in one reader
                 // after the other while a writer waits there. A writer does not pass the readers of its client either.
@@ -124,7 +124,7 @@ impl QuorumLock {
 
     /// Asks the servers of these indexes that have not agreed yet.
     fn ask(&mut self, cx: &Context, members: &mut Members, servers: Range<u16>) {
-        let options = of_one_server(self.options);
+        let options = of_one_server(&self.options);
         let same = mem::replace(&mut self.asked, options) == options;
         for (at, state) in (0..).zip(&mut self.states).filter(|(at, _)| servers.contains(at)) {
             let owes = |members: &Members| {
@@ -168,7 +168,7 @@ impl QuorumLock {
 
     /// Whether other callers of this client have the lock or wait for it on the first server.
     fn is_first_busy(&self, members: &Members) -> bool {
-        let options = of_one_server(self.options);
+        let options = of_one_server(&self.options);
         members.list.first().is_some_and(|member| member.client.is_busy_for(&self.key, &options))
     }
 

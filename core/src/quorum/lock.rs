@@ -125,9 +125,9 @@ pub(super) enum Place {
 }
 
 /// What the client asks of one server, for a caller with these options.
-pub(super) fn of_one_server(options: AcquireOptions) -> AcquireOptions {
+pub(super) fn of_one_server(options: &AcquireOptions) -> AcquireOptions {
     let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
-    AcquireOptions { wait: Wait::No, within: None, ttl, max_hold: None, ..options }
+    AcquireOptions { wait: Wait::No, within: None, ttl, max_hold: None, ..*options }
 }
 
 impl QuorumLock {
