@@ -99,7 +99,8 @@ local function grant(caller)
     else
       grants[#grants + 1] = granted
     end
-    if mode == 'exclusive' then
+    -- Only a reader or permits leave room for the next waiter. Else it isn't that waiter's turn, and it isn't dropped.
+    if mode ~= 'shared' and not string.find(mode, '^%d') then
       return
     end
   end

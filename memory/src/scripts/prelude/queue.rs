@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use leasehold_core::Scalar;
 
 use super::base::{Base, Grant};
-use super::{EXCLUSIVE, Kind};
+use super::{Kind, SHARED};
 use crate::answer::Refusal;
 use crate::keys::Range;
 use crate::scripts::arguments::{Fleet, Keys};
@@ -196,14 +196,15 @@ impl<'a, K: Kind> Prelude<'a, K> {
             self.drop_waiter(&token)?;
             self.hold(&token, &record.mode, ms)?;
             let block = self.block(record.block);
-            let exclusive = record.mode == EXCLUSIVE;
+            // Only a reader or permits leave room for the next waiter. Else it isn't that waiter's turn, and it isn't dropped.
+            let leaves_room = record.mode == SHARED || record.mode.first().is_some_and(u8::is_ascii_digit);
             let granted = Grant { token, mode: first_word(&record.mode).to_vec(), block, ms };
             if is_caller {
                 self.base.mine = Some(granted);
             } else {
                 self.base.grants.push(granted);
             }
-            if exclusive {
+            if !leaves_room {
                 return Ok(());
             }
         }

@@ -1,5 +1,7 @@
-use crate::common::model::model_lock;
-use crate::common::{EXCLUSIVE, SHARED, channel, token};
+use leasehold_lua::{election, once};
+
+use crate::common::model::{Model, model_lock};
+use crate::common::{ALL_KEYS, EXCLUSIVE, Lock, SHARED, channel, token};
 
 #[test]
 fn a_release_grants_the_head_for_its_own_claim_window_and_says_what_it_wrote() {
@@ -131,4 +133,26 @@ fn a_name_with_a_nul_byte_is_granted_by_message() {
     lock.messages();
     lock.release(&token(1, 1));
     assert!(lock.messages()[0].1.ends_with(" 3000 0 invoice:\0:42"));
+}
+
+#[test]
+fn a_silent_waiter_keeps_its_place_while_the_one_before_it_gets_the_lock() {
+    for (mode, acquire, release) in [
+        (EXCLUSIVE, leasehold_lua::ACQUIRE, leasehold_lua::RELEASE),
+        ("once", once::ACQUIRE, once::RELEASE),
+        ("leader node-1", election::ACQUIRE, election::RELEASE),
+    ] {
+        let mut lock = model_lock();
+        let wait = |lock: &mut Lock<Model>, token: &str| {
+            let arguments = [token, mode, "30000", "wait", "3000", "1", "0", "native"];
+            lock.call(&acquire, &ALL_KEYS, &arguments).unwrap();
+        };
+        (1..=3).for_each(|client| wait(&mut lock, &token(client, 1)));
+        lock.pass_ms(2_000);
+        [2, 4].into_iter().for_each(|client| wait(&mut lock, &token(client, 1)));
+        lock.pass_ms(1_500);
+        lock.call(&release, &ALL_KEYS, &[&token(1, 1), "0", "0", "native"]).unwrap();
+        wait(&mut lock, &token(3, 1));
+        assert_eq!(lock.queue(), [token(3, 1), token(4, 1)], "{mode}");
+    }
 }
