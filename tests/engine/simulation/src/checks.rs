@@ -48,13 +48,18 @@ impl ClusterRun<'_> {
                 .iter()
                 .any(|client| client.is_awake() && client.waits_for(name).any(|op| op.wait() != Wait::No));
             let valid = self.watch.leases.any_valid(self.world.now, name);
+            let kept = self.is_kept_by_a_drain(name);
             let lock = &mut self.watch.locks[name];
             let head = lock.queue.first().filter(|_| self.mix.foreigners == 0).and_then(|token| {
                 let waits = |client: &&Client| {
                     client.life == token.life && client.is_awake() && client.waits_for(name).next().is_some()
                 };
                 let client = self.clients.iter().find(waits)?;
-                Some(Head { token, calm_since: client.trouble_until.max(self.servers.list[server].last_trouble()) })
+                Some(Head {
+                    token,
+                    calm_since: client.trouble_until.max(self.servers.list[server].last_trouble()),
+                    kept,
+                })
             });
             let done = self.mix.kinds[name] == LockKind::Once
                 && self.servers.models[server].get(server_us, self.watch.keys.key(name, Part::Result)).is_some();
@@ -68,6 +73,13 @@ impl ClusterRun<'_> {
             let verdict = calls::overdue(client, client.clock.instant(self.world.now) - LATEST_WAKE);
             self.watch.check(verdict);
         }
+    }
+
+    /// Whether a client that drains holds a lock.
+    fn is_kept_by_a_drain(&self, name: usize) -> bool {
+        let draining = self.clients.iter().filter(|client| client.drains);
+        let mut held = draining.flat_map(|client| self.watch.leases.of(client.life));
+        held.any(|held| held.name == name && held.until > self.world.now)
     }
 
     /// By now, a client must have asked for everything that it needs, and given up everything that it doesn't need.

@@ -20,6 +20,8 @@ pub(crate) struct Head {
     pub(crate) token: Token,
     /// Since when nothing has kept it from its server.
     pub(crate) calm_since: Micros,
+    /// Whether a client that drains holds the lock. Its users may go on until the drain is over.
+    pub(crate) kept: bool,
 }
 
 /// How long waiting may take without faults.
@@ -51,7 +53,7 @@ impl Progress {
     ) -> Verdict {
         self.vacant_since = if wanted && !valid { self.vacant_since.or(Some(now)) } else { None };
         self.head = match (head, self.head) {
-            (Some(head), Some((before, since))) if head.token == before => Some((before, since)),
+            (Some(head), Some((before, since))) if head.token == before && !head.kept => Some((before, since)),
             (Some(head), _) => Some((head.token, now)),
             (None, _) => None,
         };
@@ -96,7 +98,7 @@ mod tests {
     #[test]
     fn a_head_that_leaves_a_free_lock_alone_is_seen() {
         let mut progress = Progress::default();
-        let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
+        let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0, kept: false });
         progress.check(0, 0, (true, true, false), head, BOUNDS).unwrap();
         progress.check(3_000, 0, (true, false, true), head, BOUNDS).unwrap();
         let verdict = progress.check(3_301, 0, (true, false, true), head, BOUNDS);
@@ -106,8 +108,21 @@ mod tests {
     #[test]
     fn a_head_that_is_passed_over_by_local_hand_overs_is_seen() {
         let mut progress = Progress::default();
-        let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0 });
+        let head = Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0, kept: false });
         progress.check(0, 0, (true, true, false), head, BOUNDS).unwrap();
         assert_eq!(progress.check(5_001, 0, (true, true, false), head, BOUNDS).unwrap_err().invariant, "starved");
+    }
+
+    #[test]
+    fn a_head_waits_for_its_turn_from_the_end_of_a_drain_on() {
+        let mut progress = Progress::default();
+        let head = |kept| Some(Head { token: Token { life: 1, count: 1 }, calm_since: 0, kept });
+        progress.check(0, 0, (true, true, false), head(false), BOUNDS).unwrap();
+        progress.check(4_000, 0, (true, true, false), head(true), BOUNDS).unwrap();
+        progress.check(9_000, 0, (true, true, false), head(false), BOUNDS).unwrap();
+        assert_eq!(
+            progress.check(9_001, 0, (true, true, false), head(false), BOUNDS).unwrap_err().invariant,
+            "starved"
+        );
     }
 }
