@@ -19,7 +19,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "once-release": "ARGV[4], 'PX', ARGV[3])" => "ARGV[4])" },
     script! { "once-wrong-fence" Once "a result has the fence of its writer"
     "once-acquire": "tonumber(result[1])" => "tonumber(result[1]) + 1" },
-    script! { "once-drops-those-behind" Once "a grant leaves the waiters behind the new holder in their places"
+    script! { "once-drops-those-behind" Once "a grant leaves the waiters behind the new holder in their places" seed 98000034782
     "once-acquire" "once-release" "once-force": "if mode ~= 'shared' and not string.find(mode, '^%d') then"
         => "if mode == 'exclusive' then" },
     engine! { "once-gone-counts-as-stored" Once "only a result that is there is stored"
