@@ -30,29 +30,41 @@ impl Quorum {
         let count = |which: fn(&Result<Outcome, Error>) -> bool| gather.answers().filter(|part| which(part)).count();
         let (yes, failed, open) = (count(agrees), count(fails), gather.open());
         let majority = self.members.majority();
-        let waits_for_all = matches!(kind, CallKind::Inspect | CallKind::Force | CallKind::Close);
-        let certain = if waits_for_all { open == 0 } else { yes >= majority || yes.saturating_add(open) < majority };
+        let certain = match kind {
+            CallKind::Inspect | CallKind::Force | CallKind::Close => open == 0,
+            CallKind::Release(_) => {
+                yes >= majority || open == 0 || yes.saturating_add(open).saturating_add(failed) < majority
+            }
+            CallKind::Verify(_) | CallKind::Extend(..) => yes >= majority || yes.saturating_add(open) < majority,
+        };
         if !certain {
             return;
         }
         let gather = mem::take(gather);
         let result = match kind {
             CallKind::Close => {
-                let unreleased = by_majority(&leases(&gather), majority);
+                let unreleased = by_majority(&leases(&gather, 0), majority);
                 Ok(Outcome::Closed { lost: self.cx.lost_by_close, unreleased })
+            }
+            // The other servers are too few to keep other clients from the lock.
+            CallKind::Release(unknown)
+                if yes >= majority
+                    || failed.saturating_add(unknown) < majority && yes.saturating_add(failed) >= majority =>
+            {
+                Ok(Outcome::Released(ReleaseOutcome::Released))
             }
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, gather))
             }
             CallKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
-            CallKind::Force => Ok(Outcome::Revoked(by_majority(&leases(&gather), majority))),
+            // A server that has not answered may have had every lease that another one had.
+            CallKind::Force => Ok(Outcome::Revoked(by_majority(&leases(&gather, u32::MAX), majority))),
             CallKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
             CallKind::Extend(lease, _) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
             }
             CallKind::Extend(..) => Err(gather.0.into_iter().flatten().find_map(lost).unwrap_or(Error::NotHeld)),
-            CallKind::Release if yes >= majority => Ok(Outcome::Released(ReleaseOutcome::Released)),
-            CallKind::Release => Ok(Outcome::Released(ended_before(&gather))),
+            CallKind::Release(_) => Ok(Outcome::Released(ended_before(&gather))),
         };
         if let CallKind::Extend(lease, _) | CallKind::Verify(lease) = kind
             && let Some(lease) = self.cx.leases.get_mut(&lease)
@@ -89,11 +101,11 @@ fn ended_before(gather: &Gather) -> ReleaseOutcome {
     if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired }
 }
 
-/// How many leases each server has revoked, or may still have after a close.
-fn leases(gather: &Gather) -> Vec<u32> {
+/// How many leases each server has revoked, or may still have after a close. `unknown` is for a server that has failed.
+fn leases(gather: &Gather, unknown: u32) -> Vec<u32> {
     let leases = gather.answers().map(|part| match part {
         Ok(Outcome::Revoked(leases) | Outcome::Closed { unreleased: leases, .. }) => *leases,
-        _ => 0,
+        _ => unknown,
     });
     leases.collect()
 }

@@ -23,7 +23,8 @@ impl Quorum {
         };
         self.with(lock, |lock, cx, members| {
             lock.scatter(cx, op);
-            lock.end_turn(cx, members, Some(Task::Part(op, CallKind::Release)));
+            let kind = CallKind::Release(lock.count(MemberState::may_grant));
+            lock.end_turn(cx, members, Some(Task::Part(op, kind)));
         });
     }
 

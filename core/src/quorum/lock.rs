@@ -105,6 +105,11 @@ impl MemberState {
         if let Self::Ours { lease, .. } = self { Some(*lease) } else { None }
     }
 
+    /// Whether the server may have granted the lease, or may grant it later, although it has not said so.
+    pub(super) const fn may_grant(&self) -> bool {
+        !matches!(self, Self::Ours { .. } | Self::Denied(Error::Busy { .. } | Error::Lost(_)))
+    }
+
     /// Our lease on a server that has agreed.
     pub(super) const fn agreed(&self) -> Option<LeaseId> {
         if let Self::Ours { lease, raise: Raise::Done, .. } = self { Some(*lease) } else { None }

@@ -47,7 +47,8 @@ pub(super) enum Task {
 /// What a user's call asks the servers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum CallKind {
-    Release,
+    /// With the number of servers that are not asked, but may grant the lease later or have granted it.
+    Release(usize),
     Extend(LeaseId, Duration),
     Verify(LeaseId),
     Inspect,

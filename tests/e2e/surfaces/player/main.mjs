@@ -14,8 +14,8 @@ const acts = {
     const [redis, ...others] = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
     const manager = others.length === 0
       ? new LockManager(redis, options)
-      // A timeout that is long enough for a busy machine.
-      : await LockManager.quorum([redis, ...others], { ...options, nodeTimeout: 1_000 });
+      // On a busy machine, a server may answer late by tens of seconds.
+      : await LockManager.quorum([redis, ...others], { ...options, nodeTimeout: 60_000 });
     managers.set(client, manager);
     return 'open';
   },

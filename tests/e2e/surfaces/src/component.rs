@@ -121,8 +121,8 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         local_handoffs: step.handoffs(),
         claim_window_ms: Some(30_000),
         response_timeout_ms: None,
-        // A timeout that is long enough for a busy machine.
-        node_timeout_ms: Some(1_000),
+        // On a busy machine, a server may answer late by tens of seconds.
+        node_timeout_ms: Some(60_000),
         mixed_fleet: None,
         label: None,
     }

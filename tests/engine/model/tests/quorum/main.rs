@@ -5,6 +5,7 @@ mod errors;
 mod fences;
 mod holding;
 mod losing;
+mod missing;
 mod queue;
 mod readers;
 mod voting;
