@@ -18,7 +18,10 @@ mod limits;
 const MARK: &str = "--@prelude\n";
 
 /// What several scripts share.
-const PRELUDE: [&str; 7] = ["base", "lock", "reentrant", "semaphore", "once", "election", "queue"];
+const PRELUDE: [&str; 8] = ["base", "one-holder", "lock", "reentrant", "semaphore", "once", "election", "queue"];
+
+/// The kinds whose state is a hash with one holder.
+const ONE_HOLDER: [&str; 3] = ["reentrant", "once", "election"];
 
 /// Each script: the name of its constant, its file, and the part of the prelude with the state of its kind of lock.
 const SCRIPTS: [(&str, &str, &str); 27] = [
@@ -69,6 +72,9 @@ fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(),
     let text = fs::read_to_string(format!("src/{file}.lua"))?;
     let (before, own, shared) = match text.split_once(MARK) {
         Some((before, own)) if kind == "lock" => (code(before), code(own), vec!["base", kind, "queue"]),
+        Some((_, own)) if ONE_HOLDER.contains(&kind) => {
+            (String::new(), code(own), vec!["base", "one-holder", kind, "queue"])
+        }
         Some((_, own)) => (String::new(), code(own), vec!["base", kind, "queue"]),
         None => (String::new(), code(&text), vec![]),
     };
@@ -79,7 +85,7 @@ fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(),
     source += &own;
     let digest = Sha1::from(&source).digest().to_string();
     let mut parts = shared.iter().map(|part| format!("{}_PRELUDE", constant(part))).collect::<Vec<_>>();
-    parts.resize(3, "\"\"".to_owned());
+    parts.resize(4, "\"\"".to_owned());
     let parts = parts.join(", ");
     writeln!(
         module,

@@ -15,7 +15,7 @@ use crate::wire::{Command, Name};
 struct Script {
     sha1: &'static str,
     #[cfg(feature = "sources")]
-    parts: [&'static str; 5],
+    parts: [&'static str; 6],
 }
 
 const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);

@@ -224,10 +224,8 @@ pub(super) trait EarlyReturn {
     }
 }
 
-impl EarlyReturn for super::prelude::ElectionState {}
-impl EarlyReturn for super::prelude::ReentrantState {}
+impl<R> EarlyReturn for super::prelude::OneHolder<R> {}
 impl EarlyReturn for super::prelude::SemaphoreState {}
-impl EarlyReturn for super::prelude::OnceState {}
 
 impl EarlyReturn for LockState {
     /// Another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows that it is

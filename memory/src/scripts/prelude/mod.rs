@@ -1,10 +1,11 @@
 //! What acquire, release, convert and force share, as `lua/src/prelude`: the clock and the counter of fences (`base`),
-//! the state of a kind of lock (`lock`, `reentrant`, `semaphore`, `once`, `election`), and the queue with its grants (`queue`).
+//! the state of a kind of lock (`lock`, `semaphore`, and over `one_holder` `reentrant`, `once`, `election`), and the queue with its grants (`queue`).
 
 mod base;
 mod election;
 mod lock;
 mod once;
+mod one_holder;
 mod queue;
 mod reentrant;
 mod semaphore;
@@ -13,6 +14,7 @@ pub(crate) use base::{Base, Counter, cut};
 pub(crate) use election::{ElectionState, NOT_AN_ELECTION, one_leader};
 pub(crate) use lock::LockState;
 pub(crate) use once::{OnceState, fence_in};
+pub(crate) use one_holder::OneHolder;
 pub(crate) use queue::{Prelude, Said};
 pub(crate) use reentrant::{ReentrantState, channel_of, one_holder, waiting};
 pub(crate) use semaphore::{NOT_A_SEMAPHORE, SemaphoreState};
