@@ -5,6 +5,7 @@ local held_fence = string.match(fields[2] or '', '^once (%d+)$')
 if holder and (fields[3] or not held_fence) then
   return { err = 'WRONGTYPE the hash is no once' }
 end
+epoch = tonumber(held_fence)
 local writer, written, content = string.match(redis.call('GET', KEYS[5]) or '', '^(%S+) (%d+) (.*)$')
 result = writer and { written, content }
 
@@ -17,7 +18,8 @@ local function compatible(mode)
 end
 
 local function hold(token, _, ms)
-  held_fence = text(draw())
+  epoch = draw()
+  held_fence = text(epoch)
   write(token, 'once ' .. held_fence, ms)
 end
 

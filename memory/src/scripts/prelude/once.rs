@@ -68,6 +68,10 @@ impl Rules for Once {
         [b"once ".as_slice(), &self.fence].concat()
     }
 
+    fn epoch(&self) -> Option<i64> {
+        number(&self.fence)
+    }
+
     /// Stores the result that the release brings.
     fn given_back(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done {
         if let Some((keep, value)) = base.stores {

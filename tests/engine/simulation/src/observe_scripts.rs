@@ -337,7 +337,12 @@ impl ClusterRun<'_> {
             lock.fences.granted(grant.token);
         }
         lock.blocks.granted(grant.token.life, grant.fence, server_us);
-        let drawn = lock.fences.drawn(mode, grant.fence, grant.how != Granting::Again, server_us);
+        // An acquire of a once that arrives again keeps its fence. `once-fence` checks that.
+        let drawn = if self.mix.kinds[name] == LockKind::Once && grant.how == Granting::Again {
+            Ok(())
+        } else {
+            lock.fences.drawn(mode, grant.fence, grant.how != Granting::Again, server_us)
+        };
         let back = lock.tokens.seen(self.world.now, grant.token, "is granted");
         let turn = match grant.how {
             Granting::Entered => lock.queue.granted(grant.token, now_ms, None),

@@ -131,6 +131,7 @@ pub const ALL: [(&str, &str); 97] = [
     ("once-untold", "all who wait for a result are told when it is stored, 64 at most"),
     ("once-value", "a caller that gets a result gets one that counted during its call"),
     ("once-untrue", "a holder is told truly whether its result is stored"),
+    ("once-fence", "a result has the fence with which its writer worked"),
     ("undecided", "a try on a quorum ends as soon as too few servers are left for a majority"),
     ("two-leaders", "by their own clocks, at most one client leads"),
     ("term-number", "a term has the fence and the value that the server has"),

@@ -1,5 +1,7 @@
 //! The results of a once: at most one counts at a time, only a holder stores one, and every caller that ends well has it.
 
+use std::collections::HashMap;
+
 use leasehold_core::{OpId, Outcome, ReleaseOutcome};
 use leasehold_harness::Micros;
 use leasehold_model::{Executed, ModelServer};
@@ -17,6 +19,8 @@ use crate::world::ClusterRun;
 pub(crate) struct Results {
     /// Every result that was stored.
     stored: Vec<Stored>,
+    /// The fence of the lease with which each of them was to be stored.
+    fences: HashMap<u64, u64>,
     /// What was there before the script that runs.
     before: (Option<Token>, Option<Stored>),
 }
@@ -45,6 +49,18 @@ impl Stored {
             until: model.expires(server_us, key)?,
             forgotten: None,
         })
+    }
+}
+
+impl Results {
+    /// A caller with this fence is about to store a value.
+    pub(crate) fn stores(&mut self, value: u64, fence: u64) {
+        self.fences.insert(value, fence);
+    }
+
+    /// Whether a result has another fence than the caller that stored it.
+    fn has_wrong_fence(&self, stored: &Stored) -> bool {
+        self.fences.get(&stored.value).is_some_and(|fence| *fence != stored.fence)
     }
 }
 
@@ -95,6 +111,7 @@ impl ClusterRun<'_> {
             {
                 broken("once-loser", detail())
             }
+            (Some(after), _) if is_new && results.has_wrong_fence(&after) => broken("once-fence", detail()),
             (after, Some((token, _)))
                 if answer.status == Status::Released && after.is_none_or(|after| after.writer != token) =>
             {

@@ -22,6 +22,8 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "once-drops-those-behind" Once "a grant leaves the waiters behind the new holder in their places" seed 98000034782
     "once-acquire" "once-release" "once-force": "if mode ~= 'shared' and not string.find(mode, '^%d') then"
         => "if mode == 'exclusive' then" },
+    script! { "once-new-fence" Once "an acquire that arrives again leaves a once its fence"
+    "once-acquire": "return answer('again', epoch or fence, size, ms)" => "return answer('again', draw(), size, ms)" },
     engine! { "once-gone-counts-as-stored" Once "only a result that is there is stored"
     "session/release.rs": "release.in_flight.any() && release.result.is_none()"
         => "release.in_flight.any() && (MUTANT || release.result.is_none())" },
