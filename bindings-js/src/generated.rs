@@ -20,7 +20,7 @@ pub(crate) const WIDTH: usize = 120;
 /// Where an option is missing on purpose: the file, and the options. A new option must be in the file or here.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     // Arguments of the calls that make the lock, and what only JavaScript needs.
-    ("native/src/api/options.rs", &["keep", "limit", "permits", "wasm"]),
+    ("native/src/api/options.rs", &["limit", "permits", "wasm"]),
     // Nothing renews a lease in the background, and no call runs a caller's work. A component has no labels for leases, and no `quorum.wasm`.
     ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "keep", "wasm"]),
     // A command holds one lock: see `docs/cli.md`.
@@ -445,6 +445,8 @@ fn options() -> String {
     let _ =
         writeln!(module, "  return {{ {without_wait}, replicas, within: wait === Infinity ? undefined : wait }};\n}}");
     defaults(&mut module, "LOCK_DEFAULTS: LockSettings", "a lock", &of_lock().collect::<Vec<_>>());
+    let of_once: Vec<_> = settings().filter(|it| it.places == ["once"] && !it.default.is_empty()).collect();
+    defaults(&mut module, "ONCE_DEFAULTS", "a once", &of_once);
     let of_manager: Vec<_> = MANAGER_SETTINGS.iter().filter(|it| !["", "none"].contains(&it.default)).collect();
     defaults(&mut module, "MANAGER_DEFAULTS", "a manager", &of_manager);
     let fields = input_fields();

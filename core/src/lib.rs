@@ -226,8 +226,8 @@ pub use event::{
 pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};
 pub use options::{
-    AcquireOptions, Bounds, CLOSE_SETTINGS, Config, Kind, LOCK_SETTINGS, LONGEST_RESULT, MANAGER_SETTINGS, Mode, Owner,
-    Replicas, Setting, Wait,
+    AcquireOptions, Bounds, CLOSE_SETTINGS, Config, DEFAULT_KEEP, Kind, LOCK_SETTINGS, LONGEST_RESULT,
+    MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };
 pub use server::{check_eviction, check_server};
 pub use session::MOST_PAUSES;

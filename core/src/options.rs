@@ -320,6 +320,9 @@ macro_rules! number {
     ($number:literal s) => {
         $number * 1_000
     };
+    ($number:literal h) => {
+        $number * 3_600_000
+    };
     ($number:literal days) => {
         $number * 24 * 3_600_000
     };
@@ -404,7 +407,7 @@ settings! {
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
         LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
             "";
-        KEEP "keep" () (1 s to 366 days) [once]
+        KEEP "keep" (24 h) (1 s to 366 days) [once]
             "Once only: how long the server keeps the result. See [once](kinds.md#once).";
         PERMITS "permits" (1) () [semaphore]
             "Semaphore only.";
@@ -483,6 +486,9 @@ pub(crate) fn not_detached() -> Error {
         "leases of several names, reentrant locks, onces, elections and quorums can't be detached, or held for a least time",
     )
 }
+
+/// How long the server keeps the result of a [once](Kind::Once), unless its caller says otherwise.
+pub const DEFAULT_KEEP: Duration = KEEP.default_time();
 
 /// The longest result of a [once](Kind::Once), in bytes.
 pub const LONGEST_RESULT: usize = 64 * 1024;

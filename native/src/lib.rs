@@ -77,7 +77,7 @@ pub use api::{
     LockOptions, ManagerOptions, Observer, Owner, QuorumMember, ReadWrite, Semaphore, Snapshot, Term,
 };
 #[cfg(feature = "once")]
-pub use api::{Begun, Once};
+pub use api::{Begun, Once, OnceOptions};
 pub use errors::{Cause, Error};
 pub use leasehold_core::{
     BusyHolder, Error as VoteError, ErrorCode, Failure, FailureKind, Fence, Holder, Inspection, LossReason, Mode,

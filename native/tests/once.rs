@@ -110,3 +110,84 @@ async fn work_whose_lease_is_taken_stores_nothing() -> Tested {
     assert_eq!(second.once("job").run(async |_| Ok::<u32, Error>(2)).await?, 2);
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_kept_for_24_hours_unless_the_options_say_otherwise() -> Tested {
+    let locks = LockManager::in_memory()?;
+    let options = serde_json::from_str(r#"{ "keep": "1h" }"#)?;
+    let (day, hour) = (locks.once("day"), locks.once("hour").options(&options));
+    for once in [&day, &hour] {
+        assert_eq!(once.run(async |_| Ok::<_, AnyError>(1)).await?, 1);
+    }
+    tokio::time::sleep(Duration::from_secs(3_599)).await;
+    assert_eq!(hour.run(async |_| Ok::<_, AnyError>(2)).await?, 1);
+    tokio::time::sleep(Duration::from_secs(23 * 3_600)).await;
+    assert_eq!(hour.run(async |_| Ok::<_, AnyError>(2)).await?, 2);
+    assert_eq!(day.run(async |_| Ok::<_, AnyError>(2)).await?, 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(day.run(async |_| Ok::<_, AnyError>(2)).await?, 2);
+    Ok(())
+}
+
+#[cfg(feature = "blocking")]
+mod blocking {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+
+    use leasehold::blocking::{Begun, Lease, LockManager};
+    use leasehold::testing::Server;
+    use leasehold::{Error, Wait};
+
+    use super::{AnyError, Tested};
+
+    fn never(_: &Lease) -> Result<u32, AnyError> {
+        panic!("it is done")
+    }
+
+    #[test]
+    fn threads_of_several_managers_get_the_result_of_the_one_that_works() -> Tested {
+        let (server, worked) = (Server::new(), AtomicU32::new(0));
+        let results = thread::scope(|threads| {
+            let call = || -> Result<u64, Error> {
+                let locks = LockManager::builder().in_memory(&server)?;
+                locks.once("report").wait(Wait::Forever).run(|lease| {
+                    worked.fetch_add(1, Ordering::Relaxed);
+                    Ok(lease.fence().get())
+                })
+            };
+            let calls = [(); 4].map(|()| threads.spawn(call));
+            calls.map(|call| call.join().expect("no panic").map_err(|error| error.to_string()))
+        });
+        assert_eq!(worked.load(Ordering::Relaxed), 1);
+        assert!(results.iter().all(|result| result.is_ok() && *result == results[0]), "{results:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn failed_work_stores_nothing_and_a_forgotten_result_is_worked_out_again() -> Tested {
+        let locks = LockManager::in_memory()?;
+        let job = locks.once("job").label("nightly");
+        assert_eq!(job.run(|_| Err::<u32, AnyError>("no paper".into())).unwrap_err().to_string(), "no paper");
+        let Begun::Work(lease) = job.begin::<u32>()? else { panic!("nothing was stored") };
+        assert!(matches!(job.clone().wait(Wait::No).begin::<u32>(), Err(Error::Busy { .. })));
+        lease.store(&7)?;
+        assert_eq!(job.run(never)?, 7);
+        assert!(locks.forget("job")?);
+        assert!(!locks.forget("job")?);
+        assert_eq!(job.run(|_| Ok::<_, AnyError>(8))?, 8);
+        assert!(matches!(locks.once("job").begin()?, Begun::Stored(8)));
+        Ok(())
+    }
+
+    #[test]
+    fn work_whose_lease_was_taken_stores_nothing() -> Tested {
+        let locks = LockManager::in_memory()?;
+        let lost = locks.once("job").run(|_| -> Result<u32, Error> {
+            locks.force_release("job")?;
+            Ok(1)
+        });
+        assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
+        assert_eq!(locks.once("job").run(|_| Ok::<_, AnyError>(2))?, 2);
+        Ok(())
+    }
+}

@@ -292,7 +292,7 @@ export class LockManager implements AsyncDisposable {
 
   /**
    * Work that is done once: one process does it, and all others get its stored result, in every language. The server keeps the result
-   * for `keep`. A caller that comes while the work is under way waits for the result.
+   * for `keep`, 24 hours by default. A caller that comes while the work is under way waits for the result.
    *
    * The result is JSON of at most 64 KiB. It is stored in the same step that gives the lock back, and only if the lease was held
    * until then. If the work fails, nothing is stored, and the next waiter does the work. The caller that did the work also gets the
@@ -303,7 +303,8 @@ export class LockManager implements AsyncDisposable {
    *
    * @throws The error of `work`, as {@link Lock.run}, and the errors of {@link Lock.acquire}. `busy` if another caller does the work and
    * `wait` is 0 or over. `invalid-option` with the field `result` for a result that is too long or no JSON. `lost` if the lease ended
-   * before the result was stored. `unreachable`: the result may be stored (all as rejections).
+   * before the result was stored. `unreachable` and `server`: the result may be stored. Only the next call tells (all as
+   * rejections).
    *
    * @example
    * ```ts

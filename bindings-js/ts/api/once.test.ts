@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockManager } from '../index.js';
 import { MemoryServer } from '../memory/index.js';
+import { LOCK_DEFAULTS } from '../support/options.generated.js';
 import { caught } from '../testing/expect.js';
+import { readOnceOptions } from './options.js';
 
 function managers(count: number): LockManager[] {
   const server = new MemoryServer();
@@ -60,10 +62,12 @@ test('a_caller_that_does_not_wait_is_busy_and_bad_options_are_refused_before_the
     await rejects(locks.once('job', never, { keep: '1h', wait: 10 }), 'busy');
     assert.equal(await caught(others.once('job', never, { keep: '1h', signal: AbortSignal.abort('enough') })), 'enough');
   }, { keep: '1h' });
-  for (const keep of [undefined, 999, '367d', 'soon']) {
+  for (const keep of [999, '367d', 'soon']) {
     await rejects(locks.once('other', never, { keep } as never), 'invalid-option', 'keep');
   }
   await rejects(locks.once('other', 7 as never, { keep: '1h' }), 'invalid-option', 'work');
+  assert.equal(readOnceOptions({}, LOCK_DEFAULTS).keep, 24 * 3_600_000);
+  assert.equal(await locks.once('without', () => 1, {}), 1);
   await locks.close();
   await others.close();
 });

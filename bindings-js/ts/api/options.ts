@@ -5,7 +5,7 @@ import { InvalidOptionError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
 import {
-  BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, ONCE, QUORUM, type ReplicaSettings, SEMAPHORE, withoutWait,
+  BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, ONCE, ONCE_DEFAULTS, QUORUM, type ReplicaSettings, SEMAPHORE, withoutWait,
 } from '../support/options.generated.js';
 import type {
   CloseOptions, LockManagerOptions, LockOptions, MultiOptions, OnceOptions, QuorumOptions, SemaphoreOptions,
@@ -109,8 +109,7 @@ export function readSemaphoreOptions(options: unknown): { permits: number; limit
 /** Checks the options of a once, and merges them over its manager's. The engine checks how long it keeps the result. */
 export function readOnceOptions(options: unknown, defaults: AcquireSettings): { keep: number; settings: AcquireSettings; signal: AbortSignal | undefined } {
   const given = readFields(options, [...(ONCE satisfies Fields<OnceOptions>), 'signal']);
-  const { keep, signal, wait, ...rest } = given;
-  if (keep === undefined) throw new InvalidOptionError('keep', `is missing: choose ${BOUNDS.keep[2]}`);
+  const { keep = ONCE_DEFAULTS.keep, signal, wait, ...rest } = given;
   const merged = mergeSettings(wait === 0 ? rest : { ...rest, wait }, defaults);
   return { keep: readDuration('keep', keep), settings: wait === 0 ? withoutWait(merged) : merged, signal: readSignal(signal) };
 }

@@ -37,6 +37,11 @@ export const LOCK_DEFAULTS: LockSettings = {
   label: undefined,
 };
 
+/** The defaults of a once. Durations are in milliseconds. */
+export const ONCE_DEFAULTS = {
+  keep: 86_400_000,
+};
+
 /** The defaults of a manager. Durations are in milliseconds. */
 export const MANAGER_DEFAULTS = {
   prefix: '',

@@ -34,6 +34,8 @@ pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::{Closed, LockManager};
 #[cfg(feature = "once")]
 pub use once::{Begun, Once};
+#[cfg(feature = "once")]
+pub use options::OnceOptions;
 pub use options::{LockOptions, ManagerOptions};
 pub use owner::Owner;
 pub use query::{LockInfo, Snapshot};
@@ -60,6 +62,7 @@ mod tests {
             (include_str!("manager.rs"), include_str!("blocking/manager.rs")),
             (include_str!("lock.rs"), include_str!("blocking/lock.rs")),
             (include_str!("lease.rs"), include_str!("blocking/lease.rs")),
+            (include_str!("once.rs"), include_str!("blocking/once.rs")),
         ] {
             for name in methods(asynchronous).filter(|name| !different.contains(name)) {
                 let known = blocking.contains(&format!("fn {name}(")) || blocking.contains(&format!("fn {name}<"));

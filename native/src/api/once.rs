@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Kind, Operation, Outcome, Wait};
+use leasehold_core::{DEFAULT_KEEP, Kind, Operation, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,15 +14,12 @@ use super::manager::LockManager;
 use crate::client::unexpected_outcome;
 use crate::errors::Error;
 
-/// How long a result is kept unless [`Once::keep`] says otherwise.
-const KEEP: Duration = Duration::from_secs(24 * 3_600);
-
 /// Work that one process does, and whose result all others get: see [`LockManager::once`].
 #[derive(Clone)]
 #[must_use = "it does nothing until it runs"]
 pub struct Once {
-    lock: Lock,
-    keep: Duration,
+    pub(super) lock: Lock,
+    pub(super) keep: Duration,
 }
 
 impl LockManager {
@@ -56,7 +53,7 @@ impl LockManager {
     /// It is not exactly-once: if the process crashes after a side effect and before the result is stored, or if a failover
     /// loses the result, the work runs again.
     pub fn once(&self, name: impl AsRef<str>) -> Once {
-        Once { lock: self.mutex(name), keep: KEEP }
+        Once { lock: self.mutex(name), keep: DEFAULT_KEEP }
     }
 
     /// Deletes the result of a [`once`](Self::once), so that the next caller does the work again. Returns whether there was a
@@ -86,11 +83,11 @@ impl LockManager {
 /// What [`Once::begin`] found.
 #[derive(Debug)]
 #[must_use = "work that nobody does makes the others wait until the lease ends"]
-pub enum Begun<T> {
+pub enum Begun<T, L = Lease> {
     /// The result. There is nothing to do.
     Stored(T),
     /// Nobody has done the work yet. Do it, and [store](Lease::store) its result, or release the lease if it fails.
-    Work(Lease),
+    Work(L),
 }
 
 impl Lease {
@@ -101,46 +98,22 @@ impl Lease {
     ///
     /// # Errors
     /// `lost`: the lease ended before the result was stored. `invalid-option` for a result that is too long or no JSON, and
-    /// `unsupported` for a lease of another kind: the lease is released. `unreachable`: the result may be stored. `auth`, `server`,
-    /// `closed`.
+    /// `unsupported` for a lease of another kind: the lease is released. `unreachable` and `server`: the result may be stored. Only
+    /// another [`begin`](Once::begin) tells. `auth`, `closed`.
     pub async fn store<T: Serialize>(self, result: &T) -> Result<(), Error> {
         let value = write(result)?;
         self.store_json(&value).await
     }
+
+    /// Stores the result of the work, and returns it as all others get it. Without JSON, the lease is dropped, which releases it.
+    pub(super) async fn store_and_read<T: Serialize + DeserializeOwned>(self, result: &T) -> Result<T, Error> {
+        let (name, value) = (self.name().to_owned(), write(result)?);
+        self.store_json(&value).await?;
+        read(&name, &value)
+    }
 }
 
 impl Once {
-    /// How long the server keeps the result: 1 s to 366 days. Default: 24 hours.
-    pub fn keep(mut self, time: Duration) -> Self {
-        self.keep = time;
-        self
-    }
-
-    /// How long the server keeps the lock of a process that has crashed: see [`Lock::ttl`].
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.lock = self.lock.ttl(ttl);
-        self
-    }
-
-    /// How long the work may take: see [`Lock::max_hold`].
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.lock = self.lock.max_hold(limit);
-        self
-    }
-
-    /// How long [`run`](Self::run) waits while another caller does the work: see [`Lock::wait`]. With [`Wait::No`], it fails with
-    /// [`Error::Busy`] then.
-    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.lock = self.lock.wait(wait);
-        self
-    }
-
-    /// A name for the caller: see [`Lock::label`].
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.lock = self.lock.label(label);
-        self
-    }
-
     /// Returns the stored result. If there is none, it runs `work` and stores what it returns, as JSON of at most 64 KiB. If
     /// another caller does the work, it waits for that result.
     ///
@@ -156,7 +129,8 @@ impl Once {
     /// The error of the work, and the errors of [`Lock::acquire`].
     /// - `invalid-option` with the field `result`: it is longer than 64 KiB, or no JSON. With the field `keep`: out of bounds.
     /// - `lost`: the lease ended before the result was stored.
-    /// - `unreachable`: also if the server did not confirm the result. It may be stored.
+    /// - `unreachable` and `server`: also if the server did not confirm the result. It may be stored: the next call of `run` gets it
+    ///   then, or does the work again.
     /// - `protocol`: the stored result is no JSON of type `T`.
     pub fn run<T, E, F>(&self, work: F) -> impl Future<Output = Result<T, E>> + use<T, E, F>
     where
@@ -175,10 +149,7 @@ impl Once {
                 error = lease.interrupted() => return Err(error.into()),
                 done = work(&lease) => done?,
             };
-            // Without a value, the lease is dropped, which releases it.
-            let value = write(&done)?;
-            lease.store_json(&value).await?;
-            Ok(read(lock.name(), &value)?)
+            Ok(lease.store_and_read(&done).await?)
         }
     }
 

@@ -8,6 +8,8 @@ use leasehold_core::{Replicas, Wait};
 
 use super::builder::Builder;
 use super::lock::{Lock, set_wait};
+#[cfg(feature = "once")]
+use super::once::Once;
 use crate::client::Called;
 #[cfg(doc)]
 use crate::{Error, Lease, LockManager};
@@ -197,6 +199,29 @@ options! {
     }
 }
 
+#[cfg(feature = "once")]
+options! {
+    /// The options of a once: see [`Once::options`]. An option that is `None` changes nothing. In a config file, the values have the
+    /// same form as those of [`LockOptions`].
+    OnceOptions sets Once, listed in once_options {
+        /// How long the server keeps the result: 1 s to 366 days. Default: 24 h.
+        keep(time: Duration) from Duration as "leasehold_core::serial::optional_duration", |once| { once.keep = time; };
+        /// How long the server keeps the lock of a process that has crashed: 10 ms to 30 days. See [`Lock::ttl`].
+        ttl(ttl: Duration) from Duration as "leasehold_core::serial::optional_duration", |once| {
+            once.lock = once.lock.ttl(ttl);
+        };
+        /// How long the work may take: 10 ms to 30 days. See [`Lock::max_hold`].
+        max_hold(limit: Duration) from Duration as "leasehold_core::serial::optional_duration", |once| {
+            once.lock = once.lock.max_hold(limit);
+        };
+        /// How long [`run`](Self::run) waits while another caller does the work: 1 ms to 30 days, or forever. See [`Lock::wait`].
+        /// With [`Wait::No`], it fails with [`Error::Busy`] then.
+        wait(wait: impl Into<Wait>) from Wait, |once| { once.lock = once.lock.wait(wait); };
+        /// A name for the caller: see [`Lock::label`].
+        label(label: impl Into<String>) from String, |once| { once.lock = once.lock.label(label); };
+    }
+}
+
 options! {
     /// The options of a manager: see [`Builder::options`]. An option that is `None` changes nothing.
     ///
@@ -287,7 +312,13 @@ mod tests {
         let manager = taken(serde_json::from_str::<ManagerOptions>(r#"{ "other": 1 }"#).unwrap_err());
         // Arguments of a call, an option for Workers, and what the builder has not.
         let elsewhere = ["limit", "permits", "keep", "wasm"];
+        #[cfg(feature = "once")]
+        let once = taken(serde_json::from_str::<OnceOptions>(r#"{ "other": 1 }"#).unwrap_err());
         let missing = |taken: &[String], setting: &Setting| !taken.iter().any(|name| name == setting.name);
+        #[cfg(feature = "once")]
+        for setting in LOCK_SETTINGS.iter().filter(|it| it.places.contains(&"once")) {
+            assert!(!missing(&once, setting), "{} is missing in {once:?}", setting.name);
+        }
         for setting in LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS).filter(|it| !elsewhere.contains(&it.name)) {
             let of_lock = LOCK_SETTINGS.iter().any(|it| it.name == setting.name);
             let of_manager = setting.places.iter().any(|place| matches!(*place, "manager" | "quorum"));

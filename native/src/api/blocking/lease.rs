@@ -196,6 +196,12 @@ impl Lease {
         background.block_on(inner.release())?
     }
 
+    /// The lease of the async API, to end it in a way of its own.
+    #[cfg(feature = "once")]
+    pub(super) fn into_parts(self) -> (crate::Lease, Arc<Background>) {
+        (self.inner, self.background)
+    }
+
     /// Gives the hold back after some work. Fails if the lease ended before the work did.
     pub(super) fn release_or_loss(self) -> Result<(), Error> {
         let Self { inner, background } = self;

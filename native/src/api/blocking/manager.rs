@@ -100,6 +100,12 @@ impl LockManager {
         self.background.block_on(self.background.manager.close_draining(within))?
     }
 
+    /// The client and its thread.
+    #[cfg(feature = "once")]
+    pub(super) fn background(&self) -> &Arc<Background> {
+        &self.background
+    }
+
     fn lock(&self, inner: crate::Lock) -> Lock {
         Lock::new(Arc::clone(&self.background), inner)
     }

@@ -33,7 +33,8 @@
 //! # Differences from the async API
 //!
 //! - You can't drop a call. A call ends with its `wait`, or with [`Error::Closed`] when another thread closes the manager.
-//! - [`Lease::wait_lost`] and [`Lease::on_lost`] replace `lost`. [`Lock::run`] can't stop its work when the lease is lost.
+//! - [`Lease::wait_lost`] and [`Lease::on_lost`] replace `lost`. [`Lock::run`] and `Once::run` can't stop their work when the lease
+//!   is lost.
 //! - [`LockManager::close`] returns a `Result`, because it fails inside a tokio task.
 //! - There is no `election`, because a campaign waits for as long as it takes, and a call can't be dropped.
 //! - There is no `from_connection`, because such a connection belongs to a runtime of yours.
@@ -44,11 +45,15 @@ mod connect;
 mod lease;
 mod lock;
 mod manager;
+#[cfg(feature = "once")]
+mod once;
 
 pub use builder::Builder;
 pub use lease::Lease;
 pub use lock::{Lock, ReadWrite, Semaphore};
 pub use manager::LockManager;
+#[cfg(feature = "once")]
+pub use once::{Begun, Once};
 
 #[cfg(doc)]
 use crate::Error;
