@@ -24,8 +24,8 @@ pub(crate) struct Options {
     /// Run every test: the component, failovers, every supported server version and JavaScript runtime
     #[arg(long, conflicts_with = "timed")]
     full: bool,
-    /// Run only the tests that measure time, load or fairness, one after the other. They need a quiet machine, and the
-    /// languages of `cargo xtask interop`
+    /// Run only the tests that measure time, load or fairness, one after the other, and the drills of `cargo xtask torture`.
+    /// They need a quiet machine, and the languages of `cargo xtask interop`
     #[arg(long)]
     timed: bool,
     /// Run the tests beside four busy processes, to show that no test depends on a fast machine. Takes about four times

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use leasehold_servers::find;
 
-use super::interop;
+use super::{interop, torture};
 use crate::tools::cargo::{cargo, run};
 use crate::tools::component;
 use crate::tools::error::Result;
@@ -20,6 +20,7 @@ pub(crate) fn add_to(steps: &mut Steps) -> Result {
     for package in packages()?.into_iter().filter(|package| package.has_timed_tests()) {
         steps.step(&format!("timed: {}", package.name), || twice(|words| command(&package, words)));
     }
+    steps.step("drills: elections and once", || torture::torture(&torture::Options::of_drills()));
     Ok(())
 }
 

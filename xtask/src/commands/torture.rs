@@ -24,6 +24,11 @@ pub(crate) struct Options {
     /// Only this topology; may be given several times
     #[arg(long, value_name = "NAME", value_parser = ["single", "sentinel", "cluster", "quorum"])]
     topology: Vec<String>,
+    /// In place of locks of all kinds, a drill on one server that loses no data; may be given several times.
+    /// `election`: all workers campaign in one election and observe it, and most faults strike the leader.
+    /// `once`: all workers call `once` for a series of names, and most faults strike the worker that works
+    #[arg(long, value_name = "NAME", value_parser = DRILLS, conflicts_with_all = ["topology", "lie"])]
+    drill: Vec<String>,
     /// How many workers in Rust
     #[arg(long, value_name = "N", default_value_t = 3)]
     rust: u64,
@@ -40,9 +45,11 @@ pub(crate) struct Options {
     #[arg(long)]
     keep: bool,
     /// Judge a saved history again, and run nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["minutes", "faults", "seed", "topology", "lie", "calm", "keep"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["minutes", "faults", "seed", "topology", "drill", "lie", "calm", "keep"])]
     check: Option<PathBuf>,
 }
+
+const DRILLS: [&str; 2] = ["election", "once"];
 
 impl Options {
     /// What `test --full` runs.
@@ -56,12 +63,18 @@ impl Options {
         Self { faults: Some(5), ..Self::of(0.0, Some(1)) }
     }
 
+    /// What `test --timed` runs: both drills, a minute each.
+    pub(crate) fn of_drills() -> Self {
+        Self { drill: DRILLS.map(str::to_owned).to_vec(), ..Self::of(2.0, None) }
+    }
+
     fn of(minutes: f64, seed: Option<u64>) -> Self {
         Self {
             minutes,
             faults: None,
             seed,
             topology: Vec::new(),
+            drill: Vec::new(),
             rust: 3,
             node: 2,
             lie: None,
@@ -92,6 +105,7 @@ pub(crate) fn run_built(options: &Options) -> Result {
     command.args(["--rust", &options.rust.to_string()]);
     command.args(options.seed.map(|seed| format!("--seed={seed}")));
     command.args(options.topology.iter().map(|name| format!("--topology={name}")));
+    command.args(options.drill.iter().map(|name| format!("--drill={name}")));
     command.args(options.lie.iter().map(|bug| format!("--lie={bug}")));
     let flags = [("--calm", options.calm), ("--keep", options.keep)];
     command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));

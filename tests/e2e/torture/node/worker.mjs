@@ -1,5 +1,6 @@
 // A client of a torture run in a process of its own: `node worker.mjs ORDERS`. It does what the worker in Rust does
 // (src/worker/program.rs), and prints the same lines.
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis } from 'ioredis';
 import { LockManager, Owner } from 'leasehold';
@@ -10,6 +11,13 @@ const RESPONSE_TIMEOUT = 500;
 const CLAIM_WINDOW = 600;
 const NODE_TIMEOUT = 200;
 const LONGEST_TTL = 2_000;
+/** The election of the drill, and the TTL of its terms. */
+const ELECTION = 'election';
+const TERM = 1_000;
+/** A new name for `once` begins each time this many microseconds of the shared clock have passed. */
+const SERIES = 200_000;
+/** How long a result is kept: longer than a run. */
+const KEEP = 3_600_000;
 /** A process that does nothing for longer than this records it, in microseconds. */
 const TICK_LATE = 30_000;
 
@@ -20,15 +28,34 @@ let ending = false;
 let calls = 0;
 let leases = 0;
 
-const ended = new Promise((resolve) => process.stdin.resume().on('end', () => { ending = true; resolve(); }));
+/** When to kill itself. */
+let crash;
+const stopping = new AbortController();
+/** Whether all callers give back what they have before the manager closes. */
+let isCalm = false;
+const input = createInterface({ input: process.stdin }).on('line', haveTrouble);
+const ended = new Promise((resolve) => {
+  const end = () => {
+    ending = true;
+    stopping.abort();
+    resolve();
+  };
+  input.on('close', end);
+  process.on('SIGTERM', () => {
+    isCalm = true;
+    end();
+  });
+});
 // Losses are recorded, so nobody needs the warning.
 process.on('warning', () => {});
 noticeStalls();
 const locks = await connect();
 if (locks !== undefined) {
-  const callers = Array.from({ length: orders.callers }, (_, caller) => takeTurns(caller % owners.length, random(orders.seed + caller)));
+  const callers = Array.from({ length: orders.callers }, (_, caller) => work(caller));
   if (orders.topology === 'quorum') callers.push(findOwnId());
+  if (orders.drill === 'election') void observe();
   await ended;
+  if (isCalm) await Promise.all(callers);
   // Callers still wait and hold now: closing ends all of that.
   const call = begins('close', { within: RESPONSE_TIMEOUT });
   const { unreleased } = await locks.close();
@@ -36,6 +63,15 @@ if (locks !== undefined) {
   await Promise.all(callers);
 }
 process.exit();
+
+function work(caller) {
+  const chance = random(orders.seed + caller);
+  switch (orders.drill) {
+    case 'election': return campaign();
+    case 'once': return callOnces(chance);
+    default: return takeTurns(caller % owners.length, chance);
+  }
+}
 
 async function takeTurns(owner, chance) {
   while (!ending) {
@@ -123,9 +159,14 @@ function fails(call, error) {
 function grants(call, { ttl, renew }, lease) {
   const at = now();
   const left = leftOf(lease);
-  const number = leases++;
   const fences = lease.fences.size > 1 ? [...lease.fences.values()] : [];
-  tell({ what: 'granted', call, lease: number, fence: lease.fence, fences, ttl, renewed: renew, left }, at);
+  return beginsLease(call, { ttl, renew, fence: lease.fence, fences, left }, at);
+}
+
+/** Records a lease that is valid for `left` from `at`. */
+function beginsLease(call, { ttl, renew, fence, fences, left }, at) {
+  const number = leases++;
+  tell({ what: 'granted', call, lease: number, fence, fences, ttl, renewed: renew, left }, at);
   return number;
 }
 
@@ -159,9 +200,7 @@ async function keeps(terms, number, lease, lost, loss) {
     if (left > 0) tell({ what: 'held', lease: number, left }, at);
     const time = performance.now();
     const wake = time < end ? Math.min(time + 50, end) : time + 50;
-    const timer = new AbortController();
-    await Promise.race([lost, sleep(wake - time, undefined, { signal: timer.signal }).catch(() => {})]);
-    timer.abort();
+    await wait(wake - time, lost);
     // After its deadline, a lease is about to be lost. The notification must come.
     if (wake >= end && lease.isHeld) return loss.reason === undefined;
   }
@@ -199,6 +238,138 @@ async function findOwnId() {
     await sleep(100);
   }
   return undefined;
+}
+
+/** Campaigns until this process ends. */
+async function campaign() {
+  const election = locks.election(ELECTION, { value: `${orders.seed}`, ttl: TERM });
+  const asksAgain = () => begins('acquire', { name: ELECTION, share: 'exclusive', within: 86_400_000 });
+  let call;
+  while (!ending) {
+    call = asksAgain();
+    try {
+      await election.lead(async (term) => {
+        await lead(election, call, term);
+        // It campaigns again as soon as this ends.
+        call = ending ? undefined : asksAgain();
+      }, { signal: stopping.signal });
+    } catch (error) {
+      if (call !== undefined) tell({ what: 'ended', call, outcome: ending ? 'given-up' : error.code ?? `${error}` });
+      if (!ending) await sleep(20);
+    }
+  }
+}
+
+/** Leads until the term is lost, or until this process ends. Then it resigns. */
+async function lead(election, call, term) {
+  const at = now();
+  const { signal } = term;
+  const number = beginsLease(call, { ttl: TERM, renew: true, fence: term.fence, fences: [], left: leftOf(term) }, at);
+  const over = new Promise((resolve) => signal.addEventListener('abort', resolve));
+  while (!signal.aborted && !ending) {
+    // The clock first: see src/worker/drills.rs.
+    const looked = now();
+    if (election.isLeader) tell({ what: 'held', lease: number, left: leftOf(term) }, looked);
+    await wait(50, over, ended);
+  }
+  if (signal.aborted && !ending) return tell({ what: 'lost', lease: number, reason: signal.reason?.reason ?? signal.reason?.code ?? 'unknown' });
+  const release = begins('release', { name: ELECTION, lease: number, within: RESPONSE_TIMEOUT });
+  const outcome = await term.resign().catch((error) => error.code ?? `${error}`);
+  tell({ what: 'ended', call: release, outcome });
+}
+
+/** Records who leads until this process ends. */
+async function observe() {
+  for (;;) {
+    try {
+      for await (const leader of locks.election(ELECTION).observe()) {
+        tell({ what: 'observed', name: ELECTION, fence: leader?.fence, value: leader?.value });
+      }
+    } catch (error) {
+      if (error.code === 'closed') return;
+      console.error(`observer: ${error}`);
+      await sleep(50);
+    }
+  }
+}
+
+/** Calls `once` for one name after the other. All processes begin with a name at the same time. */
+async function callOnces(chance) {
+  for (let last = 0; !ending;) {
+    const time = now();
+    const number = Math.floor(time / SERIES);
+    if (number === last) {
+      await wait((SERIES - time % SERIES) / 1_000, ended);
+      continue;
+    }
+    last = number;
+    while (!ending && !await callOnce(`once-${number}`, chance)) await sleep(20);
+  }
+}
+
+/** Returns false if there is no result yet. */
+async function callOnce(name, chance) {
+  const tries = chance(1, 5) === 1;
+  const wait = tries ? 0 : chance(500, 5_000);
+  const ttl = chance(700, 1_500);
+  const hold = chance(1, 20) === 1 ? chance(500, 2_000) : chance(1, chance(1, 40));
+  const isBad = chance(1, 15) === 1;
+  const within = tries ? RESPONSE_TIMEOUT : wait;
+  let call = begins(tries ? 'try' : 'acquire', { name, share: 'exclusive', within });
+  try {
+    const value = await locks.once(name, async (lease) => {
+      const terms = { ttl, renew: true, hold };
+      const number = grants(call, terms, lease);
+      call = undefined;
+      const loss = { reason: undefined };
+      const lost = lease.lost.then((reason) => {
+        loss.reason = reason;
+        tell({ what: 'lost', lease: number, reason });
+      });
+      if (isBad || !await keeps(terms, number, lease, lost, loss)) {
+        // Whatever failed, the lease is given back now.
+        const release = begins('release', { name, lease: number, within: RESPONSE_TIMEOUT });
+        tell({ what: 'ended', call: release, outcome: 'work-failed' });
+        throw new Error('the work failed');
+      }
+      crashes('before-write');
+      call = begins('store', { name, lease: number, within: RESPONSE_TIMEOUT });
+      const result = `${orders.seed}-${call}`;
+      tell({ what: 'wrote', call, value: result });
+      crashes('after-write');
+      if (crash === 'storing') setTimeout(killItself, chance(0, 2));
+      return result;
+    }, { keep: KEEP, ttl, wait });
+    tell({ what: 'answered', call, value });
+    return true;
+  } catch (error) {
+    if (call !== undefined) fails(call, error);
+    return false;
+  }
+}
+
+/** Does what the harness tells this process to. */
+function haveTrouble(line) {
+  const trouble = JSON.parse(line);
+  crash ??= trouble.crash;
+  // Nothing else runs meanwhile.
+  if (trouble.block !== undefined) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, trouble.block);
+}
+
+/** Kills this process, if the harness said so for this moment. */
+function crashes(moment) {
+  if (crash === moment) killItself();
+}
+
+function killItself() {
+  process.kill(process.pid, 'SIGKILL');
+}
+
+/** Waits until the time is over, or until one of the promises is settled. */
+async function wait(time, ...others) {
+  const timer = new AbortController();
+  await Promise.race([...others, sleep(time, undefined, { signal: timer.signal }).catch(() => {})]);
+  timer.abort();
 }
 
 function leftOf(lease) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use leasehold_harness::Rng;
 
+use crate::drill::Drill;
 use crate::topologies::Kind;
+use crate::worker::Moment;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +20,12 @@ pub enum Fault {
     Pause,
     /// Asks a client's process to close its manager and to exit. Another one takes its place.
     Leave,
+    /// Sends a client's process SIGTERM, and waits until it has exited. Another one takes its place.
+    Terminate,
+    /// Blocks a client's event loop, or its runtime in Rust.
+    Block,
+    /// Lets a client's process kill itself at this moment of its next work of a `once`. Another one takes its place.
+    Crash(Moment),
     /// `CLIENT KILL` for all connections of clients to a server.
     ClientKill,
     /// `CLIENT PAUSE` on a server.
@@ -61,6 +69,11 @@ impl Fault {
             Self::Kill => "kill",
             Self::Pause => "pause",
             Self::Leave => "leave",
+            Self::Terminate => "terminate",
+            Self::Block => "block",
+            Self::Crash(Moment::BeforeWrite) => "crash-before-write",
+            Self::Crash(Moment::AfterWrite) => "crash-after-write",
+            Self::Crash(Moment::Storing) => "crash-while-storing",
             Self::ClientKill => "client-kill",
             Self::ClientPause => "client-pause",
             Self::ServerPause => "server-pause",
@@ -110,7 +123,7 @@ impl Fault {
     const fn lasts(self) -> (u64, u64) {
         match self {
             // Beyond the shortest TTL, and often within the longest.
-            Self::Pause | Self::ClientPause | Self::ServerPause | Self::Drop => (100, 2_500),
+            Self::Pause | Self::Block | Self::ClientPause | Self::ServerPause | Self::Drop => (100, 2_500),
             Self::Restart => (10, 1_500),
             Self::MoveSlot => (50, 1_000),
             Self::Delay | Self::Duplicate | Self::Halve => (500, 2_000),
@@ -150,14 +163,16 @@ pub struct Plan {
 
 impl Plan {
     /// The faults that strike clients.
-    pub fn of_clients(seed: u64) -> Self {
-        Self { rng: Rng::new(seed), kinds: &Fault::CLIENTS, bag: Vec::new(), calm: (300, 2_500) }
+    pub fn of_clients(seed: u64, drill: Option<Drill>) -> Self {
+        let kinds = drill.map_or(&Fault::CLIENTS[..], Drill::client_faults);
+        Self { rng: Rng::new(seed), kinds, bag: Vec::new(), calm: (300, 2_500) }
     }
 
     /// The faults that strike servers and connections.
-    pub fn of_servers(seed: u64, kind: Kind) -> Self {
-        let kinds = Fault::of_servers(kind);
-        Self { rng: Rng::new(seed ^ 0x5e17_e125), kinds, bag: Vec::new(), calm: (700, 3_000) }
+    pub fn of_servers(seed: u64, kind: Kind, drill: Option<Drill>) -> Self {
+        let kinds = drill.map_or(Fault::of_servers(kind), Drill::server_faults);
+        let calm = drill.map_or((700, 3_000), Drill::calm);
+        Self { rng: Rng::new(seed ^ 0x5e17_e125), kinds, bag: Vec::new(), calm }
     }
 }
 
@@ -183,7 +198,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_plan_and_another_seed_another_one() {
         for kind in Kind::ALL {
-            let plan = |seed| Plan::of_servers(seed, kind).take(50).collect::<Vec<_>>();
+            let plan = |seed| Plan::of_servers(seed, kind, None).take(50).collect::<Vec<_>>();
             assert_eq!(plan(7), plan(7));
             assert_ne!(plan(7), plan(8));
         }
@@ -193,7 +208,7 @@ mod tests {
     fn each_kind_comes_before_any_comes_again() {
         for kind in Kind::ALL {
             let kinds = Fault::of_servers(kind);
-            let first: Vec<Fault> = Plan::of_servers(1, kind).take(kinds.len()).map(|step| step.fault).collect();
+            let first: Vec<Fault> = Plan::of_servers(1, kind, None).take(kinds.len()).map(|step| step.fault).collect();
             assert!(kinds.iter().all(|fault| first.contains(fault)), "{kind}: {first:?}");
         }
     }

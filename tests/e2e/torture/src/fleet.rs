@@ -1,9 +1,10 @@
 //! The processes that work, and what happens to them.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,9 +12,9 @@ use std::time::{Duration, Instant};
 use leasehold_servers::{Error, Process};
 
 use crate::faults::{Fault, Step};
-use crate::history::{Recorder, What};
+use crate::history::{Event, Recorder, What};
 use crate::topologies::{FaultLog, chosen};
-use crate::worker::Orders;
+use crate::worker::{Orders, Trouble};
 
 /// How long a process may take to close its manager and to exit. A slow machine may stop for seconds.
 const EXIT: Duration = Duration::from_secs(120);
@@ -22,6 +23,8 @@ const EXIT: Duration = Duration::from_secs(120);
 pub(crate) struct Fleet {
     recorder: Arc<Recorder>,
     directory: PathBuf,
+    /// Whether most faults strike the process that was granted the last lease.
+    strikes_holders: bool,
     places: Vec<Place>,
 }
 
@@ -43,8 +46,8 @@ struct Running {
 }
 
 impl Fleet {
-    pub(crate) fn new(recorder: Arc<Recorder>, directory: &Path) -> Self {
-        Self { recorder, directory: directory.to_owned(), places: Vec::new() }
+    pub(crate) fn new(recorder: Arc<Recorder>, directory: &Path, strikes_holders: bool) -> Self {
+        Self { recorder, directory: directory.to_owned(), strikes_holders, places: Vec::new() }
     }
 
     /// Starts a process that runs `command` with these orders.
@@ -59,9 +62,9 @@ impl Fleet {
     /// Strikes a process.
     pub(crate) fn strike(&mut self, step: &Step, log: &mut FaultLog) -> Result<(), Error> {
         let living: Vec<usize> = (0..self.places.len()).collect();
-        let Some(place) = chosen(&living, step.pick).and_then(|place| self.places.get_mut(*place)) else {
-            return Ok(());
-        };
+        let any = chosen(&living, step.pick).copied();
+        let place = if self.strikes_holders && !step.pick.is_multiple_of(4) { self.last_holder().or(any) } else { any };
+        let Some(place) = place.and_then(|place| self.places.get_mut(place)) else { return Ok(()) };
         let Some(running) = &mut place.running else { return Ok(()) };
         let struck = log.began(step.fault, &running.name);
         match step.fault {
@@ -75,6 +78,22 @@ impl Fleet {
                 thread::sleep(step.lasts);
                 running.process.resume()?;
             }
+            Fault::Block => {
+                running.tell(Trouble::Block(step.lasts.as_millis() as u64));
+                thread::sleep(step.lasts);
+            }
+            Fault::Crash(moment) => {
+                // It may be dead from now on, so nothing is expected of it.
+                self.recorder.note(What::Killed { process: running.name.clone() });
+                running.tell(Trouble::Crash(moment));
+                place.exits(&self.recorder, |status| status.signal().is_some())?;
+            }
+            Fault::Terminate => {
+                self.recorder.note(What::Asked { process: running.name.clone() });
+                running.process.terminate()?;
+                // One that has just started can't receive the signal yet.
+                place.exits(&self.recorder, |status| status.success() || status.signal() == Some(15))?;
+            }
             _ => place.leave(&self.recorder)?,
         }
         struck.ended();
@@ -82,6 +101,20 @@ impl Fleet {
             place.start(&self.recorder, &self.directory)?;
         }
         Ok(())
+    }
+
+    /// The place whose process was granted the last lease.
+    fn last_holder(&self) -> Option<usize> {
+        self.recorder.look(|events| {
+            let granted = |event: &&Event| matches!(event.what, What::Granted { .. });
+            let holder = events.iter().rev().find(granted).map(|event| event.by.as_str());
+            self.living().position(|name| Some(name) == holder)
+        })
+    }
+
+    /// The names of the processes. There is one in each place between two faults.
+    pub(crate) fn living(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().map(|place| place.running.as_ref().map_or("", |running| running.name.as_str()))
     }
 
     /// Notes processes that have ended by themselves, and starts others in their places.
@@ -112,6 +145,15 @@ impl Fleet {
     }
 }
 
+impl Running {
+    /// Tells the process what to do. One that has ended by itself is noticed later.
+    fn tell(&mut self, trouble: Trouble) {
+        if let (Some(input), Ok(line)) = (&mut self.input, serde_json::to_string(&trouble)) {
+            let _ = writeln!(input, "{line}");
+        }
+    }
+}
+
 impl Place {
     fn start(&mut self, recorder: &Arc<Recorder>, directory: &Path) -> Result<(), Error> {
         let name = format!("{}.{}", self.name, self.generation);
@@ -138,11 +180,17 @@ impl Place {
         if running.input.take().is_some() {
             recorder.note(What::Asked { process: running.name.clone() });
         }
+        self.exits(recorder, |status| status.success())
+    }
+
+    /// Waits until the process has exited, as it should.
+    fn exits(&mut self, recorder: &Recorder, as_it_should: impl Fn(ExitStatus) -> bool) -> Result<(), Error> {
+        let Some(running) = &mut self.running else { return Ok(()) };
         let asked = Instant::now();
         while running.process.ended()?.is_none() && asked.elapsed() < EXIT {
             thread::sleep(Duration::from_millis(5));
         }
-        let expected = running.process.ended()?.is_some_and(|status| status.success());
+        let expected = running.process.ended()?.is_some_and(as_it_should);
         running.process.kill();
         self.end(recorder, expected);
         Ok(())

@@ -5,12 +5,14 @@
 //! - [`checker`] is a pure function from a history to a verdict.
 //! - [`worker`] is a client that takes and releases locks, in a process of its own.
 //! - [`faults`] is the plan of faults of a seed.
+//! - [`drill`] is one job in place of locks of all kinds: an election, or work that is done once.
 //! - [`topologies`] starts the servers, and strikes them.
 //! - [`proxy`] is a connection that delays, drops, halves and duplicates.
 //! - [`server_log`] reads from a server in which order it queues and grants.
 //! - [`run`] brings everything together, and [`report`] prints what came out.
 
 pub mod checker;
+pub mod drill;
 pub mod faults;
 mod fleet;
 pub mod history;

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
 use leasehold_torture::checker::{Figures, judge};
+use leasehold_torture::drill::Drill;
 use leasehold_torture::run::{End, Settings, run};
 use leasehold_torture::topologies::Kind;
 use leasehold_torture::worker::Lie;
@@ -34,6 +35,9 @@ struct Arguments {
     /// Only these topologies
     #[arg(long, value_enum)]
     topology: Vec<Kind>,
+    /// In place of locks of all kinds: only this job, on a single server that loses no data; may be given several times
+    #[arg(long, value_enum, conflicts_with_all = ["topology", "lie"])]
+    drill: Vec<Drill>,
     /// How many workers in Rust
     #[arg(long, value_name = "N", default_value_t = 3)]
     rust: u64,
@@ -56,7 +60,7 @@ struct Arguments {
     #[arg(long)]
     keep: bool,
     /// Judge a saved history, and run nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["minutes", "faults", "seed", "topology", "lie", "calm"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["minutes", "faults", "seed", "topology", "drill", "lie", "calm"])]
     check: Option<PathBuf>,
 }
 
@@ -110,7 +114,11 @@ fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
     let kinds = if arguments.topology.is_empty() { Kind::ALL.to_vec() } else { arguments.topology.clone() };
     let time = Duration::try_from_secs_f64(arguments.minutes * 60.0)
         .map_err(|error| format!("--minutes {}: {error}", arguments.minutes))?;
-    let of_each = time / u32::try_from(kinds.len())?;
+    let mut works: Vec<(Kind, Option<Drill>)> = kinds.into_iter().map(|kind| (kind, None)).collect();
+    if !arguments.drill.is_empty() {
+        works = arguments.drill.iter().map(|drill| (Kind::Single, Some(*drill))).collect();
+    }
+    let of_each = time / u32::try_from(works.len())?;
     let rounds = if arguments.faults.is_some() { 1 } else { of_each.as_secs().div_ceil(ROUND.as_secs()).max(1) };
     let end = match arguments.faults {
         Some(faults) => End::Done { faults: if arguments.calm { 0 } else { faults }, leases: LEASES },
@@ -120,23 +128,26 @@ fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
         || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64 % 1_000_000);
     let seed = arguments.seed.unwrap_or_else(new_seed);
     let directory = arguments.directory.clone().unwrap_or_else(|| env::temp_dir().join("leasehold-torture"));
+    let each = if arguments.drill.is_empty() { "topologies" } else { "drills" };
     match arguments.faults {
-        Some(faults) => println!("seed {seed}: {faults} faults on each of {} topologies", kinds.len()),
+        Some(faults) => println!("seed {seed}: {faults} faults on each of {} {each}", works.len()),
         None => {
-            println!("seed {seed}: {} s on each of {} topologies, in {rounds} rounds", of_each.as_secs(), kinds.len());
+            println!("seed {seed}: {} s on each of {} {each}, in {rounds} rounds", of_each.as_secs(), works.len());
         }
     }
     let (mut all, mut documented, mut violations) = (Figures::default(), BTreeMap::new(), 0);
     for round in 0..rounds {
-        for kind in &kinds {
+        for (kind, drill) in &works {
             // The first round has the seed itself, so that `--seed` with a short time repeats it.
             let seed = seed.wrapping_add(round);
-            let place = directory.join(format!("{kind}-{seed}"));
+            let name = drill.map_or_else(|| kind.to_string(), |drill| format!("drill-{drill}"));
+            let place = directory.join(format!("{name}-{seed}"));
             // What an earlier run of this seed has left would mix with the new standard error.
             let _ = fs::remove_dir_all(&place);
             fs::create_dir_all(&place)?;
             let settings = Settings {
                 kind: *kind,
+                drill: *drill,
                 seed,
                 end,
                 rust: (env::current_exe()?.with_file_name("torture-worker"), arguments.rust),
@@ -148,6 +159,7 @@ fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
                 calm: arguments.calm,
                 directory: place.clone(),
             };
+            let kind = settings.title();
             let history = run(&settings, &mut |line| println!("{line}"))
                 .map_err(|error| format!("{kind}, seed {seed}: the run broke off: {error}"))?;
             let mut verdict = judge(&history);
@@ -180,7 +192,7 @@ fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
             violations += found;
         }
     }
-    if rounds > 1 || kinds.len() > 1 {
+    if rounds > 1 || works.len() > 1 {
         println!("\nall together, seed {seed}:");
         print!("{}", report::figures(&all, &documented, violations));
     }

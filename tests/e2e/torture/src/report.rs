@@ -22,6 +22,11 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
     };
     let seconds = |micros: u64| format!("{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000);
     let faults: u64 = figures.faults.values().sum();
+    let followed = |(fault, (count, longest)): (&String, &(u64, u64))| {
+        format!("{} after a {fault} ({count} in calm times)", seconds(*longest))
+    };
+    let followed: Vec<String> = figures.followed.iter().map(followed).collect();
+    let is_drill = figures.observed + figures.onces > 0;
     let lines = [
         ("operations", figures.operations.to_string()),
         ("leases", format!("{} held; lost: {}", figures.leases, list(&figures.losses))),
@@ -40,7 +45,18 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
         ("longest acquire", seconds(figures.longest_acquire)),
         ("latest end", format!("{} ms after a call's documented time", figures.latest_end / 1_000)),
     ];
-    for (what, value) in lines {
+    let kinds = ["kinds", "wipes", "longest acquire"];
+    let lines = lines.into_iter().filter(|(what, _)| !is_drill || !kinds.contains(what));
+    let of_elections = [
+        ("takeovers", format!("{}; observers learned {} changes", figures.takeovers, figures.observed)),
+        ("without a leader", format!("at most {}", followed.join(", "))),
+    ];
+    let repeated = format!("{} times work was done whose result was not stored", figures.repeated);
+    let of_onces =
+        [("once", format!("{} names with a result, {} calls got it, {repeated}", figures.onces, figures.answers))];
+    let of_elections = of_elections.into_iter().filter(|_| figures.observed > 0);
+    let of_onces = of_onces.into_iter().filter(|_| figures.onces > 0);
+    for (what, value) in lines.chain(of_elections).chain(of_onces) {
         let _ = writeln!(text, "  {what:<16} {value}");
     }
     for (what, count) in documented {
@@ -88,7 +104,11 @@ fn around(history: &[Event], violation: &Violation) -> String {
         let of_lease = |lease: &u64| leases.get(&(event.by.as_str(), *lease)).is_some_and(|it| is_named(it));
         match &event.what {
             What::Began { name: of, .. } => is_named(of),
-            What::Granted { call, .. } | What::Ended { call, .. } => of_call(call),
+            What::Granted { call, .. }
+            | What::Ended { call, .. }
+            | What::Wrote { call, .. }
+            | What::Answered { call, .. } => of_call(call),
+            What::Observed { name: of, .. } => is_named(of),
             What::Held { lease, .. } | What::Lost { lease, .. } => of_lease(lease),
             What::Server { .. } => serde_json::to_string(&event.what).is_ok_and(|text| text.contains(name.as_str())),
             _ => event.by == HARNESS,

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_servers::Error;
+use leasehold_servers::{Connection, Error};
 
+use crate::drill::Drill;
 use crate::faults::Plan;
 use crate::fleet::Fleet;
-use crate::history::{Event, Recorder, What};
-use crate::server_log::ServerLog;
+use crate::history::{Event, Op, Recorder, What, now};
+use crate::server_log::{ServerLog, stored};
 use crate::topologies::{FaultLog, Kind, Topology};
 use crate::worker::{Lie, Orders, Target};
 
@@ -20,6 +21,8 @@ use crate::worker::{Lie, Orders, Target};
 pub struct Settings {
     /// The servers.
     pub kind: Kind,
+    /// The one job of all workers. They take locks of all kinds without it.
+    pub drill: Option<Drill>,
     /// Where the plan of faults and the choices of the workers come from.
     pub seed: u64,
     /// How long faults strike.
@@ -54,6 +57,8 @@ pub enum End {
 const CALLERS: u64 = 3;
 /// How often a run tells its progress.
 const PROGRESS: Duration = Duration::from_secs(10);
+/// How long everything may take to become right after the faults. A slow machine may stop for seconds.
+const SETTLED: Duration = Duration::from_secs(120);
 /// The faults of the second sequence begin with this number.
 const SECOND: u64 = 1_000_000;
 
@@ -68,21 +73,76 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(String)) -> Result<Vec<Even
     let logs: Vec<ServerLog> =
         watched.into_iter().map(|(by, at)| ServerLog::follow(by, at, Arc::clone(&recorder))).collect();
     let fleet = start_fleet(settings, topology.urls(), &recorder)?;
-    let (fleet, topology) = strike(settings, &recorder, fleet, topology, tell)?;
+    let (mut fleet, topology) = strike(settings, &recorder, fleet, topology, tell)?;
+    if let Some(drill) = settings.drill {
+        settle(drill, &mut fleet, &recorder)?;
+    }
     fleet.finish()?;
+    if settings.drill == Some(Drill::Once) {
+        read_results(&*topology, &recorder)?;
+    }
     drop(logs);
     drop(topology);
     Ok(recorder.finish())
 }
 
+impl Settings {
+    /// What runs, for people.
+    pub fn title(&self) -> String {
+        self.drill.map_or_else(|| self.kind.to_string(), |drill| format!("drill {drill}"))
+    }
+}
+
+/// Waits after the faults until everything is right again.
+fn settle(drill: Drill, fleet: &mut Fleet, recorder: &Recorder) -> Result<(), Error> {
+    fleet.notice()?;
+    let (since, began) = (now(), Instant::now());
+    loop {
+        let living: Vec<&str> = fleet.living().collect();
+        let problem = recorder.look(|events| drill.unsettled(events, since, &living));
+        match problem {
+            None => return Ok(()),
+            Some(problem) if began.elapsed() > SETTLED => {
+                recorder.note(What::Unsettled { problem });
+                return Ok(());
+            }
+            Some(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Notes the results that are stored at the end.
+fn read_results(topology: &dyn Topology, recorder: &Recorder) -> Result<(), Error> {
+    let Some((server, address)) = topology.watched().into_iter().next() else { return Ok(()) };
+    let mut names: Vec<String> = recorder.look(|events| {
+        let name = |event: &Event| match &event.what {
+            What::Began { op: Op::Store, name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        events.iter().filter_map(name).collect()
+    });
+    names.sort_unstable();
+    names.dedup();
+    let failed = |source| Error::Io { doing: "reading the stored results".to_owned(), source };
+    let mut connection = Connection::open(address, SETTLED).map_err(failed)?;
+    for name in names {
+        let record = connection.call(&["GET", &format!("leasehold:{{{name}}}:result")]).map_err(failed)?;
+        if let Some(entry) = record.text().and_then(|record| stored(&name, record)) {
+            recorder.add(Event { at: now(), by: server.clone(), what: What::Server { entry } });
+        }
+    }
+    Ok(())
+}
+
 fn start_fleet(settings: &Settings, urls: Vec<String>, recorder: &Arc<Recorder>) -> Result<Fleet, Error> {
-    let mut fleet = Fleet::new(Arc::clone(recorder), &settings.directory);
+    let mut fleet = Fleet::new(Arc::clone(recorder), &settings.directory, settings.drill.is_some());
     let locks = settings.lie.map_or_else(|| Target::of(settings.kind), Target::contended);
     let orders = |number: u64, lie| {
         let (topology, urls, locks) = (settings.kind, urls.clone(), locks.clone());
         // Small enough for a number in JavaScript.
         let seed = settings.seed % 1_000_000 * 1_000 + number;
-        Orders { topology, urls, seed, callers: CALLERS, locks, lie }
+        let (drill, callers) = (settings.drill, settings.drill.map_or(CALLERS, Drill::callers));
+        Orders { topology, urls, seed, drill, callers, locks, lie }
     };
     let (program, count) = &settings.rust;
     for number in 0..*count {
@@ -117,7 +177,7 @@ fn strike(
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut log = log(0);
-            for step in Plan::of_clients(settings.seed) {
+            for step in Plan::of_clients(settings.seed, settings.drill) {
                 if !wait(step.calm, &over) {
                     return;
                 }
@@ -130,7 +190,7 @@ fn strike(
         });
         scope.spawn(|| {
             let mut log = log(SECOND);
-            for step in Plan::of_servers(settings.seed, settings.kind) {
+            for step in Plan::of_servers(settings.seed, settings.kind, settings.drill) {
                 let goes_on = wait(step.calm, &over);
                 let outcome = topology
                     .notice(&mut log)
@@ -209,14 +269,14 @@ impl Progress {
     }
 
     fn line(&self, settings: &Settings, elapsed: Duration) -> String {
-        let (kind, seconds) = (settings.kind, elapsed.as_secs());
+        let (title, seconds) = (settings.title(), elapsed.as_secs());
         let of = match settings.end {
             End::After(time) => format!("{} s", time.as_secs()),
             End::Done { faults, leases } => format!("{faults} faults and {leases} leases"),
         };
         let Self { operations, leases, faults, last, .. } = self;
         format!(
-            "{kind}: {seconds} s, {operations} operations, {leases} leases, {faults} faults, the last one {last}; of {of}"
+            "{title}: {seconds} s, {operations} operations, {leases} leases, {faults} faults, the last one {last}; of {of}"
         )
     }
 }

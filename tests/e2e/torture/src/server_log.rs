@@ -138,16 +138,30 @@ fn entry(words: &[&str], clock: u64) -> Option<Entry> {
                 let until = record.rsplit(' ').next()?.parse().ok()?;
                 return Some(Entry::Alive { name: own(name), token: own(token), until });
             }
+            // The holder of a once and the leader of an election. A reentrant lock has a number there.
+            if !key.starts_with("leasehold:") && token.contains(':') && record.contains(' ') {
+                return Some(Entry::Admitted { name: own(key), token: own(token), exclusive: true, clock });
+            }
             // Only a semaphore that admits writes a token there. The sum of its permits has no colon.
             let name = named(key, "permits").filter(|_| token.contains(':'))?;
             Some(Entry::Admitted { name: own(name), token: own(token), exclusive: false, clock })
         }
+        ["SET", key, record, "PX", _] if named(key, "result").is_some() => stored(named(key, "result")?, record),
         ["SET", name, value, "PX", _] if !name.starts_with("leasehold:") => {
             let token = value.split([' ', '*']).next().filter(|token| token.contains(':'))?;
             Some(Entry::Admitted { name: own(name), token: own(token), exclusive: true, clock })
         }
         _ => None,
     }
+}
+
+/// The result of a `once`, from the record `<writer's token> <its fence> <value>`.
+pub(crate) fn stored(name: &str, record: &str) -> Option<Entry> {
+    let mut parts = record.splitn(3, ' ');
+    let (token, value) = (parts.next()?.to_owned(), parts.nth(1)?);
+    // The value is JSON.
+    let value = serde_json::from_str(value).unwrap_or_else(|_| value.to_owned());
+    Some(Entry::Stored { name: name.to_owned(), token, value })
 }
 
 /// The lock whose side key this is. A name with a hash tag stays as it is.
@@ -200,6 +214,11 @@ mod tests {
         assert_eq!(lua(r#""ZADD" "leasehold:{m}:readers" "1700000002123" "a:1""#), admitted(false));
         assert_eq!(lua(r#""HSET" "leasehold:{m}:permits" "a:1" "1/2" "fence" "1700000000123456""#), admitted(false));
         assert_eq!(lua(r#""ZADD" "leasehold:{m}:queue" "-1700000060000" "a:1""#), Some(left));
+        assert_eq!(lua(r#""HSET" "m" "a:1" "once 1700000000123456""#), admitted(true));
+        assert_eq!(lua(r#""HSET" "m" "a:1" "1700000000123456 10.0.0.7:8080""#), admitted(true));
+        let (name, token, value) = (name.clone(), token.clone(), "7-3".to_owned());
+        let result = r#""SET" "leasehold:{m}:result" "a:1 1700000000123456 \"7-3\"" "PX" "3600000""#;
+        assert_eq!(lua(result), Some(Entry::Stored { name, token, value }));
     }
 
     #[test]
@@ -207,6 +226,7 @@ mod tests {
         assert_eq!(lua(r#""SET" "m" "a:1*17" "KEEPTTL""#), None);
         assert_eq!(lua(r#""SET" "m" "shared 17" "PX" "600""#), None);
         assert_eq!(lua(r#""SET" "leasehold:fence" "17""#), None);
+        assert_eq!(lua(r#""HSET" "m" "a:1" "2""#), None);
         assert_eq!(lua(r#""HSET" "leasehold:{m}:permits" "used" "1" "limit" "2""#), None);
         assert_eq!(entry_of(r#"+17.000001 [0 127.0.0.1:5] "ZREM" "leasehold:{m}:queue" "a:1""#), None);
         assert_eq!(entry_of("+OK"), None);

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use leasehold_torture::checker::{Figures, Rule, Verdict, judge};
+use leasehold_torture::drill::Drill;
 use leasehold_torture::history::{self, Event};
 use leasehold_torture::report;
 use leasehold_torture::run::{End, Settings, run};
@@ -14,13 +15,25 @@ use leasehold_torture::worker::Lie;
 
 type Tested = Result<(), Box<dyn Error>>;
 
+/// What the workers do.
+enum Work {
+    /// They take locks of all kinds on these servers.
+    Locks(Kind),
+    Drill(Drill),
+}
+
 /// Runs three workers in Rust for a little work. If there is a bug, the first worker has it, and there are no other
 /// faults. Rules about time are not judged, because they depend on the machine.
-fn torture(name: &str, kind: Kind, end: End, lie: Option<Lie>) -> Result<(Vec<Event>, Verdict), Box<dyn Error>> {
+fn torture(name: &str, work: Work, end: End, lie: Option<Lie>) -> Result<(Vec<Event>, Verdict), Box<dyn Error>> {
+    let (kind, drill) = match work {
+        Work::Locks(kind) => (kind, None),
+        Work::Drill(drill) => (Kind::Single, Some(drill)),
+    };
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("torture").join(name);
     fs::create_dir_all(&directory)?;
     let settings = Settings {
         kind,
+        drill,
         seed: 1,
         end,
         rust: (PathBuf::from(env!("CARGO_BIN_EXE_torture-worker")), 3),
@@ -37,7 +50,7 @@ fn torture(name: &str, kind: Kind, end: End, lie: Option<Lie>) -> Result<(Vec<Ev
 }
 
 fn keeps_every_promise(kind: Kind) -> Tested {
-    let (history, verdict) = torture(&kind.to_string(), kind, End::Done { faults: 8, leases: 400 }, None)?;
+    let (history, verdict) = torture(&kind.to_string(), Work::Locks(kind), End::Done { faults: 8, leases: 400 }, None)?;
     print!("{}", report::figures(&verdict.figures, &verdict.documented, verdict.violations.len()));
     assert!(verdict.violations.is_empty(), "{}", report::violations(&history, &verdict));
     assert!(verdict.figures.leases >= 400 && verdict.figures.faults.len() > 2, "{:?}", verdict.figures);
@@ -67,9 +80,31 @@ fn a_quorum_under_faults_keeps_every_promise() -> Tested {
     keeps_every_promise(Kind::Quorum)
 }
 
+fn survives(drill: Drill, leases: u64) -> Result<Figures, Box<dyn Error>> {
+    let name = format!("drill-{drill}");
+    let (history, verdict) = torture(&name, Work::Drill(drill), End::Done { faults: 5, leases }, None)?;
+    print!("{}", report::figures(&verdict.figures, &verdict.documented, verdict.violations.len()));
+    assert!(verdict.violations.is_empty(), "{}", report::violations(&history, &verdict));
+    Ok(verdict.figures)
+}
+
+#[test]
+fn an_election_whose_leaders_are_struck_has_one_leader_at_a_time_and_one_at_the_end() -> Tested {
+    let figures = survives(Drill::Election, 3)?;
+    assert!(figures.leases >= 3 && figures.observed > 0, "{figures:?}");
+    Ok(())
+}
+
+#[test]
+fn all_callers_of_once_get_one_result_while_those_that_work_are_struck() -> Tested {
+    let figures = survives(Drill::Once, 20)?;
+    assert!(figures.onces > 5 && figures.answers > figures.onces, "{figures:?}");
+    Ok(())
+}
+
 /// The rules that a bug breaks.
 fn breaks(name: &str, lie: Lie) -> Result<Vec<Rule>, Box<dyn Error>> {
-    let (_, verdict) = torture(name, Kind::Single, End::Done { faults: 0, leases: 40 }, Some(lie))?;
+    let (_, verdict) = torture(name, Work::Locks(Kind::Single), End::Done { faults: 0, leases: 40 }, Some(lie))?;
     let mut rules: Vec<Rule> = verdict.violations.iter().map(|violation| violation.rule).collect();
     rules.sort_unstable();
     rules.dedup();

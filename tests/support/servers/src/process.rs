@@ -105,6 +105,14 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Asks the process to exit (SIGTERM).
+    ///
+    /// # Errors
+    /// If the process no longer runs.
+    pub fn terminate(&self) -> Result<(), Error> {
+        self.signal(Signal::TERM)
+    }
+
     /// Pauses the process (SIGSTOP). Its connections stay open.
     ///
     /// # Errors

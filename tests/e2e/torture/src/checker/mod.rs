@@ -12,10 +12,12 @@ mod bounds;
 mod exclusion;
 mod fences;
 mod losses;
+mod once;
 mod order;
 mod progress;
 mod reentrance;
 mod story;
+mod terms;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -42,6 +44,16 @@ pub enum Rule {
     AllOrNone,
     /// The owner of a reentrant lock can take it again while it holds the lock, with the same fence.
     Reentrance,
+    /// All callers of a `once` get the one result that is stored.
+    OneResult,
+    /// An observer never goes back to an earlier term, and learns the leader's own value.
+    Observers,
+    /// While a server is down, nobody holds its locks for longer than a TTL.
+    Outage,
+    /// A leader that died is followed within its TTL and a second, and a claim window if a dead candidate is ahead.
+    Takeover,
+    /// After the faults, somebody leads, and all observers know.
+    Settled,
     /// Every call ends within its documented time.
     Bounds,
     /// The server grants its waiters in the order in which they joined its queue.
@@ -58,10 +70,19 @@ impl Rule {
     /// Whether a slow machine alone can break this rule. The other rules hold however long a delay is.
     pub const fn is_about_time(self) -> bool {
         match self {
-            Self::MutualExclusion | Self::FenceOrder | Self::AllOrNone | Self::Reentrance | Self::Processes => false,
+            Self::MutualExclusion
+            | Self::FenceOrder
+            | Self::AllOrNone
+            | Self::Reentrance
+            | Self::OneResult
+            | Self::Observers
+            | Self::Outage
+            | Self::Settled
+            | Self::Processes => false,
             Self::LossInTime
             | Self::LossAfterWipe
             | Self::Progress
+            | Self::Takeover
             | Self::Bounds
             | Self::ServerOrder
             | Self::Turns
@@ -80,6 +101,11 @@ impl fmt::Display for Rule {
             Self::Progress => "a free lock is granted",
             Self::AllOrNone => "all names or none",
             Self::Reentrance => "an owner enters again",
+            Self::OneResult => "one result for all",
+            Self::Observers => "observers",
+            Self::Outage => "nobody holds for longer than an outage allows",
+            Self::Takeover => "a dead leader is followed",
+            Self::Settled => "all is well after the faults",
             Self::Bounds => "every call ends in time",
             Self::ServerOrder => "order between clients",
             Self::Turns => "turns in a quorum",
@@ -134,6 +160,19 @@ pub struct Figures {
     pub entered_again: u64,
     /// Renewed leases that a wipe hit while no other fault happened.
     pub wiped: u64,
+    /// How many times another process became the leader.
+    pub takeovers: u64,
+    /// How often a leader ended by a fault of its process while nothing disturbed the server, and the longest time from
+    /// the beginning of the fault until somebody led, in microseconds.
+    pub followed: BTreeMap<String, (u64, u64)>,
+    /// How many changes observers learned.
+    pub observed: u64,
+    /// How many names have a result.
+    pub onces: u64,
+    /// How many calls got a result.
+    pub answers: u64,
+    /// How often work was done whose result was not stored.
+    pub repeated: u64,
     /// The longest time in which no worker was granted any lock, in microseconds.
     pub longest_stall: u64,
     /// The longest time without faults in which a caller waited for a lock that nobody held, in microseconds.
@@ -154,6 +193,15 @@ impl Figures {
         self.several += other.several;
         self.entered_again += other.entered_again;
         self.wiped += other.wiped;
+        self.takeovers += other.takeovers;
+        for (fault, (count, longest)) in &other.followed {
+            let all = self.followed.entry(fault.clone()).or_default();
+            *all = (all.0 + count, all.1.max(*longest));
+        }
+        self.observed += other.observed;
+        self.onces += other.onces;
+        self.answers += other.answers;
+        self.repeated += other.repeated;
         for (reason, count) in &other.losses {
             *self.losses.entry(reason.clone()).or_default() += count;
         }
@@ -179,6 +227,8 @@ pub fn judge(history: &[Event]) -> Verdict {
     turns::judge(&story, &mut verdict);
     progress::judge(&story, &mut verdict);
     reentrance::judge(&story, &mut verdict);
+    terms::judge(&story, &mut verdict);
+    once::judge(&story, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict
 }

@@ -65,6 +65,7 @@ fn between_clients(story: &Story<'_>, verdict: &mut Verdict) {
                 };
                 admitted(*at, (name, token), score, *exclusive, *clock, queue, verdict);
             }
+            Entry::Stored { .. } => {}
             Entry::Forgot => queues.retain(|(of, _), _| of != server),
         }
     }

@@ -88,7 +88,7 @@ type Numbered<'a> = HashMap<(&'a str, u64), Vec<usize>>;
 pub(super) struct Fault<'a> {
     pub(super) number: u64,
     pub(super) kind: &'a str,
-    target: &'a str,
+    pub(super) target: &'a str,
     pub(super) begin: u64,
     pub(super) end: u64,
     lost: &'a [String],
@@ -109,7 +109,8 @@ impl Fault<'_> {
 
     /// Whether servers or connections may be silent because of it.
     pub(super) fn strikes_servers(&self) -> bool {
-        !matches!(self.kind, "kill" | "pause" | "leave")
+        let strikes_client = matches!(self.kind, "kill" | "pause" | "leave" | "terminate" | "block");
+        !strikes_client && !self.kind.starts_with("crash-")
     }
 
     /// Whether anything may be lost.
@@ -118,12 +119,28 @@ impl Fault<'_> {
     }
 }
 
+/// What an observer of an election has learned.
+#[derive(Debug)]
+pub(super) struct Observed<'a> {
+    pub(super) at: u64,
+    pub(super) by: &'a str,
+    pub(super) name: &'a str,
+    pub(super) fence: Option<u64>,
+    pub(super) value: &'a str,
+}
+
 /// A history, sorted into its parts.
 #[derive(Debug, Default)]
 pub(super) struct Story<'a> {
     pub(super) leases: Vec<Lease<'a>>,
     pub(super) calls: Vec<Call<'a>>,
     pub(super) faults: Vec<Fault<'a>>,
+    /// The calls that stored a result or got one, and the result.
+    pub(super) wrote: Vec<(usize, &'a str)>,
+    pub(super) answers: Vec<(usize, &'a str)>,
+    pub(super) observed: Vec<Observed<'a>>,
+    /// When a server was down.
+    pub(super) down: Vec<(u64, u64)>,
     /// The time, the server, and its log entry.
     pub(super) server: Vec<(u64, &'a str, &'a Entry)>,
     /// How the tokens of a process begin.
@@ -196,6 +213,21 @@ impl<'a> Story<'a> {
                         (call.ended, call.outcome) = (Some(at), Some(outcome.as_str()));
                     }
                 }
+                What::Wrote { call, value } => {
+                    story.wrote.extend(calls.get(&(by, *call)).map(|place| (*place, value.as_str())));
+                }
+                What::Answered { call, value } => {
+                    let place = calls.get(&(by, *call)).copied();
+                    if let Some(call) = place.and_then(|place| story.calls.get_mut(place)) {
+                        call.ended = Some(at);
+                    }
+                    story.answers.extend(place.map(|place| (place, value.as_str())));
+                }
+                What::Observed { name, fence, value } => {
+                    story.observed.push(Observed { at, by, name, fence: *fence, value });
+                }
+                What::Down { from } => story.down.push((*from, at)),
+                What::Unsettled { problem } => verdict.violated(Rule::Settled, at, "", problem.clone()),
                 What::Held { lease, left } => {
                     story.of_number(&leases, by, *lease, |lease| lease.valid_until = lease.valid_until.max(at + left));
                 }
@@ -242,7 +274,7 @@ impl<'a> Story<'a> {
     /// on.
     fn begin(&mut self, call: &Call<'a>, leases: &Numbered<'a>) {
         match (call.op, call.lease) {
-            (Op::Release | Op::Downgrade, Some(lease)) => {
+            (Op::Release | Op::Store | Op::Downgrade, Some(lease)) => {
                 self.of_number(leases, call.by, lease, |lease| {
                     lease.released.get_or_insert(call.began);
                 });
@@ -296,6 +328,11 @@ impl<'a> Story<'a> {
         let first = stalls.partition_point(|(_, end)| *end <= from);
         let rest = stalls.get(first..).unwrap_or_default();
         rest.iter().take_while(|(begin, _)| *begin < to).map(|(begin, end)| end.min(&to) - begin.max(&from)).sum()
+    }
+
+    /// For how long processes could not run in this time, all together.
+    pub(super) fn all_stalled(&self, from: u64, to: u64) -> u64 {
+        self.stalls.keys().map(|by| self.stalled(by, from, to)).sum()
     }
 
     /// Whether the process still ran at this time, and was not about to be killed.

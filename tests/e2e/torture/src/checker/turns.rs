@@ -83,6 +83,7 @@ fn note<'a>(queues: &mut HashMap<&'a str, Vec<Waiter<'a>>>, at: u64, entry: &'a 
         Entry::Left { name, token } | Entry::Admitted { name, token, .. } => {
             queues.entry(name).or_default().retain(|waiter| waiter.token != token);
         }
+        Entry::Stored { .. } => {}
         Entry::Forgot => queues.clear(),
     }
 }

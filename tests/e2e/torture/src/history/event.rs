@@ -84,6 +84,31 @@ pub enum What {
         /// The code of the reason.
         reason: String,
     },
+    /// The work of a `once` has done what it does. Its result is about to be stored.
+    Wrote {
+        /// The call that stores the result.
+        call: u64,
+        /// The result, which no other work has.
+        value: String,
+    },
+    /// A call of `once` has returned a result.
+    Answered {
+        /// The call that asked for the result or stored it.
+        call: u64,
+        /// The result.
+        value: String,
+    },
+    /// An observer has learned who leads.
+    Observed {
+        /// The election.
+        name: String,
+        /// The term's fence. None if nobody leads.
+        #[serde(default)]
+        fence: Option<u64>,
+        /// What the leader tells about itself.
+        #[serde(default)]
+        value: String,
+    },
     /// A process has found out how its tokens begin.
     Client {
         /// What all of its tokens have in common.
@@ -126,6 +151,16 @@ pub enum What {
         /// What it strikes.
         target: String,
     },
+    /// A server was down from then until now. No command was run in this time.
+    Down {
+        /// Since when, in microseconds of the shared clock.
+        from: u64,
+    },
+    /// After the faults, something did not become right, however long the harness waited.
+    Unsettled {
+        /// What is wrong.
+        problem: String,
+    },
     /// A fault is over.
     FaultEnded {
         /// The fault's number in this run.
@@ -158,6 +193,8 @@ pub enum Op {
     Upgrade,
     /// A release.
     Release,
+    /// A release that stores the result of a `once`.
+    Store,
     /// The manager's close.
     Close,
 }
@@ -263,6 +300,15 @@ pub enum Entry {
         exclusive: bool,
         /// When, in milliseconds of the server's clock.
         clock: u64,
+    },
+    /// The result of a `once` is stored.
+    Stored {
+        /// The lock.
+        name: String,
+        /// The token of the lease that it comes from.
+        token: String,
+        /// The result.
+        value: String,
     },
     /// The log has a gap, or the server has forgotten its data.
     Forgot,

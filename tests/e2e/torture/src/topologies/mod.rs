@@ -132,6 +132,11 @@ pub struct Struck {
 }
 
 impl Struck {
+    /// A server was down since this time, and comes back now.
+    pub fn was_down(&self, from: u64) {
+        self.recorder.note(What::Down { from });
+    }
+
     /// It is over, and nothing was lost.
     pub fn ended(self) {
         self.ended_losing(Vec::new());

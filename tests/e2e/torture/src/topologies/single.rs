@@ -7,6 +7,7 @@ use leasehold_servers::{Builder, Error, Server, follow, promote};
 
 use super::{FaultLog, Topology, kill_clients, says, until};
 use crate::faults::{Fault, Step};
+use crate::history::now;
 use crate::proxy::{Behaviour, Proxy};
 
 /// A server with a replica. Clients reach it through a proxy, as through an address that moves with a failover. Both
@@ -40,7 +41,9 @@ impl Single {
         self.is_ready()?;
         let struck = log.began(step.fault, &self.name());
         self.servers[0].stop();
+        let from = now();
         thread::sleep(step.lasts);
+        struck.was_down(from);
         self.servers[0].restart()?;
         struck.ended();
         Ok(())

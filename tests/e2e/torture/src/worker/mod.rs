@@ -1,6 +1,7 @@
 //! A client in a process of its own. It takes locks, looks at its leases, and writes a line of the history for each thing
 //! that it does or that happens to it. `node/worker.mjs` does the same with the npm package.
 
+mod drills;
 mod program;
 
 use std::collections::BTreeSet;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::drill::Drill;
 use crate::history::{Share, names};
 use crate::topologies::Kind;
 
@@ -33,6 +35,9 @@ pub struct Orders {
     pub urls: Vec<String>,
     /// Where its choices come from.
     pub seed: u64,
+    /// The one job of all workers. They take the locks without it.
+    #[serde(default)]
+    pub drill: Option<Drill>,
     /// How many callers share its manager.
     pub callers: u64,
     /// The locks.
@@ -127,4 +132,27 @@ pub enum Lie {
     /// It deletes the key of a lock that another worker holds, as a release that doesn't compare tokens would, and
     /// takes the lock.
     FreesOthers,
+}
+
+/// What the harness tells a worker to do: a line of its standard input, as JSON. When the input ends, the worker closes its
+/// manager and exits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trouble {
+    /// To do nothing else for this many milliseconds.
+    Block(u64),
+    /// To kill itself at this moment of its next work.
+    Crash(Moment),
+}
+
+/// A moment of the work of a `once`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Moment {
+    /// The work has not done yet what it does.
+    BeforeWrite,
+    /// It has, and its result is not on its way.
+    AfterWrite,
+    /// The result is on its way, or it is stored.
+    Storing,
 }

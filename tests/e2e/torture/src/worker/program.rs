@@ -1,5 +1,5 @@
 use std::cell::Cell;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::thread;
@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, Lock, LockManager, LossReason, Owner, ReleaseOutcome};
 use leasehold_harness::Rng;
-use tokio::sync::watch;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{CLAIM_WINDOW, LONGEST_TTL, Lie, NODE_TIMEOUT, Orders, RESPONSE_TIMEOUT, TICK_LATE, Target};
+use super::{
+    CLAIM_WINDOW, LONGEST_TTL, Lie, Moment, NODE_TIMEOUT, Orders, RESPONSE_TIMEOUT, TICK_LATE, Target, Trouble,
+};
+use crate::drill::Drill;
 use crate::history::{Op, Share, What, names, now};
 use crate::topologies::Kind;
 
@@ -26,23 +30,38 @@ pub fn run(orders: Orders) {
 
 async fn work(orders: Orders) {
     tokio::task::spawn_local(notice_stalls());
-    let mut ending = end_of_input();
+    let (ends, mut ending) = watch::channel(false);
+    let troubles = read_input(ends.clone());
     let locks = tokio::select! {
         locks = connect(&orders) => locks,
         _ = ending.wait_for(|ends| *ends) => return,
     };
     let owners = [Owner::new(), Owner::new()];
     let (calls, leases) = (Cell::new(0), Cell::new(0));
-    let worker = Rc::new(Worker { orders, locks, owners, ending: ending.clone(), calls, leases });
+    let (crash, terminated) = (Cell::new(None), Cell::new(false));
+    let worker = Rc::new(Worker { orders, locks, owners, ending: ending.clone(), calls, leases, crash, terminated });
+    tokio::task::spawn_local(Rc::clone(&worker).has_trouble(troubles));
+    tokio::task::spawn_local(Rc::clone(&worker).ends_on_sigterm(ends));
     let mut callers = JoinSet::new();
     for caller in 0..worker.orders.callers {
         let (worker, rng) = (Rc::clone(&worker), Rng::new(worker.orders.seed.wrapping_add(caller)));
-        callers.spawn_local(worker.take_turns(caller as usize, rng));
+        match worker.orders.drill {
+            None => callers.spawn_local(worker.take_turns(caller as usize, rng)),
+            Some(Drill::Election) => callers.spawn_local(worker.campaigns()),
+            Some(Drill::Once) => callers.spawn_local(worker.calls_once(rng)),
+        };
+    }
+    if worker.orders.drill == Some(Drill::Election) {
+        tokio::task::spawn_local(Rc::clone(&worker).observes());
     }
     if worker.orders.topology == Kind::Quorum {
         callers.spawn_local(Rc::clone(&worker).find_own_id());
     }
     let _ = ending.wait_for(|ends| *ends).await;
+    if worker.terminated.get() {
+        // A calm end: all callers give back what they have.
+        while callers.join_next().await.is_some() {}
+    }
     // Callers still wait and hold now: closing ends all of that.
     let call = worker.begins(Op::Close, "", None, None, RESPONSE_TIMEOUT);
     let closed = worker.locks.close().await;
@@ -50,32 +69,55 @@ async fn work(orders: Orders) {
     while callers.join_next().await.is_some() {}
 }
 
-struct Worker {
-    orders: Orders,
-    locks: LockManager,
+pub(super) struct Worker {
+    pub(super) orders: Orders,
+    pub(super) locks: LockManager,
     /// Several callers share an owner.
     owners: [Owner; 2],
-    ending: watch::Receiver<bool>,
+    pub(super) ending: watch::Receiver<bool>,
     calls: Cell<u64>,
     leases: Cell<u64>,
+    /// When to kill itself.
+    pub(super) crash: Cell<Option<Moment>>,
+    terminated: Cell<bool>,
 }
 
 /// What a caller does with a lock.
 #[derive(Clone)]
-struct Terms {
+pub(super) struct Terms {
     /// Which of the owners it is.
-    owner: usize,
-    ttl: Duration,
-    renewed: bool,
-    wait: Duration,
-    hold: Duration,
+    pub(super) owner: usize,
+    pub(super) ttl: Duration,
+    pub(super) renewed: bool,
+    pub(super) wait: Duration,
+    pub(super) hold: Duration,
     /// How many times the lease is converted. It is held for `hold` before each time.
-    conversions: u64,
+    pub(super) conversions: u64,
     /// Whether the owner takes the lock again while it holds it.
-    again: bool,
+    pub(super) again: bool,
 }
 
 impl Worker {
+    /// Does what the harness tells it to.
+    async fn has_trouble(self: Rc<Self>, mut troubles: mpsc::UnboundedReceiver<Trouble>) {
+        while let Some(trouble) = troubles.recv().await {
+            match trouble {
+                // Nothing else runs in this thread meanwhile.
+                Trouble::Block(millis) => thread::sleep(Duration::from_millis(millis)),
+                Trouble::Crash(moment) => self.crash.set(Some(moment)),
+            }
+        }
+    }
+
+    async fn ends_on_sigterm(self: Rc<Self>, ends: watch::Sender<bool>) {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(error) => return eprintln!("can't receive SIGTERM: {error}"),
+        }
+        self.terminated.set(true);
+        let _ = ends.send(true);
+    }
+
     async fn take_turns(self: Rc<Self>, caller: usize, mut rng: Rng) {
         while !*self.ending.borrow() {
             let target = rng.pick(&self.orders.locks).clone();
@@ -159,13 +201,25 @@ impl Worker {
         }
     }
 
-    fn granted(&self, call: u64, terms: &Terms, lease: &Lease) -> u64 {
+    pub(super) fn granted(&self, call: u64, terms: &Terms, lease: &Lease) -> u64 {
         let at = now();
-        let left = lease.remaining().as_micros() as u64;
-        let number = next(&self.leases);
-        let (fence, ttl) = (lease.fence().get(), terms.ttl.as_millis() as u64);
+        let left = lease.remaining();
         let fences =
             if lease.fences().len() > 1 { lease.fences().map(|(_, fence)| fence.get()).collect() } else { vec![] };
+        self.begins_lease(at, call, terms, (lease.fence().get(), fences), left)
+    }
+
+    /// Records a lease that is valid for `left` from `at`.
+    pub(super) fn begins_lease(
+        &self,
+        at: u64,
+        call: u64,
+        terms: &Terms,
+        (fence, fences): (u64, Vec<u64>),
+        left: Duration,
+    ) -> u64 {
+        let number = next(&self.leases);
+        let (ttl, left) = (terms.ttl.as_millis() as u64, left.as_micros() as u64);
         tell_at(at, &What::Granted { call, lease: number, fence, fences, ttl, renewed: terms.renewed, left });
         number
     }
@@ -188,19 +242,11 @@ impl Worker {
             }
         }
         let call = self.begins(Op::Release, &target.name, None, Some(number), RESPONSE_TIMEOUT);
-        let outcome = match lease.release().await {
-            Ok(ReleaseOutcome::Released) => "released",
-            Ok(ReleaseOutcome::StillHeld) => "still-held",
-            Ok(ReleaseOutcome::AlreadyExpired) => "already-expired",
-            Ok(ReleaseOutcome::NotOwner) => "not-owner",
-            Ok(_) => "unknown",
-            Err(error) => error.code(),
-        };
-        tell(&What::Ended { call, outcome: outcome.to_owned() });
+        released(call, lease.release().await);
     }
 
     /// Looks at a lease for a while. Returns false if it is lost, or if this process ends.
-    async fn keeps(
+    pub(super) async fn keeps(
         &self,
         terms: &Terms,
         number: u64,
@@ -301,14 +347,26 @@ impl Worker {
         call
     }
 
-    fn begins(&self, op: Op, name: &str, share: Option<Share>, lease: Option<u64>, within: Duration) -> u64 {
+    pub(super) fn begins(&self, op: Op, name: &str, share: Option<Share>, lease: Option<u64>, within: Duration) -> u64 {
         let (call, name, within) = (next(&self.calls), name.to_owned(), within.as_millis() as u64);
         tell(&What::Began { call, op, name, share, owner: None, lease, within });
         call
     }
 }
 
-fn ended(call: u64, error: Error) -> Error {
+pub(super) fn released(call: u64, outcome: Result<ReleaseOutcome, Error>) {
+    let outcome = match outcome {
+        Ok(ReleaseOutcome::Released) => "released",
+        Ok(ReleaseOutcome::StillHeld) => "still-held",
+        Ok(ReleaseOutcome::AlreadyExpired) => "already-expired",
+        Ok(ReleaseOutcome::NotOwner) => "not-owner",
+        Ok(_) => "unknown",
+        Err(error) => error.code(),
+    };
+    tell(&What::Ended { call, outcome: outcome.to_owned() });
+}
+
+pub(super) fn ended(call: u64, error: Error) -> Error {
     tell(&What::Ended { call, outcome: error.code().to_owned() });
     error
 }
@@ -361,17 +419,22 @@ async fn notice_stalls() {
     }
 }
 
-/// Becomes true when the standard input ends.
-fn end_of_input() -> watch::Receiver<bool> {
-    let (sender, receiver) = watch::channel(false);
+/// Reads what the harness tells this process to do. `ends` becomes true when the standard input ends.
+fn read_input(ends: watch::Sender<bool>) -> mpsc::UnboundedReceiver<Trouble> {
+    let (sender, troubles) = mpsc::unbounded_channel();
     thread::spawn(move || {
-        let _ = io::stdin().read_to_end(&mut Vec::new());
-        let _ = sender.send(true);
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(trouble) => drop(sender.send(trouble)),
+                Err(error) => eprintln!("bad line `{line}`: {error}"),
+            }
+        }
+        let _ = ends.send(true);
     });
-    receiver
+    troubles
 }
 
-fn tell(what: &What) {
+pub(super) fn tell(what: &What) {
     tell_at(now(), what);
 }
 
@@ -382,7 +445,7 @@ struct Line<'a> {
     what: &'a What,
 }
 
-fn tell_at(at: u64, what: &What) {
+pub(super) fn tell_at(at: u64, what: &What) {
     if let Ok(line) = serde_json::to_string(&Line { at, what }) {
         // The reader is gone only when the run is over.
         let _ = writeln!(io::stdout().lock(), "{line}");

@@ -1,5 +1,6 @@
 //! For each rule, a small history that keeps it and one that breaks it.
 
+mod drills;
 mod kinds;
 mod leases;
 mod waiting;
