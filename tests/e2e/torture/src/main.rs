@@ -121,7 +121,11 @@ fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
     let of_each = time / u32::try_from(works.len())?;
     let rounds = if arguments.faults.is_some() { 1 } else { of_each.as_secs().div_ceil(ROUND.as_secs()).max(1) };
     let end = match arguments.faults {
-        Some(faults) => End::Done { faults: if arguments.calm { 0 } else { faults }, leases: LEASES },
+        Some(faults) => {
+            // A term lasts for seconds.
+            let leases = if arguments.drill.is_empty() { LEASES } else { LEASES / 20 };
+            End::Done { faults: if arguments.calm { 0 } else { faults }, leases }
+        }
         None => End::After(of_each / u32::try_from(rounds)?),
     };
     let new_seed =

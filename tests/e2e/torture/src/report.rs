@@ -23,7 +23,7 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
     let seconds = |micros: u64| format!("{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000);
     let faults: u64 = figures.faults.values().sum();
     let followed = |(fault, (count, longest)): (&String, &(u64, u64))| {
-        format!("{} after a {fault} ({count} in calm times)", seconds(*longest))
+        format!("{} ms after a {fault} ({count} in calm times)", longest / 1_000)
     };
     let followed: Vec<String> = figures.followed.iter().map(followed).collect();
     let is_drill = figures.observed + figures.onces > 0;

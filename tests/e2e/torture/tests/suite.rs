@@ -82,7 +82,7 @@ fn a_quorum_under_faults_keeps_every_promise() -> Tested {
 
 fn survives(drill: Drill, leases: u64) -> Result<Figures, Box<dyn Error>> {
     let name = format!("drill-{drill}");
-    let (history, verdict) = torture(&name, Work::Drill(drill), End::Done { faults: 5, leases }, None)?;
+    let (history, verdict) = torture(&name, Work::Drill(drill), End::Done { faults: 4, leases }, None)?;
     print!("{}", report::figures(&verdict.figures, &verdict.documented, verdict.violations.len()));
     assert!(verdict.violations.is_empty(), "{}", report::violations(&history, &verdict));
     Ok(verdict.figures)

@@ -37,6 +37,6 @@ fn within(story: &Story<'_>, call: &Call<'_>) -> u64 {
     let end = call.began + call.within;
     let silent =
         |fault: &Fault<'_>| fault.strikes_servers() && fault.begin <= end && fault.end + call.within >= call.began;
-    let may_queue = matches!(call.op, Op::Release | Op::Close) && story.faults.iter().any(silent);
+    let may_queue = matches!(call.op, Op::Release | Op::Store | Op::Close) && story.faults.iter().any(silent);
     if may_queue { call.within * 2 } else { call.within }
 }

@@ -330,9 +330,14 @@ impl<'a> Story<'a> {
         rest.iter().take_while(|(begin, _)| *begin < to).map(|(begin, end)| end.min(&to) - begin.max(&from)).sum()
     }
 
-    /// For how long processes could not run in this time, all together.
-    pub(super) fn all_stalled(&self, from: u64, to: u64) -> u64 {
-        self.stalls.keys().map(|by| self.stalled(by, from, to)).sum()
+    /// For how long processes could not run in this time, all together, although no fault struck them.
+    pub(super) fn starved(&self, from: u64, to: u64) -> u64 {
+        let is_struck = |by: &str, (begin, end): (u64, u64)| {
+            self.faults.iter().any(|fault| fault.target == by && fault.begin < end && begin < fault.end)
+        };
+        let stalls = self.stalls.iter().flat_map(|(by, stalls)| stalls.iter().map(move |stall| (*by, *stall)));
+        let starved = stalls.filter(|(by, stall)| !is_struck(by, *stall));
+        starved.map(|(_, (begin, end))| end.min(to).saturating_sub(begin.max(from))).sum()
     }
 
     /// Whether the process still ran at this time, and was not about to be killed.

@@ -6,8 +6,10 @@ use super::story::{Fault, Lease, Story};
 use super::{Rule, Verdict, ms};
 use crate::worker::{CLAIM_WINDOW, RESPONSE_TIMEOUT};
 
-/// What a takeover may need beyond the TTL: a second, and one claim window if a dead candidate is ahead.
-const MORE: u64 = 1_000_000 + CLAIM_WINDOW.as_micros() as u64;
+/// What a takeover may need beyond the TTL.
+const MORE: u64 = 1_000_000;
+/// What each dead candidate that is ahead may cost.
+const AHEAD: u64 = CLAIM_WINDOW.as_micros() as u64;
 /// After a fault of the server, clients ask again when their last command has timed out, and a lease that was about to be
 /// renewed may be lost.
 const TROUBLE: u64 = RESPONSE_TIMEOUT.as_micros() as u64 + 1_000_000;
@@ -84,13 +86,18 @@ fn takeovers(story: &Story<'_>, name: &str, terms: &[&Lease<'_>], verdict: &mut 
         if story.faults.iter().any(disturbed) {
             continue;
         }
-        let took = next.from - fault.begin;
+        let took = next.from.saturating_sub(fault.begin);
         let (count, longest) = verdict.figures.followed.entry(fault.kind.to_owned()).or_default();
         *count += 1;
         *longest = took.max(*longest);
+        let is_ahead = |other: &&Fault<'_>| {
+            let strikes_candidate = other.number != fault.number && !other.strikes_servers();
+            strikes_candidate && other.begin < next.from && other.end + AHEAD > fault.begin
+        };
+        let dead = story.faults.iter().filter(is_ahead).count().max(1) as u64;
         // The time in which a candidate could not run is not the election's.
-        let stalled = story.all_stalled(fault.begin, next.from);
-        if took > term.ttl + MORE + stalled {
+        let starved = story.starved(fault.begin, next.from);
+        if took > term.ttl + MORE + AHEAD * dead + starved {
             let (took, kind) = (ms(took), fault.kind);
             let text = format!("after a {kind} of {}, nobody led `{name}` for {took}", term.shown());
             verdict.violated(Rule::Takeover, next.from, name, text);
