@@ -33,6 +33,8 @@ pub(crate) struct Converting {
     pub(super) lease: Option<LeaseId>,
     pub(crate) new: Token,
     pub(super) to: Mode,
+    /// Whether it only makes the lease end earlier.
+    pub(super) shortens: bool,
     /// Whether the old token leaves a tombstone: a command of it was unanswered when one of the copies was sent.
     pub(super) tombstone: bool,
     /// Whether its lease has ended meanwhile and the lock stays taken, so that a close waits for the answer.
@@ -52,6 +54,7 @@ impl Converting {
             lease,
             new,
             to,
+            shortens: false,
             tombstone: false,
             is_left: false,
             leaver: None,

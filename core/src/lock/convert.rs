@@ -86,7 +86,8 @@ impl LockState {
         cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(end));
         // It counts as short from now on, and the command is sent again in time.
         hold.validity.until = hold.validity.until.min(end);
-        hold.change = Change::Convert(Converting::new(cx, Some(op), Some(id), hold.mode));
+        let converting = Converting::new(cx, Some(op), Some(id), hold.mode);
+        hold.change = Change::Convert(Converting { shortens: true, ..converting });
         hold.watch(cx, lock);
         self.send_convert(cx);
     }
@@ -241,10 +242,9 @@ impl LockState {
             }
             Status::Converted | Status::Again if converting.lease.is_none() => self.detached(cx, &converting),
             Status::Converted | Status::Again => {
-                let is_shortened = converting.to == hold.mode;
                 hold.moved(cx, id, new, converting.to, answer);
                 hold.in_flight = converting.in_flight;
-                if is_shortened {
+                if converting.shortens {
                     hold.validity = Validity::new(cx, sent.at, answer.left.unwrap_or_default());
                     hold.watch(cx, id);
                     converting.op.into_iter().for_each(|op| self.lease_call_answered(cx, op));
