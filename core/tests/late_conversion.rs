@@ -1,6 +1,6 @@
 //! The server refuses an upgrade, and a delayed copy of the command is carried out all the same.
 
-use leasehold_core::{AcquireOptions, ClientId, Command, CommandId, Config, Error, Input, Mode};
+use leasehold_core::{AcquireOptions, ClientId, Command, CommandId, Config, Error, Input, LeaseId, Mode, Outcome};
 use leasehold_harness::Client;
 use leasehold_harness::answers::{SERVER_US, status};
 
@@ -29,8 +29,8 @@ fn new_token(command: &Command) -> String {
     words.filter(|word| word.starts_with(&id)).nth(1).expect("a convert has two tokens")
 }
 
-#[test]
-fn the_lease_goes_on_under_the_new_token_which_is_given_back_at_the_end() {
+/// A client that holds the lock as a reader.
+fn reader() -> (Client, LeaseId) {
     let mut reader = Client::new(Config::default());
     let acquire =
         reader.acquire("job", AcquireOptions { mode: Mode::Shared, renew: false, ..AcquireOptions::default() });
@@ -38,7 +38,12 @@ fn the_lease_goes_on_under_the_new_token_which_is_given_back_at_the_end() {
     let (id, _) = next(&mut reader);
     answer(&mut reader, id, "entered", SERVER_US + 5);
     let lease = reader.grant_of(acquire).lease;
+    (reader, lease)
+}
 
+#[test]
+fn the_lease_goes_on_under_the_new_token_which_is_given_back_at_the_end() {
+    let (mut reader, lease) = reader();
     let convert = reader.call(|op| Input::Convert { op, lease, mode: Mode::Exclusive });
     let (first, command) = next(&mut reader);
     let (copy, again) = next(&mut reader);
@@ -54,4 +59,22 @@ fn the_lease_goes_on_under_the_new_token_which_is_given_back_at_the_end() {
     reader.call(|op| Input::Release { op, lease });
     let (_, release) = next(&mut reader);
     assert!(has(&release, &new), "{release:?} gives {new} back");
+}
+
+#[test]
+fn a_second_upgrade_that_is_under_way_meanwhile_completes() {
+    let (mut reader, lease) = reader();
+    reader.call(|op| Input::Convert { op, lease, mode: Mode::Exclusive });
+    let (first, _) = next(&mut reader);
+    let (copy, _) = next(&mut reader);
+    answer(&mut reader, first, "conflict", 0);
+
+    let second = reader.call(|op| Input::Convert { op, lease, mode: Mode::Exclusive });
+    let (_, _) = next(&mut reader);
+    answer(&mut reader, copy, "converted", SERVER_US + 9);
+    let (id, _) = next(&mut reader);
+    answer(&mut reader, id, "converted", SERVER_US + 20);
+    let result = reader.result_of(second);
+    let is_writer = |outcome: &Outcome| matches!(outcome, Outcome::Converted(grant) if grant.mode == Mode::Exclusive);
+    assert!(matches!(&result, Some(Ok(outcome)) if is_writer(outcome)), "{result:?}");
 }
