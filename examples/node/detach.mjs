@@ -23,7 +23,8 @@ const lease = await job.adopt(token);
 console.log('the worker has a greater fence:', lease.fence > accepted.fence);
 await lease.release();
 
-await job.run(() => {}, { atLeast: '2s' });
+await job.run(() => {}, { atLeast: '10m' });
 console.log('after work that took no time, the lock is free:', (await job.tryAcquire()) !== null);
+await worker.forceRelease('example:job'); // so that you can run this program again at once
 await worker.close();
 redis.disconnect();

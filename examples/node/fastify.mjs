@@ -49,7 +49,11 @@ app.post('/invoices/:id/charge', async ({ params: { id }, gone }) => {
     await charge(id, lease.fence);
     charged.add(id);
     return 'charged';
-  }, { wait: '500ms', signal: gone });
+  }, { wait: '10s', signal: gone });
+});
+// Its caller would rather try again later than wait.
+app.post('/invoices/:id/cancel', async ({ params: { id } }) => {
+  return app.locks.mutex(`invoice:${id}`).run(() => 'cancelled', { wait: 0 });
 });
 
 async function charge(_invoice, _fence) {
@@ -57,18 +61,18 @@ async function charge(_invoice, _fence) {
 }
 
 const url = await app.listen({ host: '127.0.0.1', port: 0 });
-async function post(id) {
-  const response = await fetch(`${url}/invoices/${id}/charge`, { method: 'POST' });
+async function post(path) {
+  const response = await fetch(`${url}/invoices/${path}`, { method: 'POST' });
   return `${response.status} ${await response.text()}`;
 }
 
-const both = await Promise.all([post('42'), post('42')]);
+const both = await Promise.all([post('42/charge'), post('42/charge')]);
 console.log('two requests at once:', both.sort().join(', '));
 
 const redis = new Redis(URL);
 const others = new LockManager(redis);
 const colleague = await others.mutex('invoice:43').acquire();
-console.log('while a colleague holds the lock:', await post('43'));
+console.log('while a colleague holds the lock:', await post('43/cancel'));
 await colleague.release();
 
 await app.close();

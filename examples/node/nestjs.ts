@@ -50,7 +50,12 @@ class Invoices {
       await pay(id, lease.fence);
       this.#charged.add(id);
       return 'charged';
-    }, { wait: '500ms' });
+    }, { wait: '10s' });
+  }
+
+  /** Its caller would rather try again later than wait. */
+  cancel(id: string): Promise<string> {
+    return this.locks.mutex(`invoice:${id}`).run(() => 'cancelled', { wait: 0 });
   }
 }
 
@@ -65,6 +70,11 @@ class InvoicesController {
   @Post(':id/charge')
   charge(@Param('id') id: string): Promise<string> {
     return this.invoices.charge(id);
+  }
+
+  @Post(':id/cancel')
+  cancel(@Param('id') id: string): Promise<string> {
+    return this.invoices.cancel(id);
   }
 }
 
@@ -85,18 +95,18 @@ app.useGlobalFilters(new LockErrors());
 app.enableShutdownHooks(); // so that SIGTERM also closes the manager
 await app.listen(0, '127.0.0.1');
 
-async function post(id: string): Promise<string> {
-  const response = await fetch(`${await app.getUrl()}/invoices/${id}/charge`, { method: 'POST' });
+async function post(path: string): Promise<string> {
+  const response = await fetch(`${await app.getUrl()}/invoices/${path}`, { method: 'POST' });
   return `${response.status} ${await response.text()}`;
 }
 
-const both = await Promise.all([post('42'), post('42')]);
+const both = await Promise.all([post('42/charge'), post('42/charge')]);
 console.log('two requests at once:', both.sort().join(', '));
 
 const redis = new Redis(URL);
 const others = new LockManager(redis);
 const colleague = await others.mutex('invoice:43').acquire();
-console.log('while a colleague holds the lock:', await post('43'));
+console.log('while a colleague holds the lock:', await post('43/cancel'));
 await colleague.release();
 
 await app.close();

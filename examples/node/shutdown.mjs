@@ -6,7 +6,7 @@
 //   the second job is left to another worker: closed
 //   the first job is done
 //   closed: 0 leases lost, 0 locks unreleased
-import { setTimeout as sleep } from 'node:timers/promises';
+import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { LockManager, isLeaseholdError } from 'leasehold';
 
@@ -22,13 +22,11 @@ process.once('SIGTERM', async () => {
   redis.disconnect(); // it is yours, and closes last
 });
 
-async function job(name, started = () => {}) {
+async function job(name, work) {
   try {
     await locks.mutex('example:customer:7').run(async (lease) => {
       console.log(`the ${name} job runs`);
-      started();
-      // The signal aborts if the work takes longer than the drain.
-      await sleep(300, undefined, { signal: lease.signal });
+      await work(lease.signal);
       console.log(`the ${name} job is done`);
     });
   } catch (error) {
@@ -37,6 +35,12 @@ async function job(name, started = () => {}) {
   }
 }
 
-await new Promise((started) => job('first', started));
-job('second');
+let second;
+await new Promise((started) => job('first', async (signal) => {
+  started();
+  // The signal aborts if the work takes longer than the drain.
+  await once(process, 'SIGTERM', { signal });
+  await second;
+}));
+second = job('second', async () => {});
 process.kill(process.pid, 'SIGTERM'); // as a deploy does

@@ -6,8 +6,8 @@
 //! ```text
 //! held with fence ..; computed 55
 //! the waiting thread has the lock: its fence is greater: true
-//! notified of a loss: its key vanished from the server
-//! not saved: lock `example:report`: the lease was lost: its key vanished from the server
+//! notified of a loss: ..
+//! not saved: lock `example:report`: the lease was lost: ..
 //! ```
 
 use std::sync::mpsc;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Error> {
     let saved = report.run(|lease| {
         let (sender, losses) = mpsc::channel();
         lease.on_lost(move |reason| sender.send(reason).unwrap_or_default());
-        // An operator takes the lock. The next renewal finds out.
+        // An operator takes the lock. The holder finds out by a message if it listens, or at its next renewal.
         locks.force_release(lease.name())?;
         if let Ok(reason) = losses.recv_timeout(Duration::from_secs(30)) {
             println!("notified of a loss: {reason}");

@@ -31,8 +31,9 @@ async fn main() -> Result<(), Error> {
     println!("the worker has a greater fence: {}", lease.fence() > fence);
     lease.release().await?;
 
-    job.clone().at_least(Duration::from_secs(2)).run(async |_| Ok::<_, Error>(())).await?;
+    job.clone().at_least(Duration::from_secs(600)).run(async |_| Ok::<_, Error>(())).await?;
     println!("after work that took no time, the lock is free: {}", job.try_acquire().await?.is_some());
+    worker.force_release("example:job").await?; // so that you can run this program again at once
     worker.close().await;
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! `cargo run -p leasehold-examples --bin give_up`, with `REDIS_URL` or a server on 127.0.0.1:6379. It prints:
 //!
 //! ```text
-//! lock `example:door`: busy after .. ms; held by ..; its lease expires in .. s
+//! lock `example:door`: busy after ..; held by ..; its lease expires in ..
 //! try_acquire: None
 //! stopped waiting after 300 ms
 //! after the release: Some(..)

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! held by the local clock: true, on the server: true
-//! the server has 1 holder, whose lease expires within 30 s, and 0 waiters
+//! the server has 1 holder, whose lease expires within .. s, and 0 waiters
 //! taken from 1 holder
 //! held on the server: false, by the local clock: false
 //! the next holder's fence is greater: true

@@ -15,34 +15,42 @@
 use std::time::Duration;
 
 use leasehold::{Error, LockManager};
-use tokio::time::sleep;
+use tokio::sync::Notify;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
     let locks = LockManager::connect(&url).await?;
 
+    // The first job runs until the second one has ended.
+    let (begun, over) = (Notify::new(), Notify::new());
+    let first = job(&locks, "first", async || {
+        begun.notify_one();
+        over.notified().await;
+    });
+    let second = async {
+        let ended = job(&locks, "second", async || ()).await;
+        over.notify_one();
+        ended
+    };
     let ends = async {
-        sleep(Duration::from_millis(500)).await; // until SIGTERM
+        begun.notified().await; // until SIGTERM
         println!("the process has to end");
         locks.close_draining(Duration::from_secs(25)).await
     };
-    let (first, second, closed) = tokio::join!(job(&locks, "first"), job(&locks, "second"), ends);
-    first?;
-    second?;
-    let closed = closed?;
+    let ((), (), closed) = tokio::try_join!(first, second, ends)?;
     println!("closed: {} leases lost, {} locks unreleased", closed.lost, closed.unreleased);
     Ok(())
 }
 
-async fn job(locks: &LockManager, name: &str) -> Result<(), Error> {
-    let work = locks.mutex("example:customer:7").run(async |_| {
+async fn job(locks: &LockManager, name: &str, work: impl AsyncFn()) -> Result<(), Error> {
+    let done = locks.mutex("example:customer:7").run(async |_| {
         println!("the {name} job runs");
-        sleep(Duration::from_secs(1)).await;
+        work().await;
         println!("the {name} job is done");
         Ok(())
     });
-    match work.await {
+    match done.await {
         Err(error @ Error::Closed) => {
             println!("the {name} job is left to another process: {}", error.code());
             Ok(())
