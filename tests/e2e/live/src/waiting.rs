@@ -2,7 +2,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock};
+use leasehold_servers::Server;
 use tokio::task::JoinHandle;
+
+use crate::raw::is_there;
 
 /// The longest time that a test waits for something. Only a test that fails waits that long.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -92,5 +95,16 @@ pub fn until_blocking(what: &str, condition: impl Fn() -> bool) {
     while !condition() {
         assert!(start.elapsed() < SOON, "not in time: {what}");
         thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until every server of a quorum has the lease. Before that, another client can be faster on one of them. Then it
+/// finds no queue there, and the holder asks that server again only after a third of the TTL.
+///
+/// # Panics
+/// If one of them never has it.
+pub async fn all_have(servers: &[Server], name: &str) {
+    for server in servers {
+        until("all have it", async || is_there(server, name).is_ok_and(|there| there)).await;
     }
 }

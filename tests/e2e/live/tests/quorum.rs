@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockManager, LossReason, ReleaseOutcome};
-use leasehold_live::{LONG, PATIENCE, RENEWED, Tested, begin, hasty_quorum, options, soon, until, waiters};
+use leasehold_live::{LONG, PATIENCE, RENEWED, Tested, all_have, begin, hasty_quorum, options, soon, until, waiters};
 use leasehold_servers::{Reply, Server};
 
 const NAME: &str = "invoice:42";
@@ -23,6 +23,7 @@ async fn two_clients_exclude_each_other_and_fences_rise() -> Tested {
     let servers = five()?;
     let (one, two) = (connect(&servers).await?, connect(&servers).await?);
     let first = one.mutex(NAME).acquire().await?;
+    all_have(&servers, NAME).await;
     assert!(two.mutex(NAME).try_acquire().await?.is_none());
     let waiting = begin(two.mutex(NAME));
     until("it waits", async || waiters(&servers[0], NAME).is_ok_and(|count| count == 1)).await;
@@ -43,6 +44,7 @@ async fn clients_get_it_in_the_order_in_which_they_came() -> Tested {
     let servers = five()?;
     let locks = connect(&servers).await?;
     let held = locks.mutex(NAME).acquire().await?;
+    all_have(&servers, NAME).await;
     let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
     for client in 0..CLIENTS {
         let (waiter, served) = (connect(&servers).await?, served.clone());

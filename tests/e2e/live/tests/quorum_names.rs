@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Error, LockManager, LossReason, ReleaseOutcome, Wait};
 use leasehold_live::{
-    LONG, PATIENCE, Tested, begin, busy, is_there, options, soon, text, until, until_blocking, waiters,
+    LONG, PATIENCE, Tested, all_have, begin, busy, is_there, options, soon, text, until, until_blocking, waiters,
 };
 use leasehold_servers::Server;
 use tokio::task::JoinSet;
@@ -108,6 +108,7 @@ async fn a_wait_that_ends_or_is_cancelled_leaves_nothing_behind() -> Tested {
     let servers = three()?;
     let (locks, other) = (connect(&servers).await?, connect(&servers).await?);
     let holder = other.mutex(NAMES[1]).acquire().await?;
+    all_have(&servers, NAMES[1]).await;
     let lock = locks.multi(NAMES);
     let error = busy(lock.clone(), Duration::from_secs(1)).await;
     assert_eq!(error.code(), "busy");
