@@ -51,14 +51,14 @@ test('inspect_shows_who_holds_a_lock_and_who_waits', async (t) => {
   // The client tells its label at its first renewal.
   await time.pass(110_000, 1_000);
   const waiting = second.mutex(name).acquire();
-  await fleet.waiting(name, 1);
+  await time.beside(fleet.waiting(name, 1));
   const other = unnamed.mutex(name).acquire();
-  await fleet.waiting(name, 2);
-  await until(async () => (await unnamed.inspect(name)).holders[0]?.label === 'web-1/17');
-  await until(async () => {
+  await time.beside(fleet.waiting(name, 2));
+  await time.beside(until(async () => (await unnamed.inspect(name)).holders[0]?.label === 'web-1/17'));
+  await time.beside(until(async () => {
     const { waiters } = await unnamed.inspect(name);
     return waiters[0]?.label === 'web 2/λ' && waiters[1]?.label === null;
-  });
+  }));
   await lease.release();
   await (await waiting).release();
   await (await other).release();
@@ -118,10 +118,10 @@ test('permits_and_several_names_have_labels_of_their_leases', async (t) => {
   // The client subscribes at its first renewal.
   await time.pass(110_000, 1_000);
   for (const [part, label] of [['a', 'both'], ['b', 'both'], ['reports', 'one, two']]) {
-    await until(async () => {
+    await time.beside(until(async () => {
       const { holders } = await second.inspect(`${name} ${part}`);
       return holders.length > 0 && holders.every(({ leaseLabel }) => leaseLabel === label);
-    });
+    }));
   }
   for (const lease of leases) await lease.release();
 });
@@ -185,7 +185,7 @@ test('a_label_is_deleted_by_close_and_lasts_a_day_without_it', async (t) => {
   const [locks, name] = [fleet.manager({ label: 'closing' }), unique()];
   await locks.mutex(name).acquire();
   await time.pass(110_000, 1_000);
-  await until(async () => (await told()).includes('closing'));
+  await time.beside(until(async () => (await told()).includes('closing')));
   const { clientId } = (await locks.query()).held[0] as { clientId: string };
   const ttl = await fleet.redis.pttl(`leasehold:client:${clientId}`);
   assert.ok(ttl > 80_000_000 && ttl <= 86_400_000, `${ttl}`);
@@ -209,7 +209,7 @@ test('a_server_that_restarts_empty_gets_the_label_again', async (context) => {
   const labels = async (): Promise<boolean> => (await other.redis.keys('leasehold:client:*').catch(() => [])).length === 1;
   await locks.mutex('door').acquire();
   await time.pass(110_000, 1_000);
-  await until(labels);
+  await time.beside(until(labels));
   await other.server.restart();
   await until(async () => (await time.pass(1_000, 1_000), labels()));
 });

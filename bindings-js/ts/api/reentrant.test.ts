@@ -140,7 +140,7 @@ test('our_release_is_told_to_those_who_listen_and_our_lease_is_renewed', async (
   const lease = await locks.reentrant(name, new Owner()).acquire();
   await fleet.redis.pexpire(name, 120_000);
   await time.pass(110_000, 1_000);
-  await until(async () => (await fleet.redis.pttl(name)) > 120_000);
+  await time.beside(until(async () => (await fleet.redis.pttl(name)) > 120_000));
   const java = fleet.client();
   await java.subscribe(channel(name));
   const told = new Promise((resolve) => java.once('message', (_, payload) => resolve(payload)));

@@ -75,7 +75,7 @@ for (const library of [...libraries, polling]) {
       const lease = await ours.readWrite(name).write().acquire();
       await fleet.redis.pexpire(name, 120_000);
       await time.pass(110_000, 1_000);
-      await until(async () => (await fleet.redis.pttl(name)) > 120_000);
+      await time.beside(until(async () => (await fleet.redis.pttl(name)) > 120_000));
       assert.ok(lease.isHeld, 'it was renewed');
       await lease.downgrade();
       const { holders } = await theirs.inspect(name);

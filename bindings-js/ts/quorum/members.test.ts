@@ -122,9 +122,9 @@ test('three_clusters_of_three_libraries_are_a_quorum_and_one_that_is_down_is_don
   const locks = await open(t, [await clusterOf(t, first), await nodeRedis(createCluster6)(t, second), await glide(t, third)]);
   const others = await open(t, await Promise.all(clusters.map((nodes) => clusterOf(t, nodes))));
   const lease = await locks.mutex(NAME).acquire();
-  assert.equal(await others.mutex(NAME).tryAcquire(), null);
   const hasIt = async (nodes: typeof first): Promise<boolean> => (await Promise.all(nodes.map(({ port }) => has(port, NAME)))).some(Boolean);
   await until(async () => (await Promise.all(clusters.map(hasIt))).every(Boolean));
+  assert.equal(await others.mutex(NAME).tryAcquire(), null);
   // The cluster with the queue.
   await Promise.all(first.map(({ server }) => server.kill()));
   assert.ok(lease.isHeld && (await lease.verify()), 'by the other two');

@@ -282,6 +282,8 @@ test('readers_hold_it_together_and_a_writer_has_its_turn', async (t) => {
   const [lock, other] = [one.readWrite(NAME), two.readWrite(NAME)];
   const readers = await Promise.all([lock.read().acquire(), lock.read().acquire(), other.read().acquire()]);
   assert.ok((await Promise.all(readers.map((lease) => lease.verify()))).every(Boolean));
+  // A release needs a majority. So each server has both clients before one of them dies.
+  for (const at of [0, 1, 2, 3, 4]) await until(async () => (await five.run(at, 'ZCARD', `leasehold:{${NAME}}:readers`)) === 2);
   assert.equal(await other.write().tryAcquire(), null);
   const { holders } = await one.inspect(NAME);
   assert.deepEqual(holders.map(({ mode }) => mode), ['shared', 'shared'], 'each client is listed once');

@@ -3,6 +3,7 @@
 import type { TestContext } from 'node:test';
 
 import { HOST } from '../support/timers.js';
+import { until } from './expect.js';
 
 // A test may replace the global function.
 const turn = setImmediate;
@@ -56,6 +57,18 @@ export class VirtualTime {
   /** Lets time pass until the promise is settled, and returns its result. */
   async result<T>(promise: Promise<T>): Promise<T> {
     await this.until(promise);
+    return promise;
+  }
+
+  /**
+   * Awaits a promise that depends on a real server, and returns its result. Meanwhile the time goes on about as fast as the real one.
+   * So the timers of connections and calls fire, if a slow machine needs them.
+   */
+  async beside<T>(promise: Promise<T>): Promise<T> {
+    let isSettled = false;
+    const settled = (): void => void (isSettled = true);
+    promise.then(settled, settled);
+    await until(async () => (await this.#step(10), isSettled));
     return promise;
   }
 
