@@ -52,8 +52,8 @@ app.post('/invoices/:id/charge', async ({ params: { id }, gone }) => {
   }, { wait: '10s', signal: gone });
 });
 // Its caller would rather try again later than wait.
-app.post('/invoices/:id/cancel', async ({ params: { id } }) => {
-  return app.locks.mutex(`invoice:${id}`).run(() => 'cancelled', { wait: 0 });
+app.post('/invoices/:id/cancel', async ({ params: { id }, gone }) => {
+  return app.locks.mutex(`invoice:${id}`).run(() => 'cancelled', { wait: '1s', signal: gone });
 });
 
 async function charge(_invoice, _fence) {

@@ -55,7 +55,7 @@ class Invoices {
 
   /** Its caller would rather try again later than wait. */
   cancel(id: string): Promise<string> {
-    return this.locks.mutex(`invoice:${id}`).run(() => 'cancelled', { wait: 0 });
+    return this.locks.mutex(`invoice:${id}`).run(() => 'cancelled', { wait: '1s' });
   }
 }
 

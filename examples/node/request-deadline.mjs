@@ -24,7 +24,7 @@ const server = createServer(async (request, response) => {
     response.end(`${result}\n`);
   } catch (error) {
     if (gone.signal.aborted) return;
-    if (isLeaseholdError(error) && error.retryable) {
+    if (isLeaseholdError(error) && (error.retryable || error.code === 'closed')) {
       response.writeHead(503, { 'Retry-After': '1' }).end(`${error.code}: try again\n`);
       return;
     }
