@@ -10,11 +10,11 @@ const owners = new Map();
 
 const acts = {
   async open({ client, handoffs }) {
-    const options = { claimWindow: 30_000, ...(handoffs === undefined ? {} : { localHandoffs: handoffs }) };
+    // On a busy machine, a server may answer late by tens of seconds.
+    const options = { claimWindow: 30_000, responseTimeout: 60_000, ...(handoffs === undefined ? {} : { localHandoffs: handoffs }) };
     const [redis, ...others] = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
     const manager = others.length === 0
       ? new LockManager(redis, options)
-      // On a busy machine, a server may answer late by tens of seconds.
       : await LockManager.quorum([redis, ...others], { ...options, nodeTimeout: 60_000 });
     managers.set(client, manager);
     return 'open';

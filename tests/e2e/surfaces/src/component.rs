@@ -120,8 +120,8 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         prefix: None,
         local_handoffs: step.handoffs(),
         claim_window_ms: Some(30_000),
-        response_timeout_ms: None,
         // On a busy machine, a server may answer late by tens of seconds.
+        response_timeout_ms: Some(60_000),
         node_timeout_ms: Some(60_000),
         mixed_fleet: None,
         label: None,

@@ -40,7 +40,7 @@ impl<'a, S: Surface> Stage<'a, S> {
                 Box::pin(self.play(then)).await
             };
             let asked = Step(step);
-            let outcome = async { tokio::join!(self.surface.perform(&asked), meanwhile) };
+            let outcome = async { tokio::join!(self.outcome(&asked), meanwhile) };
             let (mut outcome, meanwhile) = tokio::time::timeout(PATIENCE, outcome)
                 .await
                 .unwrap_or_else(|_| panic!("{}: {step} does not end", S::NAME));
@@ -50,6 +50,16 @@ impl<'a, S: Surface> Stage<'a, S> {
             outcomes.push(outcome);
         }
         outcomes
+    }
+
+    /// The outcome of a step. If the servers of a lock that is held don't answer during the wait, the caller waits again.
+    async fn outcome(&self, step: &Step<'_>) -> Value {
+        loop {
+            let outcome = self.surface.perform(step).await;
+            if step.0["is"]["error"] != "busy" || outcome["error"] != "unreachable" {
+                return outcome;
+            }
+        }
     }
 
     async fn until_queued(&self, lock: &str, step: &Value) {
