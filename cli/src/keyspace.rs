@@ -10,6 +10,7 @@ const QUEUE: &str = "queue";
 
 /// Who has how many permits of a semaphore.
 const PERMITS: &str = "permits";
+const RESULT: &str = "result";
 
 /// All side keys of all names, and the counters of the fences.
 pub(crate) const EVERY_SIDE_KEY: &str = "leasehold:*";
@@ -50,6 +51,11 @@ fn side(key: &str, what: &str) -> String {
 /// The key of a semaphore's permits.
 pub(crate) fn permits_key(key: &str) -> String {
     side(key, PERMITS)
+}
+
+/// The key of the stored result of a once.
+pub(crate) fn result_key(key: &str) -> String {
+    side(key, RESULT)
 }
 
 /// Whether a cluster would hash only a part of the key.
@@ -101,7 +107,7 @@ fn is_number(text: &[u8]) -> bool {
 
 /// All keys of a lock, for a check of access rights: the key itself, then the side keys.
 pub(crate) fn all_keys(key: &str) -> Vec<String> {
-    let sides = [QUEUE, "waiters", "readers", PERMITS, "none"];
+    let sides = [QUEUE, "waiters", "readers", PERMITS, RESULT, "none"];
     std::iter::once(key.to_owned()).chain(sides.map(|what| side(key, what))).collect()
 }
 

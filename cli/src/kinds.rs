@@ -2,12 +2,13 @@
 //! are in a key of their own.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use leasehold::redis_1::redis::{self, Value};
 use leasehold::{Holder, Inspection};
 
 use crate::args::Servers;
-use crate::keyspace::permits_key;
+use crate::keyspace::{client_of, permits_key, result_key};
 use crate::servers::Node;
 
 /// What is in the lock's place.
@@ -17,7 +18,23 @@ pub(crate) enum Kind {
     Reentrant,
     Semaphore(Permits),
     Once,
+    /// A once whose work is done.
+    Done(Stored),
     Election(Leader),
+}
+
+/// The stored result of a once, without its value, which is somebody's data.
+pub(crate) struct Stored {
+    /// The fence with which the work was done.
+    pub(crate) fence: u64,
+    /// The client that did it.
+    pub(crate) client: String,
+    /// How long ago that client was granted the lock.
+    pub(crate) began: Duration,
+    /// How long the server still keeps it.
+    pub(crate) kept: Duration,
+    /// The length of the value.
+    pub(crate) bytes: usize,
 }
 
 /// The permits of a semaphore.
@@ -40,7 +57,7 @@ impl Kind {
             Self::Lock => "lock",
             Self::Reentrant => "reentrant",
             Self::Semaphore(_) => "semaphore",
-            Self::Once => "once",
+            Self::Once | Self::Done(_) => "once",
             Self::Election(_) => "election",
         }
     }
@@ -51,6 +68,10 @@ impl Kind {
 
     pub(crate) const fn leader(&self) -> Option<&Leader> {
         if let Self::Election(leader) = self { Some(leader) } else { None }
+    }
+
+    pub(crate) const fn stored(&self) -> Option<&Stored> {
+        if let Self::Done(stored) = self { Some(stored) } else { None }
     }
 
     fn permits(&self) -> Option<&Permits> {
@@ -78,6 +99,28 @@ pub(crate) async fn kind(servers: &Servers, name: &str) -> Option<Kind> {
     let key = format!("{}{name}", servers.prefix);
     let mut node = servers.node_of(&key).await.ok()?;
     kinds(&mut node, &[key]).await.pop().flatten()
+}
+
+/// A once of this name that has a result. None if there is none, or if this user may not read it.
+pub(crate) async fn done(servers: &Servers, name: &str) -> Option<Kind> {
+    let key = format!("{}{name}", servers.prefix);
+    let (result, mut node) = (result_key(&key), servers.node_of(&key).await.ok()?);
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("GET").arg(&result).cmd("PTTL").arg(&result).cmd("TIME");
+    let (record, kept, (s, us)): (Option<Vec<u8>>, i64, (u64, u64)) = node.pipeline(&pipeline).await.ok()?;
+    // `<writer's token> <its fence> <value>`
+    let record = record?;
+    let mut words = record.splitn(3, |byte| *byte == b' ');
+    let token = std::str::from_utf8(words.next()?).ok()?;
+    let fence: u64 = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    Some(Kind::Done(Stored {
+        fence,
+        client: client_of(token).to_owned(),
+        // A fence is about the server's time of the grant, in µs.
+        began: Duration::from_micros((s * 1_000_000 + us).saturating_sub(fence)),
+        kept: Duration::from_millis(kept.try_into().ok()?),
+        bytes: words.next()?.len(),
+    }))
 }
 
 /// The kinds of the locks with these keys, in one round trip. None for a key that is gone, that is no lock, or that this

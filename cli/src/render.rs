@@ -7,7 +7,7 @@ use leasehold::{Fence, Holder, Inspection, Mode, Waiter};
 use serde_json::{Value, json};
 
 use crate::keyspace::client_of;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Stored};
 
 /// The lock for programs. Only some commands ask for its kind.
 pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Value {
@@ -35,18 +35,22 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
             })
         })
         .collect();
-    let leader = kind.and_then(Kind::leader);
+    let (leader, stored) = (kind.and_then(Kind::leader), kind.and_then(Kind::stored));
     json!({
-        "name": name, "state": state(seen), "kind": kind.map(Kind::word), "limit": kind.and_then(Kind::limit),
+        "name": name, "state": state_of(seen, kind), "kind": kind.map(Kind::word), "limit": kind.and_then(Kind::limit),
         "permits": kind.and_then(|kind| kind.taken(seen)), "holders": holders, "waiters": waiters,
         "waiting": seen.waiting, "last_fence": seen.last_fence.map(Fence::get),
         "leader": leader.map(|leader| json!({ "fence": leader.fence, "value": leader.value })),
+        "result": stored.map(|stored| json!({
+            "fence": stored.fence, "client": stored.client, "began_ms": milliseconds(stored.began),
+            "remaining_ms": milliseconds(stored.kept), "bytes": stored.bytes,
+        })),
     })
 }
 
 /// The lock for people.
 pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String {
-    let mut text = format!("{}: {}", shown(name), state(seen));
+    let mut text = format!("{}: {}", shown(name), state_of(seen, kind));
     if let Some(kind) = kind {
         let of = kind.limit().zip(kind.taken(seen));
         let permits = of.map(|(limit, taken)| format!(", {taken} of {limit} permits are taken")).unwrap_or_default();
@@ -55,6 +59,11 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
             let value = if leader.value.is_empty() { "-".to_owned() } else { shown(&leader.value) };
             let _ = write!(text, ", term {}\n  value   {value}", leader.fence);
         }
+    }
+    if let Some(Stored { fence, client, began, kept, bytes }) = kind.and_then(Kind::stored) {
+        let (client, began, kept) = (shown(client), time(*began), time(*kept));
+        let _ = write!(text, "\n  result  stored, {bytes} bytes; the server keeps it for {kept}");
+        let _ = write!(text, "{NEXT}its work began {began} ago, with the fence {fence}{NEXT}client {client}");
     }
     for holder in &seen.holders {
         let what = match kind {
@@ -173,6 +182,11 @@ pub(crate) fn label_of(holder: &Holder) -> String {
 /// The same with the label of the lease.
 pub(crate) fn lease_of(holder: &Holder) -> String {
     format!("{}{}", label_of(holder), in_parentheses(holder.lease_label.as_deref()))
+}
+
+/// The same with what is known of a once: while it has a result, no client gets the lock.
+fn state_of(seen: &Inspection, kind: Option<&Kind>) -> &'static str {
+    if kind.and_then(Kind::stored).is_some() { "done" } else { state(seen) }
 }
 
 pub(crate) fn state(seen: &Inspection) -> &'static str {

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use leasehold::redis_1::redis::{self, RedisResult};
-use leasehold::{Lease, Lock, LockManager, Owner, ReleaseOutcome};
-use tokio::time::sleep;
+use leasehold::{Begun, Lease, Lock, LockManager, Owner, ReleaseOutcome};
+use tokio::time::{sleep, timeout};
 
 use super::names::Names;
 use super::remedies::{for_every_write, remedy};
@@ -105,6 +105,12 @@ impl Trial {
             let done = self.take_and_release(&lock).await;
             taken.add(what, done)?;
         }
+        if self.spread != Spread::Quorum {
+            let done = self.once(&pair[0]).await;
+            taken.add("a once", done)?;
+            let done = self.term(&pair[0]).await;
+            taken.add("an election", done)?;
+        }
         if self.spread == Spread::Quorum {
             self.on_this_server(node, names, pair).await.map_err(failed)?;
         }
@@ -134,6 +140,31 @@ impl Trial {
     /// Returns the fence.
     async fn take_and_release(&self, lock: &Lock) -> Outcome<u64> {
         release(self.take(lock).await?).await
+    }
+
+    /// Stores a result, reads it, and deletes it. Returns the fence.
+    async fn once(&self, name: &str) -> Outcome<u64> {
+        let once = self.holder.once(name).keep(TTL).ttl(TTL).wait(self.limit);
+        let Begun::Work(lease) = once.begin::<bool>().await? else { return Err(lost()) };
+        let fence = lease.fence().get();
+        lease.store(&true).await?;
+        let Begun::Stored(true) = once.begin().await? else { return Err(lost()) };
+        if self.holder.forget(name).await? { Ok(fence) } else { Err(lost()) }
+    }
+
+    /// Leads, and resigns. Returns the fence.
+    async fn term(&self, name: &str) -> Outcome<u64> {
+        let election = self.holder.election(name).ttl(TTL);
+        let Ok(term) = timeout(self.limit, election.campaign()).await else {
+            let message = format!("there is no term after {}", time(self.limit));
+            return Err(Failure::new(exit::SERVER, "unreachable", message, "read the server's log"));
+        };
+        let term = term?;
+        let fence = term.fence().get();
+        match term.resign().await? {
+            ReleaseOutcome::Released => Ok(fence),
+            _ => Err(lost()),
+        }
     }
 
     /// One client waits until the other one releases. Returns the waiter's fence.

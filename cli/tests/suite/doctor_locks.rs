@@ -85,7 +85,9 @@ fn every_kind_is_taken_and_released_on_one_server_and_nothing_is_left() -> Teste
     let (code, shown) = doctor(&server.url(), &[])?;
     let one = verdict(&shown);
     assert_eq!((code, one.verdict.as_str()), (Some(0), "ok"), "{one:?}");
-    for what in ["mutex", "reader", "reentrant", "semaphore", "several names", "queue", "leasehold-doctor:"] {
+    for what in
+        ["mutex", "reader", "reentrant", "semaphore", "several names", "once", "election", "queue", "leasehold-doctor:"]
+    {
         assert!(one.finding.contains(what), "{what}: {one:?}");
     }
     assert!(keys(&server)?.is_empty(), "{:?}", keys(&server)?);

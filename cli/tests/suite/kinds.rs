@@ -98,5 +98,21 @@ async fn inspect_and_ls_know_an_election_and_a_once() -> Tested {
         let row = table.lines().find(|line| line.ends_with(&format!("  {name}"))).unwrap_or_default();
         assert!(row.starts_with(&format!("held  {kind} ")), "{table}");
     }
+
+    let fence = work.fence().get();
+    work.store(&json!({ "rows": 7 })).await?;
+    let nightly = inspect(&server, "nightly");
+    assert_eq!((&nightly["state"], &nightly["kind"]), (&"done".into(), &"once".into()), "{nightly}");
+    let result = &nightly["result"];
+    assert_eq!((&result["fence"], &result["bytes"]), (&fence.into(), &10.into()), "{nightly}");
+    let day = 24 * 3_600_000;
+    assert!(result["remaining_ms"].as_u64().is_some_and(|left| (1..=day).contains(&left)), "{nightly}");
+    assert!(result["began_ms"].is_u64(), "{nightly}");
+    let shown = text(&run(&server, &["inspect", "nightly"])?.stdout);
+    assert!(shown.starts_with("nightly: done\n  kind    once\n  result  stored, 10 bytes; "), "{shown}");
+    assert!(shown.contains(&format!("with the fence {fence}\n")), "{shown}");
+    locks.forget("nightly").await?;
+    let nightly = inspect(&server, "nightly");
+    assert_eq!((&nightly["state"], &nightly["result"]), (&"free".into(), &Value::Null));
     Ok(())
 }
