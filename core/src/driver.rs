@@ -31,10 +31,11 @@ impl Operation<'_> {
         }
     }
 
-    /// The length of the names to acquire.
+    /// The length of the names to acquire, or of the result to store.
     pub fn name_bytes(&self) -> usize {
         match self {
             Self::Acquire { name, .. } | Self::Campaign { name, .. } | Self::Adopt { name, .. } => name.len(),
+            Self::Store { value, .. } => value.len(),
             Self::AcquireAll { names, .. } => names.iter().map(|name| name.len()).sum(),
             _ => 0,
         }

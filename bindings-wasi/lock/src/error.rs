@@ -132,8 +132,10 @@ fn kind(error: &EngineError) -> ErrorKind {
 
 /// The contract's name of an option. Times have their unit in the name.
 fn option_name(field: &str) -> String {
-    let is_time =
-        matches!(field, "ttl" | "wait" | "for" | "max_hold" | "claim_window" | "response_timeout" | "node_timeout");
+    let is_time = matches!(
+        field,
+        "ttl" | "wait" | "for" | "max_hold" | "keep" | "claim_window" | "response_timeout" | "node_timeout"
+    );
     let name = field.replace('_', "-");
     if is_time { name + "-ms" } else { name }
 }

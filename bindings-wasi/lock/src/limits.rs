@@ -23,7 +23,7 @@ static COMMANDS: Limit = Limit::new(4_096);
 /// Calls of the provider that were given up and still go on.
 static LEFT_CALLS: Limit = Limit::new(256);
 
-/// A call, a lease or a command counts once more for each of this many bytes of its names or words.
+/// A call, a lease or a command counts once more for each of this many bytes of its names, words or results.
 const BYTES_PER_UNIT: usize = 16 << 10;
 
 struct Limit {
@@ -46,7 +46,12 @@ pub(crate) fn check_acquire(bytes: usize) -> Result<(), Error> {
 }
 
 pub(crate) fn check_release() -> Result<(), Error> {
-    CALLS.check(1)
+    check_store(0)
+}
+
+/// Fails if there is no room for one more call that stores a result of this length. It gives a lease back, too.
+pub(crate) fn check_store(bytes: usize) -> Result<(), Error> {
+    CALLS.check(units(bytes))
 }
 
 pub(crate) fn check_lease(bytes: usize) -> Result<(), Error> {

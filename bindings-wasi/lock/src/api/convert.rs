@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use leasehold_core as engine;
-use leasehold_core::{AcquireOptions, Config, Kind, Owner, Wait};
+use leasehold_core::{AcquireOptions, Config, DEFAULT_KEEP, Kind, Owner, Wait};
 
 use crate::bindings::exports::leasehold::lock::locks::{
     self, Error, Holder, Inspection, Mode, ReleaseOutcome, Target, Topology, Waiter,
@@ -97,6 +97,20 @@ pub(super) fn acquire(
     }
     acquire.max_hold = max_hold_ms.map(Duration::from_millis);
     Ok((names, acquire))
+}
+
+/// Reads the arguments of `begin-once`.
+pub(super) fn once(name: String, options: Option<locks::OnceOptions>) -> Result<(Names, AcquireOptions), Error> {
+    let none = locks::OnceOptions { keep_ms: None, ttl_ms: None, wait_ms: None, max_hold_ms: None };
+    let locks::OnceOptions { keep_ms, ttl_ms, wait_ms, max_hold_ms } = options.unwrap_or(none);
+    let waits = wait_ms != Some(0);
+    let given = locks::AcquireOptions { ttl_ms, wait_ms: wait_ms.filter(|_| waits), max_hold_ms };
+    let (names, mut options) = acquire(Target::Mutex(name), Some(given))?;
+    options.kind = Kind::Once { keep: keep_ms.map_or(DEFAULT_KEEP, Duration::from_millis) };
+    if !waits {
+        options.wait = Wait::No;
+    }
+    Ok((names, options))
 }
 
 fn read_target(target: Target) -> (Names, engine::Mode, Kind) {

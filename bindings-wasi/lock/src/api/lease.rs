@@ -79,6 +79,25 @@ impl Lease {
         }
     }
 
+    /// Starts to give the lease back.
+    fn end(&self, operation: &Operation<'_>) -> OpId {
+        // Remembers the fence and the mode, because the engine forgets them.
+        self.grant();
+        let op = self.client.shared.start(operation);
+        self.released.set(Some(op));
+        op
+    }
+
+    /// What an operation that gives the lease back has done.
+    async fn ended(&self, op: OpId) -> Result<ReleaseOutcome, Error> {
+        poll_fn(|context| self.client.shared.poll_completed(op, context)).await;
+        self.client.shared.read_result(op, |result| match result {
+            Ok(Outcome::Released(outcome)) => Ok(convert::release_outcome(*outcome)),
+            Ok(_) => Err(error::unexpected_outcome()),
+            Err(error) => Err(self.error(error)),
+        })
+    }
+
     fn error(&self, error: &EngineError) -> Error {
         error::from_engine(error, Some(&self.name))
     }
@@ -188,22 +207,24 @@ impl GuestLease for Lease {
 
     async fn release(&self) -> Result<ReleaseOutcome, Error> {
         limits::check_release()?;
-        let op = match self.released.get() {
-            Some(op) => op,
-            None => {
-                // Remembers the fence and the mode, because the engine forgets them.
-                self.grant();
-                let op = self.client.shared.start(&Operation::Release { lease: self.id });
-                self.released.set(Some(op));
-                op
-            }
+        let op = self.released.get().unwrap_or_else(|| self.end(&Operation::Release { lease: self.id }));
+        self.ended(op).await
+    }
+
+    async fn store(&self, value: String) -> Result<(), Error> {
+        limits::check_store(value.len())?;
+        if self.is_released() {
+            return Err(self.error(&EngineError::NotHeld));
+        }
+        // The state of the lease ends with its last hold.
+        let loss = self.client.shared.loss(self.id);
+        let op = self.end(&Operation::Store { lease: self.id, value: value.as_bytes() });
+        let otherwise = match self.ended(op).await? {
+            ReleaseOutcome::Released => return Ok(()),
+            ReleaseOutcome::NotOwner => LossReason::Taken,
+            _ => LossReason::Gone,
         };
-        poll_fn(|context| self.client.shared.poll_completed(op, context)).await;
-        self.client.shared.read_result(op, |result| match result {
-            Ok(Outcome::Released(outcome)) => Ok(convert::release_outcome(*outcome)),
-            Ok(_) => Err(error::unexpected_outcome()),
-            Err(error) => Err(self.error(error)),
-        })
+        Err(self.error(&EngineError::Lost(loss.unwrap_or(otherwise))))
     }
 }
 

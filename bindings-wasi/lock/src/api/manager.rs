@@ -14,7 +14,7 @@ use leasehold_core::{
 use super::convert::{self, Names};
 use super::lease::Lease;
 use crate::bindings::exports::leasehold::lock::locks::{
-    self, Error, GuestLockManager, Inspection, ManagerOptions, Target, Topology,
+    self, Begun, Error, GuestLockManager, Inspection, ManagerOptions, StoredResult, Target, Topology,
 };
 use crate::bindings::leasehold::lock::connection::Servers;
 use crate::bindings::wasi::random::random;
@@ -67,6 +67,27 @@ impl GuestLockManager for LockManager {
             Ok(lease) => Ok(Some(lease)),
             Err(EngineError::Busy { .. }) => Ok(None),
             Err(error) => Err(error::from_engine(&error, Some(names.label()))),
+        }
+    }
+
+    async fn begin_once(&self, name: String, options: Option<locks::OnceOptions>) -> Result<Begun, Error> {
+        let (names, options) = convert::once(name, options)?;
+        let label = names.label();
+        let begun = match self.client.run(&Operation::Acquire { name: label, options: &options }).await {
+            Ok(Outcome::Stored { fence, value }) => match String::from_utf8(value) {
+                Ok(value) => Ok(Begun::Stored(StoredResult { value, fence })),
+                Err(_) => Err(EngineError::Protocol("the stored result is not UTF-8".to_owned())),
+            },
+            Ok(outcome) => self.lease(&names, outcome).map(Begun::Work),
+            Err(error) => Err(error),
+        };
+        begun.map_err(|error| self.not_taken(&error, label))
+    }
+
+    async fn forget(&self, name: String) -> Result<bool, Error> {
+        match self.client.execute(Operation::Forget { name: &name }, &name).await? {
+            Outcome::Forgotten(found) => Ok(found),
+            _ => Err(error::unexpected_outcome()),
         }
     }
 

@@ -10,11 +10,11 @@ mod provider;
 mod redis_provider;
 
 pub use bindings::exports::leasehold::lock::locks::{
-    AcquireOptions, Error, ErrorKind, HoldEnd, Inspection, LossReason, ManagerOptions, Mode, Multi, Reentrant,
-    ReleaseOutcome, Semaphore, Sentinel, Target, Topology, Vote, VoteAnswer,
+    AcquireOptions, Error, ErrorKind, HoldEnd, Inspection, LossReason, ManagerOptions, Mode, Multi, OnceOptions,
+    Reentrant, ReleaseOutcome, Semaphore, Sentinel, StoredResult, Target, Topology, Vote, VoteAnswer,
 };
 pub use bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};
 pub use instance::{engine, with_context, with_network, with_provider};
-pub use locks::{Lease, Locks, Manager};
+pub use locks::{Lease, Locks, Manager, Once};
 pub use provider::{Answer, Connected, Endpoint, Future, Messages, Provider};
 pub use redis_provider::RedisProvider;

@@ -5,7 +5,7 @@ use wasmtime::Result;
 use wasmtime::component::{Accessor, ResourceAny};
 
 use crate::bindings::exports::leasehold::lock::locks::{
-    AcquireOptions, Error, Guest, HoldEnd, Inspection, ManagerOptions, Mode, ReleaseOutcome, Target, Topology,
+    AcquireOptions, Begun, Error, Guest, HoldEnd, Inspection, ManagerOptions, Mode, OnceOptions, ReleaseOutcome, StoredResult, Target, Topology,
 };
 use crate::instance::State;
 
@@ -31,6 +31,14 @@ pub struct Manager<'a> {
 pub struct Lease<'a> {
     locks: Locks<'a>,
     handle: ResourceAny,
+}
+
+/// What [`Manager::begin_once`] found.
+pub enum Once<'a> {
+    /// The lease to do the work with.
+    Work(Lease<'a>),
+    /// The result of the work.
+    Stored(StoredResult),
 }
 
 #[allow(missing_docs, reason = "the contract says it")]
@@ -80,6 +88,20 @@ impl<'a> Manager<'a> {
         let Locks { accessor, guest } = self.locks;
         let lease = guest.lock_manager().call_adopt(accessor, self.handle, target, token.to_owned(), options).await?;
         Ok(lease.map(|handle| self.locks.lease(handle)))
+    }
+
+    pub async fn begin_once(self, name: &str, options: Option<OnceOptions>) -> Result<Answer<Once<'a>>> {
+        let Locks { accessor, guest } = self.locks;
+        let begun = guest.lock_manager().call_begin_once(accessor, self.handle, name.to_owned(), options).await?;
+        Ok(begun.map(|begun| match begun {
+            Begun::Stored(result) => Once::Stored(result),
+            Begun::Work(handle) => Once::Work(self.locks.lease(handle)),
+        }))
+    }
+
+    pub async fn forget(self, name: &str) -> Result<Answer<bool>> {
+        let Locks { accessor, guest } = self.locks;
+        guest.lock_manager().call_forget(accessor, self.handle, name.to_owned()).await
     }
 
     pub async fn inspect(self, name: &str) -> Result<Answer<Inspection>> {
@@ -159,6 +181,10 @@ impl<'a> Lease<'a> {
     pub async fn nested(self) -> Result<Answer<Lease<'a>>> {
         let nested = self.locks.guest.lease().call_nested(self.locks.accessor, self.handle).await?;
         Ok(nested.map(|handle| self.locks.lease(handle)))
+    }
+
+    pub async fn store(self, value: &str) -> Result<Answer<()>> {
+        self.locks.guest.lease().call_store(self.locks.accessor, self.handle, value.to_owned()).await
     }
 
     pub async fn release(self) -> Result<Answer<ReleaseOutcome>> {

@@ -15,6 +15,7 @@ mod kinds;
 mod limits;
 mod lying;
 mod memory;
+mod once;
 mod quorum;
 mod readers;
 mod several;
