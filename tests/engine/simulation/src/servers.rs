@@ -412,6 +412,7 @@ impl ClusterRun<'_> {
             Part::Readers => lock.readers_lost = true,
             _ => {
                 lock.lost_at = Some(self.world.now);
+                lock.results.data_lost();
                 lock.permits.data_lost();
                 self.watch.leases.held.iter_mut().filter(|held| held.name == name).for_each(|held| held.orphan = true);
                 self.watch

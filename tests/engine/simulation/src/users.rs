@@ -344,8 +344,9 @@ impl ClusterRun<'_> {
                 self.feed(place, Input::Acquire { op, name, options: &options });
             }
             UserCall::Store(value) => {
-                if let Some(held) = place_held {
-                    self.watch.locks[it_name].results.stores(value, self.watch.leases.held[held].fence);
+                let held_now = place_held.map(|held| &self.watch.leases.held[held]).filter(|held| !held.orphan);
+                if let Some(held) = held_now {
+                    self.watch.locks[it_name].results.stores(value, held.fence);
                 }
                 self.ledger_release(place_held, now);
                 self.feed(place, Input::Store { op, lease: held, value: value.to_string().as_bytes() });
