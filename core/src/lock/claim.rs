@@ -164,7 +164,7 @@ impl LockState {
                 claim.attempts = 0;
             }
             if answer.status == Status::Done {
-                return self.stored(cx, sent.at, answer.value, result);
+                return self.stored(cx, sent.at, answer, result);
             }
             return self.claim_answered(cx, sent.at, answer);
         }
@@ -226,9 +226,11 @@ impl LockState {
 
     /// A once has a result, and it is the answer to every local caller. The server has removed the token from its queue. The
     /// result may be forgotten by now, so a caller that came after the command was sent asks again.
-    fn stored(&mut self, cx: &mut Context, sent: Instant, fence: u64, value: &[u8]) {
+    fn stored(&mut self, cx: &mut Context, sent: Instant, answer: &Answer, value: &[u8]) {
+        let fence = answer.value;
         if let Some(claim) = &mut self.claim {
-            claim.joined = false;
+            // If the result was forgotten, an earlier command may have joined the queue anew.
+            claim.joined &= claim.base.is_some_and(|base| base.server >= answer.server);
         }
         let came = |cx: &Context, op: Caller| cx.ops.get(&op).is_some_and(|op| op.since <= sent);
         while let Some((op, _)) = self.queue.head().filter(|(op, _)| came(cx, *op)) {

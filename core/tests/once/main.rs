@@ -3,6 +3,8 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+use std::time::Duration;
+
 use leasehold_core::{
     AcquireOptions, Config, Error, Failure, Input, Kind, LeaseId, Mode, Outcome, ReleaseOutcome, Wait,
 };
@@ -106,6 +108,49 @@ fn a_release_without_a_result_lets_the_next_one_try_and_so_does_a_crash() {
     assert_eq!(late, Some(Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))));
     assert_eq!(store(&mut world, 0, second, b"good"), RELEASED);
     assert_eq!(result_of(asks(&mut world, 1).as_ref()), b"good");
+}
+
+#[test]
+fn a_result_has_the_fence_that_its_writer_got_although_an_answer_was_lost() {
+    let mut world = World::new(2);
+    let op = world.clients[0].acquire(NAME, once());
+    // The server grants the lock, and the answer is lost.
+    let (id, _) = world.carry_out(0);
+    world.clients[0].reply(id, Err(Failure::Interrupted("reset".into())));
+    world.pass(seconds(1));
+    let grant = world.clients[0].grant_of(op);
+    assert_eq!(store(&mut world, 0, grant.lease, b"7"), RELEASED);
+    let expected = Outcome::Stored { fence: grant.fence, value: b"7".to_vec() };
+    assert_eq!(asks(&mut world, 1), Some(Ok(expected)));
+}
+
+#[test]
+fn a_client_that_got_a_result_leaves_the_queue_although_a_heartbeat_was_late() {
+    let mut world = World::new(2);
+    let lease = world.acquire(0, once());
+    let waits = world.clients[1].acquire(NAME, once());
+    (0..4).for_each(|_| world.serve());
+    // A heartbeat is under way when the result is stored, and arrives after that was forgotten.
+    world.clients[1].pass(Duration::from_millis(1_050));
+    let [late] = &world.clients[1].unanswered[..] else { panic!("{:?}", world.clients[1].unanswered) };
+    let late = late.clone();
+    world.clients[1].unanswered.clear();
+    world.clients[0].now = world.clients[1].now;
+    world.clients[0].call(|op| Input::Store { op, lease, value: b"7" });
+    let (stored, answer) = world.carry_out(0);
+    world.clients[0].reply(stored, answer);
+    let (id, done) = world.carry_out(1);
+    assert_eq!(world.call(0, |op| Input::Forget { op, name: NAME }), Some(Ok(Outcome::Forgotten(true))));
+    let again = world.acquire(0, once());
+    world.clients[1].unanswered.push(late);
+    let (late, queued) = world.carry_out(1);
+    world.clients[1].reply(late, queued);
+    world.clients[1].reply(id, done);
+    assert_eq!(result_of(world.clients[1].result_of(waits)), b"7");
+    world.serve();
+    assert_eq!(scripts(&world.clients[1]), [""; 0]);
+    assert_eq!(world.call(0, |op| Input::Release { op, lease: again }), RELEASED);
+    assert_eq!(world.left(), 0);
 }
 
 #[test]
