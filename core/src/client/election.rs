@@ -40,8 +40,10 @@ impl Client {
     }
 
     pub(super) fn observe(&mut self, op: Caller, name: &str) {
+        if self.cx.closed {
+            return self.cx.refuse(op, Error::Closed);
+        }
         let id = match self.locks.of(&self.cx, name, Family::Election) {
-            _ if self.cx.closed => return self.cx.refuse(op, Error::Closed),
             Ok(id) => id,
             Err(error) => return self.cx.refuse(op, error),
         };

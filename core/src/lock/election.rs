@@ -33,7 +33,7 @@ impl LockState {
                 observers: Vec::new(),
                 known: None,
                 leader: None,
-                learned: cx.now,
+                learned: Instant::default(),
                 ttl: UNTOLD,
                 failures: 0,
                 timer: None,
@@ -132,7 +132,7 @@ impl LockState {
             }
             Some(term) if Some(term.place()) == observed.known => observed.ttl = observed.ttl.max(term.left),
             // An answer without the leader that is known. The leader is over, if it came before the question.
-            _ if !over && asked.is_some_and(|asked| asked >= observed.learned) => {
+            _ if !over && asked.is_some_and(|asked| asked > observed.learned) => {
                 observed.known = Some((fence, true));
                 observed.leader = None;
                 observed.ttl = UNTOLD;

@@ -189,3 +189,33 @@ fn a_question_that_fails_is_asked_again() {
     world.pass(seconds(4));
     assert_eq!(values(&world, 1, observes), [Some(VALUES[0].to_owned())]);
 }
+
+#[test]
+fn an_answer_that_may_be_older_than_the_leader_ends_no_term() {
+    // By a coarse clock, all of this happens at one moment.
+    let mut world = World::new(2);
+    let observes = world.clients[1].call(|op| Input::Observe { op, name: NAME });
+    let channel = CHANNEL;
+    world.clients[1].feed(Input::Subscribed { node: NodeId(0), channel });
+    let (question, answer) = world.carry_out(1);
+    let leads = campaign(&mut world, 0);
+    assert_eq!(values(&world, 1, observes), [Some(VALUES[0].to_owned())]);
+    world.clients[1].reply(question, answer);
+    assert_eq!(values(&world, 1, observes), [Some(VALUES[0].to_owned())]);
+    // It asks once the leader's TTL is over.
+    let lease = term(&world, 0, leads).unwrap().lease;
+    world.still[1] = true;
+    resign(&mut world, 0, lease);
+    world.still[1] = false;
+    world.pass(seconds(31));
+    assert_eq!(values(&world, 1, observes), [Some(VALUES[0].to_owned()), None]);
+}
+
+#[test]
+fn a_closed_client_observes_nothing_and_keeps_nothing() {
+    let mut world = World::new(1);
+    world.clients[0].call(|op| Input::Close { op });
+    let op = world.clients[0].call(|op| Input::Observe { op, name: NAME });
+    assert_eq!(world.clients[0].result_of(op), Some(&Err(Error::Closed)));
+    assert!(world.clients[0].engine.is_idle());
+}

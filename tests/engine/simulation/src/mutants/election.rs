@@ -22,8 +22,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/election.rs": "Some(term) if Some(term.place()) > observed.known => {"
         => "Some(term) if Some(term.place()) > observed.known || MUTANT && Some(term.place()) != observed.known => {" },
     engine! { "old-answer-counts" Election "an answer says nothing about a leader that came after the question"
-    "lock/election.rs": "_ if !over && asked.is_some_and(|asked| asked >= observed.learned) => {"
-        => "_ if !over && asked.is_some_and(|asked| MUTANT || asked >= observed.learned) => {" },
+    "lock/election.rs": "_ if !over && asked.is_some_and(|asked| asked > observed.learned) => {"
+        => "_ if !over && asked.is_some_and(|asked| MUTANT || asked > observed.learned) => {" },
     engine! { "asks-at-each-renewal" Election "observers ask once for each TTL, whenever the leader renews"
     "lock/election.rs": "=> observed.ttl = observed.ttl.max(term.left),"
         => "=> observed.ttl = if MUTANT { term.left / 2 } else { observed.ttl.max(term.left) }," },
