@@ -15,7 +15,6 @@ const KNOWN: &[&str] = &[
     "leasehold-servers: a cycle of imports: install, locate",
     "leasehold-playground: a cycle of imports: world, world/client, world/network, world/resource, world/server",
     "xtask: a cycle of imports: tools/binaries, tools/binaries/files, tools/binaries/program",
-    "leasehold-explorer: a cycle of imports: invariants, world",
     "leasehold-fuzz: a cycle of imports: backing, world",
     "leasehold-model: a cycle of imports: interpreter, lib, scripts",
 ];

@@ -82,7 +82,7 @@ const LEFT_OUT: [&str; 9] = [
 
 /// What `cargo xtask ci` and `cargo xtask test --full` run, but not `cargo xtask test`.
 const LEFT_TO_CI: [&str; 8] = [
-    "750,000 more states of the explorer (or all states: cargo xtask explore)",
+    "1,500,000 more states of the explorer (or all states: cargo xtask explore)",
     "1,500 of the commit's 2,000 seeds, and the mutants (or: cargo xtask mutants)",
     "the scripts in Lua 5.4, as on Dragonfly and Garnet (or: cargo xtask simulate --lua54)",
     "the programs in examples/ (or: cargo xtask examples)",
@@ -126,7 +126,7 @@ pub(crate) fn add_to(steps: &mut Steps, scope: Scope) {
         let outcome = run(simulation::testing()?.env(RUST_TEST_THREADS, THREADS.to_string()));
         built.and(outcome)
     });
-    let states = if scope == Scope::Quick { 250_000 } else { 1_000_000 };
+    let states = if scope == Scope::Quick { 500_000 } else { 2_000_000 };
     steps.step("interleavings of messages, replies and timers", || simulation::explore(&Explore::within(states)));
     if scope > Scope::Quick {
         // Alone: later steps run the same program, built with Lua 5.1.

@@ -5,8 +5,10 @@ use leasehold_core::{Mode, OpId, Reply, Scalar};
 
 use crate::client::{Belief, Client, UserState};
 use crate::clock::{self, Micros};
-use crate::invariants::{Broken, Verdict, holders};
-use crate::world::{KEYS, What, World, names};
+use crate::flight::{What, names};
+use crate::keys::{KEYS, holders};
+use crate::verdict::{Broken, Verdict};
+use crate::world::World;
 
 /// How long a client hands its lease over locally while another client waits.
 pub(crate) const BUDGET_TIME: Micros = 1_000_000;
@@ -72,7 +74,7 @@ impl World {
         let now = self.now;
         let client = self.client_mut(place);
         let is_wanted = match what {
-            What::Message(payload) => payload.starts_with(b"wanted "),
+            What::Message(_, payload) => payload.starts_with(b"wanted "),
             What::Reply(_, command, reply) => match &**reply {
                 Ok(Reply::List(answer)) => {
                     let is_held =

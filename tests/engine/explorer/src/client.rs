@@ -5,7 +5,9 @@ use std::fmt;
 use leasehold_core::{ClientId, Engine, Error, Grant, LeaseId, Mode, OpId};
 
 use crate::clock::Micros;
+use crate::flight::Channel;
 use crate::scenario::{Action, Scenario};
+use crate::terms::Told;
 
 /// The end of a client's id, by which ids differ. All ids give engines the same seed, so clients that have done the
 /// same are equal.
@@ -19,6 +21,14 @@ pub(crate) struct Client {
     pub(crate) engine: Option<Engine>,
     /// Whether the server sends it messages.
     pub(crate) listens: bool,
+    /// Whether the server tells it who leads.
+    pub(crate) hears: bool,
+    /// What its observer was told last.
+    pub(crate) told: Option<Told>,
+    /// When its observer last asked, unless something new has happened since.
+    pub(crate) asked_at: Option<Micros>,
+    /// Until when it drains. It grants nothing any more.
+    pub(crate) drains: Option<Micros>,
     /// Until when its process stands still.
     pub(crate) paused: Option<Micros>,
     pub(crate) users: Vec<User>,
@@ -37,6 +47,8 @@ pub(crate) struct Client {
 pub(crate) struct User {
     pub(crate) rest: &'static [Action],
     pub(crate) state: UserState,
+    /// How many results of a once were gone when it last asked for the lock.
+    pub(crate) gone: u8,
 }
 
 /// What a user is doing.
@@ -54,6 +66,20 @@ pub(crate) enum UserState {
     Shortening(OpId, LeaseId),
     /// It waits for its release to end.
     Releasing(OpId),
+    /// The same, and the release stores a result.
+    Storing(OpId),
+    /// It waits for the result to be deleted.
+    Forgetting(OpId),
+    /// It observes an election.
+    Observing(OpId),
+    /// It waits until its lease is detached.
+    Detaching(OpId),
+    /// It waits for a lease that it adopts.
+    Adopting(OpId),
+    /// It waits until its client has drained.
+    Draining(OpId),
+    /// It waits until its client is closed, which held so many leases.
+    Closing(OpId, u32),
 }
 
 /// A lease that a client takes to be its own.
@@ -81,8 +107,12 @@ impl Client {
             id: id.to_string(),
             engine: Some(Engine::new(id, scenario.config())?),
             listens: false,
+            hears: false,
+            told: None,
+            asked_at: None,
+            drains: None,
             paused: None,
-            users: users.map(|rest| User { rest, state: UserState::Idle }).collect(),
+            users: users.map(|rest| User { rest, state: UserState::Idle, gone: 0 }).collect(),
             beliefs: Vec::new(),
             lost: Vec::new(),
             revoked: Vec::new(),
@@ -108,13 +138,7 @@ impl Client {
 
     /// The user that made this call and waits for its end.
     pub(crate) fn caller(&mut self, op: OpId) -> Option<&mut User> {
-        self.users.iter_mut().find(|user| match user.state {
-            UserState::Waiting(open)
-            | UserState::Converting(open, _)
-            | UserState::Shortening(open, _)
-            | UserState::Releasing(open) => open == op,
-            UserState::Idle | UserState::Holding(..) => false,
-        })
+        self.users.iter_mut().find(|user| user.state.call() == Some(op))
     }
 
     /// The lease that it takes to be valid.
@@ -136,7 +160,28 @@ impl Client {
 
     /// Whether all users have done everything, or never will.
     pub(crate) fn is_done(&self) -> bool {
-        self.engine.is_none() || self.users.iter().all(|user| user.state == UserState::Idle && user.rest.is_empty())
+        self.engine.is_none() || self.users.iter().all(User::is_done)
+    }
+
+    /// Whether something is still to come that happens by itself.
+    pub(crate) fn will_act(&self) -> bool {
+        let acts = |user: &User| !user.is_done() && !user.may_drain();
+        self.engine.is_some() && (self.paused.is_some() || self.users.iter().any(acts))
+    }
+
+    /// Whether the server sends it the messages of this channel.
+    pub(crate) fn is_on(&self, channel: Channel) -> bool {
+        if channel == Channel::Own { self.listens } else { self.hears }
+    }
+
+    /// The server begins or ends to send it the messages of this channel.
+    pub(crate) fn set_on(&mut self, channel: Channel, on: bool) {
+        *(if channel == Channel::Own { &mut self.listens } else { &mut self.hears }) = on;
+    }
+
+    /// The result of the work that a call gives back.
+    pub(crate) fn value(&self, op: OpId) -> Vec<u8> {
+        format!("\"{}:{}\"", self.id, op.0).into_bytes()
     }
 }
 
@@ -157,26 +202,55 @@ impl Belief {
     }
 }
 
+impl UserState {
+    /// The call whose end it waits for.
+    pub(crate) const fn call(self) -> Option<OpId> {
+        match self {
+            Self::Waiting(op)
+            | Self::Converting(op, _)
+            | Self::Shortening(op, _)
+            | Self::Releasing(op)
+            | Self::Storing(op)
+            | Self::Forgetting(op)
+            | Self::Observing(op)
+            | Self::Detaching(op)
+            | Self::Adopting(op)
+            | Self::Draining(op)
+            | Self::Closing(op, _) => Some(op),
+            Self::Idle | Self::Holding(..) => None,
+        }
+    }
+}
+
 impl User {
     /// What it does next, if it may.
     pub(crate) fn next(&self) -> Option<Action> {
         let first = *self.rest.first()?;
-        match (self.state, first) {
-            (UserState::Idle, Action::Acquire(_) | Action::Try(_))
-            | (UserState::Waiting(_), Action::Cancel)
-            | (UserState::Holding(..), Action::Convert(_) | Action::Shorten(_) | Action::Release) => Some(first),
-            _ => None,
-        }
+        let may = match self.state {
+            UserState::Idle => first.begins(),
+            UserState::Waiting(_) => first == Action::Cancel,
+            UserState::Holding(..) => !first.begins() && first != Action::Cancel,
+            _ => false,
+        };
+        may.then_some(first)
+    }
+
+    /// Whether it has done everything. An observer goes on until everything else is over.
+    fn is_done(&self) -> bool {
+        self.rest.is_empty() && matches!(self.state, UserState::Idle | UserState::Observing(_))
+    }
+
+    /// Whether it lets its client drain next. It may do that at any time.
+    fn may_drain(&self) -> bool {
+        self.state == UserState::Idle && matches!(self.rest, [Action::Drain(_), ..])
     }
 
     /// Whether it acts before time passes.
     pub(crate) fn is_urgent(&self, now: Micros) -> bool {
         match self.state {
-            UserState::Idle => !self.rest.is_empty(),
+            UserState::Idle => !self.rest.is_empty() && !self.may_drain(),
             UserState::Holding(_, until) => until <= now,
-            UserState::Waiting(_) | UserState::Converting(..) | UserState::Shortening(..) | UserState::Releasing(_) => {
-                false
-            }
+            _ => false,
         }
     }
 
@@ -188,9 +262,9 @@ impl User {
         self.state = UserState::Holding(lease, until);
     }
 
-    /// It doesn't have the lock, and goes on with the next acquire.
+    /// It doesn't have the lock, and goes on with what needs no lease.
     pub(crate) fn goes_on(&mut self) {
-        let next = self.rest.iter().position(|action| matches!(action, Action::Acquire(_) | Action::Try(_)));
+        let next = self.rest.iter().position(|action| action.begins());
         self.rest = next.map_or(&[], |next| &self.rest[next..]);
         self.state = UserState::Idle;
     }

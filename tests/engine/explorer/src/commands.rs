@@ -3,9 +3,12 @@
 use leasehold_core::{Command, Failure, Reply, Scalar};
 use leasehold_memory::Server;
 
-use crate::clock::{self, Micros};
-use crate::invariants::{Broken, Verdict, Watch, holders};
-use crate::world::{KEYS, World};
+use crate::clock::{self, Micros, micros};
+use crate::invariants::Watch;
+use crate::keys::{KEYS, holders};
+use crate::scenario::TTL;
+use crate::verdict::{Broken, Verdict};
+use crate::world::World;
 
 impl World {
     /// A client sends a command. It never asks for a lock by a token that it holds, except for more fences, and a
@@ -20,13 +23,34 @@ impl World {
             Some(held) => Err(Broken::new(invariant, format!("client {place} has {held:?}, and {what}"))),
             None => Ok(()),
         };
-        if is(&leasehold_lua::ACQUIRE) && arguments.get(3) != Some(&&b"refill"[..]) {
+        let acquires = [leasehold_lua::ACQUIRE, leasehold_lua::once::ACQUIRE, leasehold_lua::election::ACQUIRE];
+        if acquires.iter().any(is) && arguments.get(3) != Some(&&b"refill"[..]) {
             return broken("asked-again", "asks for it again");
         }
         if is(&leasehold_lua::CONVERT) && arguments.get(1) == Some(&token) {
             return broken("convert-token", "converts it without a new token");
         }
         Ok(())
+    }
+}
+
+/// How much earlier than after a TTL an observer may ask again.
+const EARLY: Micros = 200_000;
+
+impl World {
+    /// A client sends a command. If nothing goes wrong and nothing new happens, its observer asks once for each TTL.
+    pub(crate) fn asks(&mut self, place: u8, command: &Command) -> Verdict {
+        if command.words().nth(1) != Some(leasehold_lua::election::LEADER.sha1.as_bytes()) {
+            return Ok(());
+        }
+        let (now, is_calm) = (self.now, self.is_calm());
+        match self.client_mut(place).asked_at.replace(now) {
+            Some(before) if is_calm && now < before + micros(TTL) - EARLY => {
+                let detail = format!("the observer of client {place} asks at {now}, and has asked at {before}");
+                Err(Broken::new("asks-often", detail))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

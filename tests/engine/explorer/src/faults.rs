@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use leasehold_core::Kind;
+
 use crate::clock::{self, micros};
-use crate::invariants::Verdict;
-use crate::scenario::{NAME, TTL};
+use crate::flight::Flight;
+use crate::keys::{KEYS, NAME, of_script};
+use crate::scenario::TTL;
 use crate::step::Fault;
-use crate::world::{Flight, KEYS, World};
+use crate::verdict::Verdict;
+use crate::world::World;
 
 impl World {
     /// A fault happens.
@@ -29,7 +33,7 @@ impl World {
             }
             Fault::Crash(place) => {
                 let client = self.client_mut(place);
-                (client.engine, client.listens) = (None, false);
+                (client.engine, client.listens, client.hears) = (None, false, false);
                 client.beliefs.clear();
                 client.users.clear();
                 self.drop_unheard();
@@ -39,6 +43,7 @@ impl World {
                 self.watch.counter_lost(clock::server(self.now), &self.server);
                 self.watch.data_lost(self.now, &self.clients, &self.server, &self.flights);
                 Arc::make_mut(&mut self.server).flush_all();
+                self.watch.results.lost();
             }
             Fault::Evict(place) => {
                 let key = KEYS.get(usize::from(place)).copied().unwrap_or(NAME);
@@ -53,12 +58,21 @@ impl World {
             }
             Fault::Revoke => {
                 self.watch.revoked(self.now, &self.clients, &self.server, &self.flights);
-                let mut words: Vec<&[u8]> = vec![b"EVALSHA", leasehold_lua::FORCE.sha1.as_bytes(), b"6"];
-                words.extend(KEYS.map(str::as_bytes));
+                let mut words: Vec<&[u8]> = vec![b"EVALSHA", force(self.scenario.kind).sha1.as_bytes(), b"6"];
+                words.extend(of_script(self.scenario.kind).map(str::as_bytes));
                 words.extend([&b"leases"[..], b"0", b"native"]);
                 drop(self.execute(&words)?);
             }
         }
         Ok(())
+    }
+}
+
+/// The script that takes a lock of this kind from its holders.
+const fn force(kind: Kind) -> leasehold_lua::Script {
+    match kind {
+        Kind::Once { .. } => leasehold_lua::once::FORCE,
+        Kind::Election => leasehold_lua::election::FORCE,
+        _ => leasehold_lua::FORCE,
     }
 }

@@ -11,9 +11,10 @@ use leasehold_core::Failure;
 use crate::calls::BUDGET_TIME;
 use crate::client::{Client, User, UserState};
 use crate::clock::{CLIENT_ORIGIN, SERVER_ORIGIN, micros};
+use crate::flight::What;
 use crate::invariants::Orphan;
 use crate::scenario::TTL;
-use crate::world::{What, World};
+use crate::world::World;
 
 /// How far from a clock's origin a number is a time.
 const NEAR: u64 = 100_000_000_000;
@@ -42,9 +43,9 @@ impl World {
             match &flight.what {
                 What::Command(id, command) => (0, id, command).hash(&mut state),
                 What::Reply(id, _, reply) => (1, id, &**reply as &Result<_, Failure>).hash(&mut state),
-                What::Message(payload) => (2, payload).hash(&mut state),
-                What::Subscribe => state.mix(3),
-                What::Subscribed => state.mix(4),
+                What::Message(channel, payload) => (2, channel, payload).hash(&mut state),
+                What::Subscribe(channel) => (3, channel).hash(&mut state),
+                What::Subscribed(channel) => (4, channel).hash(&mut state),
             }
             state.finish()
         });
@@ -59,6 +60,8 @@ impl World {
         orphans.sort_unstable();
         (orphans, self.watch.used, self.watch.used_by_writers, self.watch.redrawn, self.watch.readers_lost)
             .hash(&mut state);
+        (&self.watch.results, &self.watch.terms).hash(&mut state);
+        self.watch.passing.fingerprint(self.now).hash(&mut state);
         let is_unheard = self.scenario.lingers && self.watch.unheard;
         (self.faults_left, self.struck, self.is_harmed, self.ran, self.watch.refused, is_unheard).hash(&mut state);
         state.finish()
@@ -70,6 +73,9 @@ impl World {
         names[place & 15] = 1;
         let mut state = Relative::new(self.now, names);
         client.engine.hash(&mut state);
+        let drains = client.drains.map(|ends| ends.saturating_sub(self.now));
+        let asked = client.asked_at.map(|at| (self.now - at).min(micros(TTL)));
+        (client.hears, client.told, asked, drains).hash(&mut state);
         (client.listens, client.paused.map(|until| until.saturating_sub(self.now))).hash(&mut state);
         // In any order: an engine does not know which user makes a call.
         let mut users: Vec<u64> = client.users.iter().map(|user| self.of_user(user, names)).collect();
@@ -89,7 +95,7 @@ impl World {
 
     fn of_user(&self, user: &User, names: [u8; 16]) -> u64 {
         let mut state = Relative::new(self.now, names);
-        user.rest.hash(&mut state);
+        (user.rest, user.gone).hash(&mut state);
         match user.state {
             UserState::Holding(lease, until) => (lease, until.saturating_sub(self.now)).hash(&mut state),
             ref other => other.hash(&mut state),

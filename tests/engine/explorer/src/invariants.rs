@@ -1,6 +1,5 @@
 //! What must hold in every state.
 
-use std::fmt;
 use std::sync::Arc;
 
 use leasehold_core::Mode;
@@ -8,30 +7,13 @@ use leasehold_memory::Server;
 
 use crate::client::{Belief, Client};
 use crate::clock::{self, Micros, SERVER_ORIGIN};
+use crate::flight::Flight;
+use crate::keys::{KEYS, holders, waiters};
+use crate::passing::Passing;
+use crate::results::Results;
 use crate::scenario::TTL;
-use crate::world::{Flight, KEYS};
-
-/// A broken invariant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Broken {
-    pub(crate) invariant: &'static str,
-    pub(crate) detail: String,
-}
-
-/// Whether all invariants hold.
-pub(crate) type Verdict = Result<(), Broken>;
-
-impl Broken {
-    pub(crate) const fn new(invariant: &'static str, detail: String) -> Self {
-        Self { invariant, detail }
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.detail)
-    }
-}
+use crate::terms::Terms;
+use crate::verdict::{Broken, Verdict};
 
 /// What the invariants remember.
 #[derive(Clone, Default)]
@@ -49,6 +31,12 @@ pub(crate) struct Watch {
     pub(crate) refused: bool,
     /// A message came too early: its client had not subscribed yet, or did not know of its lease.
     pub(crate) unheard: bool,
+    /// The results of a once.
+    pub(crate) results: Results,
+    /// The terms of an election.
+    pub(crate) terms: Terms,
+    /// The lease that was detached.
+    pub(crate) passing: Passing,
 }
 
 /// A token whose lease the server has lost.
@@ -227,23 +215,6 @@ fn backed(now: Micros, place: usize, belief: &Belief, server: &Server, margin: M
             Err(Broken::new("unbacked", format!("client {place} has {belief:?} at {now}, and the server does not")))
         }
     }
-}
-
-/// The tokens that hold the name.
-pub(crate) fn holders(server: &Server, time: u64) -> Vec<Vec<u8>> {
-    let Some(value) = server.text(time, KEYS[0].as_bytes()) else { return Vec::new() };
-    let holder = value.split(|byte| matches!(byte, b' ' | b'*')).next().unwrap_or_default();
-    if holder == b"shared" {
-        let readers = server.members(time, KEYS[4].as_bytes());
-        return readers.filter(|(_, ends)| *ends * 1_000.0 >= time as f64).map(|(token, _)| token.to_vec()).collect();
-    }
-    vec![holder.to_vec()]
-}
-
-/// The tokens that wait, in order. Those that were given up have negative scores.
-pub(crate) fn waiters(server: &Server, time: u64) -> Vec<Vec<u8>> {
-    let queue = server.members(time, KEYS[2].as_bytes());
-    queue.filter(|(_, score)| *score >= 0.0).map(|(token, _)| token.to_vec()).collect()
 }
 
 /// No token got the lock before one that waited earlier and still waits.

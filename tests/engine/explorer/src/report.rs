@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use crate::invariants::Broken;
+use crate::flight::What;
 use crate::run_on::run_on;
 use crate::search::Counterexample;
 use crate::step::Step;
-use crate::world::{What, World};
+use crate::verdict::Broken;
+use crate::world::World;
 
 /// Leaves out steps as long as the same invariant breaks.
 pub(crate) fn shorten(begin: &World, mut found: Counterexample) -> Counterexample {
@@ -94,9 +95,9 @@ impl World {
                 Ok(reply) => format!("client {client} gets #{}: {reply}", id.0),
                 Err(failure) => format!("client {client} gets #{}: {failure:?}", id.0),
             },
-            What::Message(payload) => format!("client {client} hears {}", String::from_utf8_lossy(payload)),
-            What::Subscribe => format!("client {client} subscribes"),
-            What::Subscribed => format!("client {client} is subscribed"),
+            What::Message(_, payload) => format!("client {client} hears {}", String::from_utf8_lossy(payload)),
+            What::Subscribe(channel) => format!("client {client} subscribes to {channel:?}"),
+            What::Subscribed(channel) => format!("client {client} is subscribed to {channel:?}"),
         }
     }
 }

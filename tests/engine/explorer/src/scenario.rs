@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Config, Mode, Wait};
+use leasehold_core::{AcquireOptions, Config, Kind, Mode, Wait};
 
 use crate::clock::Micros;
-
-/// The name that everybody wants.
-pub(crate) const NAME: &str = "job";
 
 /// The TTL of each lease. A holder renews it after a third.
 pub(crate) const TTL: Duration = Duration::from_secs(3);
@@ -18,7 +15,9 @@ pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(400);
 /// How long a lease lingers.
 pub(crate) const LINGER: Duration = Duration::from_millis(500);
 /// The longest that a user keeps a lease: long enough for a renewal that fails.
-pub(crate) const LONGEST_HOLD: Micros = 1_500_000;
+const LONGEST_HOLD: Micros = 1_500_000;
+/// The same, if nothing but renewals keeps the lease.
+const BEYOND_TTL: Micros = 3_500_000;
 
 /// What a lease is made shorter to.
 const SHORT: Duration = Duration::from_secs(1);
@@ -36,8 +35,41 @@ pub(crate) enum Action {
     Convert(Mode),
     /// Make the lease end after this time.
     Shorten(Duration),
-    /// Give the lease back.
+    /// Give the lease back. In an election, that is to resign.
     Release,
+    /// Give the lease back with the result of the work.
+    Store,
+    /// Delete the result.
+    Forget,
+    /// Campaign. The next steps follow once the client leads.
+    Campaign,
+    /// Observe the election until everything else is over.
+    Observe,
+    /// Detach the lease for a time, or for another TTL.
+    Detach(Option<Duration>),
+    /// Adopt the lease that was detached, once there is one.
+    Adopt,
+    /// Let the client drain, for this time at most.
+    Drain(Duration),
+    /// Close the client.
+    Close,
+}
+
+impl Action {
+    /// Whether it needs no lease.
+    pub(crate) const fn begins(&self) -> bool {
+        matches!(
+            self,
+            Self::Acquire(_)
+                | Self::Try(_)
+                | Self::Forget
+                | Self::Campaign
+                | Self::Observe
+                | Self::Adopt
+                | Self::Drain(_)
+                | Self::Close
+        )
+    }
 }
 
 /// What the users of each client do, one list for each user.
@@ -49,6 +81,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) clients: &'static [Users],
+    pub(crate) kind: Kind,
     /// Whether commands try the fast path and share batches, as the drivers have it.
     pub(crate) batches: bool,
     /// Whether a client that no longer exists holds the lock at first, for one TTL.
@@ -59,9 +92,13 @@ pub(crate) struct Scenario {
     pub(crate) local_handoffs: u32,
     /// How long a user may hold the lock, if it sets a limit.
     pub(crate) max_hold: Option<Duration>,
+    /// The longest that a user keeps a lease.
+    pub(crate) longest_hold: Micros,
 }
 
-use Action::{Acquire, Cancel, Convert, Release, Shorten, Try};
+use Action::{
+    Acquire, Adopt, Campaign, Cancel, Close, Convert, Detach, Drain, Forget, Observe, Release, Shorten, Store, Try,
+};
 use Mode::{Exclusive, Shared};
 
 const WRITER: &[Action] = &[Acquire(Exclusive), Release];
@@ -74,9 +111,44 @@ const DOWNGRADER: &[Action] = &[Acquire(Exclusive), Convert(Shared), Release];
 const LOCAL_HANDOFFS: u32 = 32;
 
 const fn scenario(name: &'static str, clients: &'static [Users], about: &'static str) -> Scenario {
-    let (held_at_first, lingers, max_hold) = (false, false, None);
-    Scenario { name, about, clients, batches: true, held_at_first, lingers, local_handoffs: LOCAL_HANDOFFS, max_hold }
+    Scenario {
+        name,
+        about,
+        clients,
+        kind: Kind::Lock,
+        batches: true,
+        held_at_first: false,
+        lingers: false,
+        local_handoffs: LOCAL_HANDOFFS,
+        max_hold: None,
+        longest_hold: LONGEST_HOLD,
+    }
 }
+
+/// A once, whose result is kept for longer than any run.
+const fn once(name: &'static str, clients: &'static [Users], about: &'static str) -> Scenario {
+    Scenario { kind: Kind::Once { keep: Duration::from_secs(3_600) }, ..scenario(name, clients, about) }
+}
+
+const fn election(name: &'static str, clients: &'static [Users], about: &'static str) -> Scenario {
+    Scenario { kind: Kind::Election, ..scenario(name, clients, about) }
+}
+
+const WORKER: &[Action] = &[Acquire(Exclusive), Store];
+/// Its work fails first.
+const FAILING: &[Action] = &[Acquire(Exclusive), Release, Acquire(Exclusive), Store];
+const FORGETTING: &[Action] = &[Acquire(Exclusive), Store, Forget, Acquire(Exclusive), Store];
+
+const CANDIDATE: &[Action] = &[Campaign, Release];
+const OBSERVER: &[Action] = &[Observe];
+
+const DETACHER: &[Action] = &[Acquire(Exclusive), Detach(None)];
+const ADOPTER: &[Action] = &[Adopt, Release];
+
+const DRAINER: &[Action] = &[Drain(BRIEF), Close];
+const PATIENT_DRAINER: &[Action] = &[Drain(Duration::from_secs(30)), Close];
+/// Not long enough for every holder.
+const BRIEF: Duration = Duration::from_secs(1);
 
 /// All scenarios. The first ones are the cheapest.
 pub(crate) const ALL: &[Scenario] = &[
@@ -160,6 +232,39 @@ pub(crate) const ALL: &[Scenario] = &[
         max_hold: Some(Duration::from_secs(1)),
         ..scenario("max-hold", &[&[WRITER, WRITER], &[READER]], "no lease lasts for longer than a second")
     },
+    once("once", &[&[WORKER], &[WORKER]], "two clients want the result of some work"),
+    once("once-fails", &[&[FAILING], &[WORKER]], "the work of one of two clients fails at first"),
+    once("once-two-users", &[&[WORKER, WORKER], &[WORKER]], "one of two clients has two users that want the result"),
+    once("once-forget", &[&[FORGETTING], &[WORKER]], "a client deletes the result, and wants a new one"),
+    election("election", &[&[CANDIDATE], &[CANDIDATE]], "two clients want to lead"),
+    Scenario {
+        longest_hold: BEYOND_TTL,
+        ..election("observer", &[&[CANDIDATE], &[OBSERVER]], "a client leads, and another one observes")
+    },
+    election("observer-closes", &[&[CANDIDATE], &[OBSERVER, DRAINER]], "the same, and the observer's client is closed"),
+    election("election-observed", &[&[CANDIDATE], &[CANDIDATE, OBSERVER]], "one of two candidates observes"),
+    scenario("detach", &[&[DETACHER], &[WRITER]], "a client detaches its lease, and another one waits"),
+    scenario(
+        "detach-briefly",
+        &[&[&[Acquire(Exclusive), Detach(Some(SHORT))]], &[WRITER]],
+        "a client detaches its lease for a second, and another one waits",
+    ),
+    scenario("adopt", &[&[DETACHER], &[ADOPTER]], "a client adopts the lease that another one detaches"),
+    scenario(
+        "adopt-closed",
+        &[&[&[Acquire(Exclusive), Detach(None), Close]], &[ADOPTER]],
+        "the same, and the first client is closed",
+    ),
+    scenario("adopt-twice", &[&[DETACHER, ADOPTER], &[ADOPTER]], "two clients want to adopt a lease"),
+    Scenario {
+        longest_hold: BEYOND_TTL,
+        ..scenario("drain", &[&[WRITER, PATIENT_DRAINER], &[WRITER]], "a client drains, and its user goes on")
+    },
+    scenario("drain-briefly", &[&[WRITER, DRAINER], &[WRITER]], "a client drains, but not for long enough"),
+    Scenario {
+        lingers: true,
+        ..scenario("drain-lingers", &[&[WRITER, DRAINER], &[WRITER]], "a client whose lease lingers drains")
+    },
     scenario("three", &[&[WRITER], &[WRITER], &[WRITER]], "three clients want a mutex"),
     scenario("three-mixed", &[&[READER], &[READER], &[WRITER]], "two readers and a writer"),
 ];
@@ -181,17 +286,41 @@ impl Scenario {
         }
     }
 
+    /// Whether a user does something like this.
+    pub(crate) fn has(&self, is_it: impl Fn(&Action) -> bool) -> bool {
+        self.clients.iter().flat_map(|users| users.iter()).flat_map(|actions| actions.iter()).any(is_it)
+    }
+
+    /// Whether it is about more than locks that are acquired and given back: a once, an election, leases that go from client
+    /// to client, or clients that drain.
+    #[cfg(test)]
+    pub(crate) fn is_of_a_task(&self) -> bool {
+        self.kind != Kind::Lock || self.has(|action| matches!(action, Detach(_) | Drain(_)))
+    }
+
+    /// Whether a lease ends by its time although its holder goes on.
+    pub(crate) fn shortens(&self) -> bool {
+        self.has(|action| matches!(action, Shorten(_)))
+    }
+
     /// How much longer than its holder believes a lease is on the server. A loss is reported 5 % of the TTL or 50 ms before
     /// the end, and some time is left for clocks that drift apart. A lease with a limit may be renewed for a short time, and
     /// a lease that becomes shorter may be asked for again.
     pub(crate) fn margin(&self) -> Micros {
-        let mut actions = self.clients.iter().flat_map(|users| users.iter()).flat_map(|actions| actions.iter());
-        if self.max_hold.is_some() || actions.any(|action| matches!(action, Shorten(_))) { 2_000 } else { 55_000 }
+        if self.max_hold.is_some() || self.shortens() { 2_000 } else { 55_000 }
     }
 
     /// The options of an acquire.
     pub(crate) fn options(&self, mode: Mode, wait: Wait) -> AcquireOptions {
         let linger = self.lingers.then_some(LINGER);
-        AcquireOptions { mode, wait, ttl: TTL, linger, max_hold: self.max_hold, ..AcquireOptions::default() }
+        AcquireOptions {
+            kind: self.kind,
+            mode,
+            wait,
+            ttl: TTL,
+            linger,
+            max_hold: self.max_hold,
+            ..AcquireOptions::default()
+        }
     }
 }

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::clock::Micros;
-use crate::invariants::Broken;
 use crate::run_on::run_on;
 use crate::step::Step;
+use crate::verdict::Broken;
 use crate::world::World;
 
 /// How much to explore at most.
@@ -245,7 +245,8 @@ mod tests {
 
     fn all(scenario: &str, faults: u8, jobs: usize) -> (Explored, Option<Counterexample>) {
         let begin = World::new(Scenario::named(scenario).unwrap(), faults, 0).unwrap();
-        explore(begin, Limits { states: u64::MAX, time: Duration::MAX, sample: 4, jobs })
+        let sample = if Scenario::named(scenario).unwrap().is_of_a_task() { 16 } else { 4 };
+        explore(begin, Limits { states: u64::MAX, time: Duration::MAX, sample, jobs })
     }
 
     #[test]
@@ -254,6 +255,18 @@ mod tests {
         assert!(found.is_none(), "{found:?}");
         assert!(explored.is_complete && explored.states > 500 && explored.ran_on > 50, "{explored:?}");
         assert!(explored.slowest < 1_000_000, "{explored:?}");
+    }
+
+    #[test]
+    fn without_faults_onces_elections_passed_leases_and_drains_break_nothing_in_any_state() {
+        let of_tasks = crate::scenario::ALL.iter().filter(|scenario| scenario.is_of_a_task());
+        let names: Vec<_> = of_tasks.map(|scenario| scenario.name).collect();
+        assert!(names.len() >= 16, "{names:?}");
+        for name in names {
+            let (explored, found) = all(name, 0, 2);
+            assert!(found.is_none() && explored.is_complete, "{name}: {found:?}");
+            assert!(explored.states > 400 && explored.slowest < 3_400_000, "{name}: {explored:?}");
+        }
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What one client goes through, as a vector for `tests/support/vectors`. It has the inputs. Blessing adds the outputs.
 
-use leasehold_core::{Failure, Mode, Reply, Scalar};
+use leasehold_core::{Failure, Kind, Mode, OpId, Reply, Scalar};
 
 use crate::client::{Client, UserState};
 use crate::clock::Micros;
-use crate::scenario::{Action, CLAIM_WINDOW, NAME, RESPONSE_TIMEOUT, Scenario, TTL};
+use crate::flight::{Channel, What};
+use crate::keys::NAME;
+use crate::scenario::{Action, CLAIM_WINDOW, RESPONSE_TIMEOUT, Scenario, TTL};
 use crate::step::Step;
-use crate::world::{What, World};
+use crate::world::World;
 
 /// When a vector begins, by its clock.
 const BEGIN: Micros = 1_000_000;
@@ -45,29 +47,52 @@ fn input(world: &World, step: Step, client: u8) -> Option<String> {
         Step::Act { client: actor, user } if actor == client => {
             let user = it.users.get(usize::from(user))?;
             let op = it.next_op();
+            let lease = if let UserState::Holding(lease, _) = user.state { lease.0 } else { 0 };
             Some(match (user.next()?, user.state) {
-                (Action::Acquire(mode), _) => acquire(op, mode, "forever"),
-                (Action::Try(mode), _) => acquire(op, mode, "no"),
+                (Action::Acquire(mode), _) => acquire(world.scenario, op, mode, "forever"),
+                (Action::Try(mode), _) => acquire(world.scenario, op, mode, "no"),
                 (Action::Cancel, UserState::Waiting(open)) => format!("{{ \"cancel\": {{ \"op\": {} }} }}", open.0),
-                (Action::Convert(mode), UserState::Holding(lease, _)) => {
+                (Action::Cancel, _) => return None,
+                (Action::Convert(mode), _) => {
                     let mode = word(mode);
-                    format!("{{ \"convert\": {{ \"op\": {op}, \"lease\": {}, \"mode\": \"{mode}\" }} }}", lease.0)
+                    format!("{{ \"convert\": {{ \"op\": {op}, \"lease\": {lease}, \"mode\": \"{mode}\" }} }}")
                 }
-                (Action::Shorten(ttl), UserState::Holding(lease, _)) => {
+                (Action::Shorten(ttl), _) => {
                     let ms = ttl.as_millis();
-                    format!("{{ \"shorten\": {{ \"op\": {op}, \"lease\": {}, \"ttl\": {ms} }} }}", lease.0)
+                    format!("{{ \"shorten\": {{ \"op\": {op}, \"lease\": {lease}, \"ttl\": {ms} }} }}")
                 }
-                (_, UserState::Holding(lease, _)) => {
-                    format!("{{ \"release\": {{ \"op\": {op}, \"lease\": {} }} }}", lease.0)
+                (Action::Release, _) => format!("{{ \"release\": {{ \"op\": {op}, \"lease\": {lease} }} }}"),
+                (Action::Store, _) => {
+                    let value = String::from_utf8_lossy(&it.value(OpId(op))).into_owned();
+                    format!("{{ \"store\": {{ \"op\": {op}, \"lease\": {lease}, \"value\": {value:?} }} }}")
                 }
-                _ => return None,
+                (Action::Forget, _) => format!("{{ \"forget\": {{ \"op\": {op}, \"name\": \"{NAME}\" }} }}"),
+                (Action::Campaign, _) => format!(
+                    "{{ \"campaign\": {{ \"value\": \"{}\", \"acquire\": {{ \"op\": {op}, \"name\": \"{NAME}\", \"ttl\": {} }} }} }}",
+                    it.id,
+                    TTL.as_millis()
+                ),
+                (Action::Observe, _) => format!("{{ \"observe\": {{ \"op\": {op}, \"name\": \"{NAME}\" }} }}"),
+                (Action::Detach(time), _) => {
+                    let time = time.map_or_else(String::new, |time| format!(", \"time\": {}", time.as_millis()));
+                    format!("{{ \"detach\": {{ \"op\": {op}, \"lease\": {lease}{time} }} }}")
+                }
+                (Action::Adopt, _) => format!(
+                    "{{ \"adopt\": {{ \"token\": \"{}\", \"acquire\": {{ \"op\": {op}, \"name\": \"{NAME}\", \"ttl\": {} }} }} }}",
+                    world.watch.passing.token?.text(),
+                    TTL.as_millis()
+                ),
+                (Action::Drain(within), _) => {
+                    format!("{{ \"drain\": {{ \"op\": {op}, \"within\": {} }} }}", within.as_millis())
+                }
+                (Action::Close, _) => format!("{{ \"close\": {{ \"op\": {op} }} }}"),
             })
         }
         Step::Wake(woken) if woken == client => Some("\"wake\"".to_owned()),
         Step::Arrive(number) => {
             let flight = world.flights.iter().find(|flight| flight.number == number && flight.client == client)?;
             match &flight.what {
-                What::Command(..) | What::Subscribe => None,
+                What::Command(..) | What::Subscribe(_) => None,
                 What::Reply(id, _, reply) => {
                     let result = match &**reply {
                         Ok(Reply::One(one)) => format!("{{ \"one\": {} }}", scalar(one)),
@@ -79,21 +104,36 @@ fn input(world: &World, step: Step, client: u8) -> Option<String> {
                     };
                     Some(format!("{{ \"reply\": {{ \"call\": {}, \"result\": {result} }} }}", id.0))
                 }
-                What::Message(payload) => {
-                    Some(format!("{{ \"message\": {{ \"payload\": {:?} }} }}", String::from_utf8_lossy(payload)))
+                What::Message(channel, payload) => {
+                    let (channel, payload) = (named(*channel), String::from_utf8_lossy(payload));
+                    Some(format!("{{ \"message\": {{ {channel}\"payload\": {payload:?} }} }}"))
                 }
-                What::Subscribed => Some("{ \"subscribed\": {} }".to_owned()),
+                What::Subscribed(channel) => {
+                    Some(format!("{{ \"subscribed\": {{ {} }} }}", named(*channel).trim_end_matches(", ")))
+                }
             }
         }
         _ => None,
     }
 }
 
-fn acquire(op: u64, mode: Mode, wait: &str) -> String {
+fn acquire(scenario: &Scenario, op: u64, mode: Mode, wait: &str) -> String {
     let (mode, ttl) = (word(mode), TTL.as_millis());
+    let keep = match scenario.kind {
+        Kind::Once { keep } => format!(", \"keep\": {}", keep.as_millis()),
+        _ => String::new(),
+    };
     format!(
-        "{{ \"acquire\": {{ \"op\": {op}, \"name\": \"{NAME}\", \"mode\": \"{mode}\", \"ttl\": {ttl}, \"wait\": \"{wait}\" }} }}"
+        "{{ \"acquire\": {{ \"op\": {op}, \"name\": \"{NAME}\", \"mode\": \"{mode}\", \"ttl\": {ttl}, \"wait\": \"{wait}\"{keep} }} }}"
     )
+}
+
+/// A channel's name. It is left out if it is the client's own.
+fn named(channel: Channel) -> String {
+    match channel {
+        Channel::Own => String::new(),
+        Channel::Leader => format!("\"channel\": \"{}\", ", channel.name("")),
+    }
 }
 
 fn word(mode: Mode) -> &'static str {
