@@ -13,7 +13,10 @@ pub(crate) fn read(record: &InputRecord, prefix: String) -> Option<Config> {
     let time = |field| record.get(field).and_then(duration);
     Some(Config {
         prefix,
-        local_handoffs: record.get(InputField::LocalHandoffs).and_then(small)?,
+        local_handoffs: match record.get(InputField::LocalHandoffs) {
+            Some(handoffs) => Some(small(handoffs)?),
+            None => None,
+        },
         claim_window: time(InputField::ClaimWindow)?,
         response_timeout: time(InputField::ResponseTimeout)?,
         node_timeout: time(InputField::NodeTimeout)?,

@@ -447,7 +447,7 @@ fn options() -> String {
     defaults(&mut module, "LOCK_DEFAULTS: LockSettings", "a lock", &of_lock().collect::<Vec<_>>());
     let of_once: Vec<_> = settings().filter(|it| it.places == ["once"] && !it.default.is_empty()).collect();
     defaults(&mut module, "ONCE_DEFAULTS", "a once", &of_once);
-    let of_manager: Vec<_> = MANAGER_SETTINGS.iter().filter(|it| !["", "none"].contains(&it.default)).collect();
+    let of_manager: Vec<_> = MANAGER_SETTINGS.iter().filter(|it| !it.default.is_empty() && it.name != "wasm").collect();
     defaults(&mut module, "MANAGER_DEFAULTS", "a manager", &of_manager);
     let fields = input_fields();
     let sent = of_lock().map(|it| camel_case_name(it.name)).filter(|name| fields.contains(name));
@@ -487,6 +487,8 @@ fn defaults(module: &mut String, constant: &str, of: &str, settings: &[&Setting]
     let _ = writeln!(module, "export const {constant} = {{");
     for Setting { name, default, default_number, .. } in settings {
         let value = match *default {
+            // The manager's object is its own type.
+            "none" if constant == "MANAGER_DEFAULTS" => "undefined as number | undefined".to_owned(),
             "none" => "undefined".to_owned(),
             "empty" => "''".to_owned(),
             "true" | "false" => (*default).to_owned(),

@@ -160,7 +160,7 @@ fn property(module: &mut String, of: &str, setting: &Setting) {
     let mut text = without_links(about);
     let default = match (said, *default) {
         ("", "") => String::new(),
-        ("", "none") if *name == "wasm" => String::new(),
+        ("", "none") if matches!(*name, "wasm" | "local_handoffs") => String::new(),
         ("", "none") => "Default: no limit.".to_owned(),
         ("", "empty") => "Default: empty.".to_owned(),
         ("", default) if kind_of(setting, kind).starts_with("Duration") => {

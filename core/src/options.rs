@@ -191,8 +191,9 @@ impl Default for AcquireOptions {
 pub struct Config {
     /// A prefix for every name. Default: empty.
     pub prefix: String,
-    /// How many times this client hands a lock over locally while another client waits, for 1 s at most: 0 to 1023. Default: 32.
-    pub local_handoffs: u32,
+    /// How many times this client hands a lock over locally while another client waits, for 1 s at most: 0 to 1023. Default: 32
+    /// times, or as often as fits into 5 ms, whichever is more.
+    pub local_handoffs: Option<u32>,
     /// How long a grant is kept for a waiter: 100 ms to 60 s. Default: 3 s. Heartbeats go out at a third of it.
     pub claim_window: Duration,
     /// How long one command's answer may take: 10 ms to 60 s. Default: 2 s. After that, the command counts as maybe applied.
@@ -220,7 +221,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             prefix: String::new(),
-            local_handoffs: LOCAL_HANDOFFS.default_number as u32,
+            local_handoffs: None,
             claim_window: CLAIM_WINDOW.default_time(),
             response_timeout: RESPONSE_TIMEOUT.default_time(),
             node_timeout: NODE_TIMEOUT.default_time(),
@@ -420,8 +421,9 @@ settings! {
         PREFIX "prefix" (empty) () [manager]
             "Put before every name. JavaScript refuses a prefix that begins with `leasehold:` or has a brace without \
              a whole hash tag; Rust refuses the names.";
-        LOCAL_HANDOFFS "local_handoffs" (32) (0 to 1023 as "0 to 1023", "", "") [manager]
-            "How many times a client hands a lock over locally while another client waits, for 1 s at most.";
+        LOCAL_HANDOFFS "local_handoffs" (none) (0 to 1023 as "0 to 1023", "", "") [manager]
+            "How many times a client hands a lock over locally while another client waits, for 1 s at most. Without this \
+             option: 32 times, or as often as fits into 5 ms, whichever is more.";
         RESPONSE_TIMEOUT "response_timeout" (2 s) (10 ms to 60 s) [manager]
             "How long one command's answer may take. After that, the command counts as maybe applied.";
         NODE_TIMEOUT "node_timeout" (100 ms) (10 ms to 60 s) [quorum]
@@ -584,6 +586,14 @@ impl AcquireOptions {
     }
 }
 
+/// The local hand-overs without the option: so many, or as many as fit into that time. So a client that other clients wait for
+/// spends little of its turn on the way to the server, and long holds are still handed over in the order of their callers.
+const HANDOFFS: u32 = 32;
+const HANDOFF_TIME: Duration = Duration::from_millis(5);
+
+/// The most fences to ask for at once. The server limits how far they may run ahead of its clock.
+pub(crate) const MOST_FENCES: u64 = 1024;
+
 impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         CLAIM_WINDOW.check(self.claim_window)?;
@@ -593,10 +603,27 @@ impl Config {
             return Err(Error::invalid("max_in_flight", "is 0: choose between 1 and 65,535"));
         }
         let Setting { name, bounds, .. } = LOCAL_HANDOFFS;
-        if u64::from(self.local_handoffs) > bounds.most {
-            let problem = ["is ", Digits::of(self.local_handoffs).as_str(), ": choose ", bounds.choose].concat();
-            return Err(Error::InvalidOption { field: name, problem });
+        match self.local_handoffs {
+            Some(handoffs) if u64::from(handoffs) > bounds.most => {
+                let problem = ["is ", Digits::of(handoffs).as_str(), ": choose ", bounds.choose].concat();
+                Err(Error::InvalidOption { field: name, problem })
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// How many local hand-overs are allowed while another client waits, and for how long any number of them is.
+    pub(crate) fn handoffs(&self) -> (u32, Duration) {
+        self.local_handoffs.map_or((HANDOFFS, HANDOFF_TIME), |handoffs| (handoffs, Duration::ZERO))
+    }
+
+    /// How many fences the counted hand-overs need, with the one of the grant.
+    pub(crate) fn counted_block(&self) -> u64 {
+        u64::from(self.handoffs().0).saturating_add(1)
+    }
+
+    /// How many fences a client asks for that expects others to wait.
+    pub(crate) fn block(&self) -> u64 {
+        if self.local_handoffs.is_some() { self.counted_block() } else { MOST_FENCES }
     }
 }

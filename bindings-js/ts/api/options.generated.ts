@@ -70,8 +70,9 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' 
    */
   readonly prefix?: string | undefined;
   /**
-   * How many times a client hands a lock over locally while another client waits, for 1 s at most. Smaller is fairer
-   * between clients, larger is faster. 0 to 1023. Default `32`.
+   * How many times a client hands a lock over locally while another client waits, for 1 s at most. Without this option:
+   * 32 times, or as often as fits into 5 ms, whichever is more. Smaller is fairer between clients, larger is faster. 0
+   * to 1023.
    */
   readonly localHandoffs?: number | undefined;
   /**

@@ -45,7 +45,7 @@ export const ONCE_DEFAULTS = {
 /** The defaults of a manager. Durations are in milliseconds. */
 export const MANAGER_DEFAULTS = {
   prefix: '',
-  localHandoffs: 32,
+  localHandoffs: undefined as number | undefined,
   responseTimeout: 2_000,
   nodeTimeout: 100,
   claimWindow: 3_000,

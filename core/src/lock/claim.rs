@@ -99,7 +99,7 @@ impl LockState {
         let Some(claim) = &mut self.claim else { return };
         let joins = claim.waits && !cx.is_mixed(self.name.family) && cx.subscription.is_settled();
         let many = joins || callers > 1 || head.linger.is_some() || self.name.family == Family::Semaphore;
-        let block = if many { u64::from(cx.config.local_handoffs).saturating_add(1) } else { cx.least_block };
+        let block = if many { cx.config.block() } else { cx.least_block };
         let what = Acquire {
             token: claim.token,
             kind: claim.kind,

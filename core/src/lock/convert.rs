@@ -174,7 +174,7 @@ impl LockState {
             None => hold.keep.map(|keep| covering(keep.since(cx.now))),
         };
         // The fences of a lease that is detached are not used.
-        let handoffs = converting.lease.map_or(0, |_| cx.config.local_handoffs);
+        let block = converting.lease.map_or(1, |_| cx.config.counted_block());
         converting.tombstone |= hold.in_flight.any();
         let what = Convert {
             old: Old::Own(hold.token),
@@ -182,7 +182,7 @@ impl LockState {
             kind: hold.kind,
             mode: converting.to,
             ttl: ttl.unwrap_or(hold.validity.granted),
-            block: u64::from(handoffs).saturating_add(1),
+            block,
             tombstone: converting.tombstone,
             used_fence: hold.fences.used_fence(),
         };

@@ -65,8 +65,8 @@ impl LockState {
         let Some(hold) = &mut self.hold else { return };
         let local = hold.served;
         let Some(fence) = hold.fences.take() else { return };
-        if local && let Some(budget) = &mut hold.budget {
-            budget.left = budget.left.saturating_sub(1);
+        if local {
+            hold.handed_over(cx, self.id);
         }
         let id = cx.new_lease();
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };

@@ -92,11 +92,12 @@ fn end(sent: Instant, granted: Duration) -> Instant {
     sent + granted.saturating_sub(drift(granted)).saturating_sub(margin(granted))
 }
 
-/// How many more local hand-overs are allowed while another client waits.
+/// How many more local hand-overs are allowed while another client waits. `Config::handoffs` says for how long any number is.
 #[derive(Clone, Hash)]
 pub(crate) struct Budget {
-    pub(crate) left: u32,
-    pub(crate) until: Instant,
+    left: u32,
+    /// When the client learned that another client waits.
+    since: Instant,
 }
 
 #[derive(Clone, Hash, Default)]
@@ -263,7 +264,10 @@ impl Hold {
         if cx.config.mixed_fleet && !self.in_use(cx.now) {
             return true;
         }
-        self.budget.as_ref().is_some_and(|budget| budget.left == 0 || budget.until <= cx.now)
+        self.budget.as_ref().is_some_and(|budget| {
+            let most = if budget.left == 0 { cx.config.handoffs().1 } else { BUDGET_TIME };
+            cx.now.since(budget.since) >= most
+        })
     }
 
     /// Whether the server has confirmed the lease recently. This limits how long a client can hand over a lease that
@@ -305,9 +309,18 @@ impl Hold {
         let Some(waiting) = waiting else { return };
         self.waiting_known_at = cx.now;
         if waiting > 0 && self.budget.is_none() {
-            let until = cx.now + BUDGET_TIME;
-            self.budget = Some(Budget { left: cx.config.local_handoffs, until });
-            cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, Some(until));
+            self.budget = Some(Budget { left: cx.config.handoffs().0, since: cx.now });
+            cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, Some(cx.now + BUDGET_TIME));
+        }
+    }
+
+    /// Counts a local hand-over.
+    pub(super) fn handed_over(&mut self, cx: &mut Context, lock: LockId) {
+        let Some(budget) = &mut self.budget else { return };
+        budget.left = budget.left.saturating_sub(1);
+        let ends = budget.since + cx.config.handoffs().1;
+        if budget.left == 0 && ends > cx.now {
+            cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, Some(ends));
         }
     }
 

@@ -8,6 +8,7 @@ use super::hold::{GiveBack, Validity};
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Token};
+use crate::options::MOST_FENCES;
 use crate::session::{
     Acquire, AcquireMode, Body, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, needed,
 };
@@ -17,8 +18,6 @@ use crate::wire::{Answer, Failed, FailureClass, Status};
 const RETRY: Duration = Duration::from_millis(10);
 /// The pause before the next renewal is that after so many failures, if a local caller waits for the renewal.
 const AS_FAILURES: u32 = 2;
-/// The most fences to ask for at once. The server limits how far they may run ahead of its clock.
-const MOST_FENCES: u64 = 1024;
 
 impl LockState {
     /// The renewal's timer fired: a renewal, or another attempt, is due.
@@ -227,10 +226,9 @@ impl LockState {
             return;
         }
         // As many as the callers could use, or more if the last block was used quickly.
-        let least = u64::from(cx.config.local_handoffs).saturating_add(1);
         let last = hold.refill.size;
         let grown = if hold.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
-        let size = callers.saturating_add(1).max(grown).max(least).min(MOST_FENCES);
+        let size = callers.saturating_add(1).max(grown).max(cx.config.counted_block()).min(MOST_FENCES);
         // A question leaves a lease its time. 0 would not do, because it deletes a key without a TTL.
         let rest = if cx.config.mixed_fleet { hold.validity.until.since(cx.now) } else { hold.validity.granted };
         let what = Acquire {

@@ -112,7 +112,7 @@ impl ConfigText {
         let millis = |field: Option<u64>, default: Duration| field.map_or(default, Duration::from_millis);
         Config {
             prefix: self.prefix.clone().unwrap_or(default.prefix),
-            local_handoffs: self.local_handoffs.unwrap_or(default.local_handoffs),
+            local_handoffs: self.local_handoffs,
             claim_window: millis(self.claim_window, default.claim_window),
             response_timeout: millis(self.response_timeout, default.response_timeout),
             node_timeout: millis(self.node_timeout, default.node_timeout),

@@ -239,10 +239,11 @@ options! {
     ManagerOptions sets Builder, listed in manager_options {
         /// A prefix for every name. Default: empty.
         prefix(prefix: impl Into<String>) from String, |builder| { builder.config.prefix = prefix.into(); };
-        /// How many times this client hands a lock over locally while another client waits: 0 to 1023. Default: 32.
+        /// How many times this client hands a lock over locally while another client waits: 0 to 1023. Default: 32 times, or as
+        /// often as fits into 5 ms, whichever is more.
         ///
         /// Local hand-overs also end after one second if another client waits.
-        local_handoffs(handoffs: u32) from u32, |builder| { builder.config.local_handoffs = handoffs; };
+        local_handoffs(handoffs: u32) from u32, |builder| { builder.config.local_handoffs = Some(handoffs); };
         /// How long a grant is kept for a waiter: 100 ms to 60 s. Default: 3 s.
         ///
         /// A dead waiter delays the others by at most this time, once.

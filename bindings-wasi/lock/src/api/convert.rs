@@ -38,7 +38,7 @@ pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
     let time = |ms: Option<u64>, default: Duration| ms.map_or(default, Duration::from_millis);
     Config {
         prefix: prefix.unwrap_or(default.prefix),
-        local_handoffs: local_handoffs.unwrap_or(default.local_handoffs),
+        local_handoffs,
         claim_window: time(claim_window_ms, default.claim_window),
         response_timeout: time(response_timeout_ms, default.response_timeout),
         node_timeout: time(node_timeout_ms, default.node_timeout),

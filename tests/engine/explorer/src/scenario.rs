@@ -281,7 +281,7 @@ impl Scenario {
             claim_window: CLAIM_WINDOW,
             response_timeout: RESPONSE_TIMEOUT,
             batches: self.batches,
-            local_handoffs: self.local_handoffs,
+            local_handoffs: Some(self.local_handoffs),
             ..Config::default()
         }
     }

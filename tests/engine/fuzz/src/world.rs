@@ -98,7 +98,7 @@ impl World {
         let config = Config {
             batches: has("batches"),
             mixed_fleet: has("mixed"),
-            local_handoffs: handoffs.filter(|handoffs| *handoffs <= 1023).unwrap_or(32),
+            local_handoffs: handoffs.filter(|handoffs| *handoffs <= 1023),
             ..Config::default()
         };
         let id = ClientId::from_random([7; 16]);

@@ -7,6 +7,7 @@ use leasehold_harness::Micros;
 
 use crate::client::Client;
 use crate::faults::Fault;
+use crate::invariants::hand_overs::Limit;
 use crate::invariants::keys::Part;
 use crate::invariants::progress::{Bounds, Head};
 use crate::invariants::{Verdict, broken, calls};
@@ -111,7 +112,7 @@ impl ClusterRun<'_> {
                 // Its readers may go on with the token of the last caller that waited.
                 if holds { Ok(()) } else { commands.nobody_waits(client.config.batches) }
             } else if !alone
-                && self.watch.holds[place][name].is_spent(now, client.config.local_handoffs)
+                && self.watch.holds[place][name].is_spent(now, Limit::of(&client.config))
                 && holds
                 && callers.any(|op| op.wait() != Wait::No)
             {

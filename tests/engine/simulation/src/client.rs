@@ -11,7 +11,7 @@ use leasehold_harness::{Clock, Micros, Rng};
 use crate::channels::Topic;
 use crate::coverage::State;
 use crate::kinds::LockKind;
-use crate::mix::Mix;
+use crate::mix::{DEFAULT_HANDOFFS, Mix};
 use crate::users::User;
 use crate::wire::{AcquireMode, Answer, Entry, Life, ScriptCommand};
 
@@ -183,8 +183,10 @@ impl Client {
         id[8..].copy_from_slice(&rng.draw().to_be_bytes());
         id[..2].copy_from_slice(&life.to_be_bytes());
         let id = ClientId::from_random(id);
+        let handoffs = rng.range(mix.handoffs) as u32;
+        let local_handoffs = (mix.handoffs != DEFAULT_HANDOFFS).then_some(handoffs);
         let config = Config {
-            local_handoffs: rng.range(mix.handoffs) as u32,
+            local_handoffs,
             claim_window: Duration::from_millis(rng.range(mix.claim_ms)),
             response_timeout: Duration::from_millis(rng.range(mix.response_ms)),
             mixed_fleet: mix.mixed_fleet,

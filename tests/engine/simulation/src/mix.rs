@@ -10,6 +10,9 @@ use crate::theme::Theme;
 /// The range of a value that is drawn repeatedly.
 pub(crate) type Bounds = (u64, u64);
 
+/// Stands for clients without the option `local_handoffs`.
+pub(crate) const DEFAULT_HANDOFFS: Bounds = (32, 32);
+
 /// A run's settings. Chances are in millionths. Times are in µs unless the name says ms.
 #[derive(Clone, Debug)]
 pub(crate) struct Mix {
@@ -57,7 +60,7 @@ pub(crate) struct Mix {
     pub(crate) claim_ms: Bounds,
     /// Response timeouts.
     pub(crate) response_ms: Bounds,
-    /// Local hand-overs.
+    /// The option `local_handoffs`, which [`DEFAULT_HANDOFFS`] leaves out.
     pub(crate) handoffs: Bounds,
     /// How many commands of a client may be unanswered.
     pub(crate) in_flight: Bounds,
@@ -177,7 +180,7 @@ impl Mix {
             think: (0, rng.spread((1_000, 500_000))),
             claim_ms: (claim, if rng.chance(300_000) { claim * 4 } else { claim }),
             response_ms: (100, rng.spread((200, 2_000))),
-            handoffs: *rng.pick(&[(32, 32), (0, 8), (0, 0), (3, 3), (32, 1023)]),
+            handoffs: *rng.pick(&[DEFAULT_HANDOFFS, (0, 8), (0, 0), (3, 3), (32, 1023)]),
             in_flight: (1_024, 1_024),
             mute_hosts: 0,
             shared: *rng.pick(&[0, 0, 100_000, 500_000]),

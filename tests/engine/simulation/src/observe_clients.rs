@@ -6,6 +6,7 @@ use crate::channels::Topic;
 use crate::client::{Client, SentCommand, UserCall};
 
 use crate::invariants::broken;
+use crate::invariants::hand_overs::Limit;
 use crate::invariants::leases::Held;
 use crate::kinds::LockKind;
 use crate::network::LEAST_WINDOW;
@@ -54,7 +55,7 @@ impl ClusterRun<'_> {
         let holds = hold.token;
         let mut yields = false;
         if let ScriptCommand::Release { token, .. } = *script {
-            let spent = hold.is_spent(at, client.config.local_handoffs) && hold.holds_by(token);
+            let spent = hold.is_spent(at, Limit::of(&client.config)) && hold.holds_by(token);
             // A lease that ended because its time was over, for example after a sleep, is already free for everybody.
             yields = spent && hold.is_left(at) && !hold.is_lost() && client.has_waiters(name) && !client.closes();
             hold.gives_back(token);

@@ -5,6 +5,7 @@ use leasehold_model::Executed;
 
 use crate::client::{Op, UserCall};
 use crate::faults::Fault;
+use crate::invariants::hand_overs::Limit;
 use crate::invariants::leases::Held;
 use crate::invariants::{Verdict, broken};
 use crate::kinds::{LockKind, permits};
@@ -80,7 +81,7 @@ impl ClusterRun<'_> {
             let hold = semaphores.hold(token);
             if hold.token == Some(token) {
                 self.counts.local += u64::from(grant.local);
-                verdict = hold.handed_over(now, client.config.local_handoffs, client.config.mixed_fleet);
+                verdict = hold.handed_over(now, Limit::of(&client.config), client.config.mixed_fleet);
             } else {
                 hold.begin(now, Some(token), lock.lost_at);
                 hold.orphan |= self.watch.forced.contains(&token);

@@ -8,6 +8,7 @@ use leasehold_harness::Micros;
 use crate::client::{Op, UserCall};
 use crate::faults::Fault;
 use crate::invariants::fences::User;
+use crate::invariants::hand_overs::Limit;
 use crate::invariants::leases::Held;
 use crate::invariants::{broken, calls, losses};
 use crate::kinds::LockKind;
@@ -127,12 +128,12 @@ impl ClusterRun<'_> {
         let learnt = self.watch.commands[place][name].is_granted();
         let budget = if grant.local && hold.began_with(learnt) {
             self.counts.local += 1;
-            let most = client.config.local_handoffs;
+            let limit = Limit::of(&client.config);
             // After a sleep, a client handles old timers first, and only then what arrived in the meantime.
             if hold.is_untold() && !client.config.mixed_fleet && client.trouble_until < self.world.now {
                 self.watch.untold.push(name);
             }
-            hold.handed_over(now, most, client.config.mixed_fleet && !joins)
+            hold.handed_over(now, limit, client.config.mixed_fleet && !joins)
         } else {
             hold.begin(now, learnt, self.watch.locks[name].lost_at);
             hold.orphan |= hold.token.is_some_and(|token| self.watch.forced.contains(&token));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::Instant;
+use leasehold_core::{Config, Instant};
 use leasehold_harness::Micros;
 
 use super::{Verdict, broken};
@@ -10,6 +10,27 @@ use crate::wire::Token;
 
 /// How long hand-overs may go on once the client knows that others wait.
 const AT_MOST: Duration = Duration::from_secs(1);
+
+/// How often a client may hand over once it knows that others wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    most: u32,
+    /// For how long it may hand over more often.
+    uncounted: Duration,
+}
+
+impl Limit {
+    pub(crate) fn of(config: &Config) -> Self {
+        let (most, uncounted) =
+            config.local_handoffs.map_or((32, Duration::from_millis(5)), |most| (most, Duration::ZERO));
+        Self { most, uncounted }
+    }
+
+    /// Whether so many hand-overs are too many now.
+    fn is_passed(self, handed_over: u32, now: Instant, told: Instant) -> bool {
+        handed_over > self.most && (self.uncounted.is_zero() || now > told + self.uncounted)
+    }
+}
 
 /// How long a client may hand over a lease that its server has not confirmed.
 const UNCONFIRMED: Duration = Duration::from_secs(1);
@@ -230,8 +251,9 @@ impl Hold {
     }
 
     /// Whether no more hand-overs are allowed.
-    pub(crate) fn is_spent(&self, now: Instant, most: u32) -> bool {
-        let spent = |told| (self.told == Some(told) && self.handed_over >= most) || now > told + AT_MOST;
+    pub(crate) fn is_spent(&self, now: Instant, limit: Limit) -> bool {
+        let next = self.handed_over.saturating_add(1);
+        let spent = |told| (self.told == Some(told) && limit.is_passed(next, now, told)) || now > told + AT_MOST;
         self.surely_told.is_some_and(spent)
     }
 
@@ -281,7 +303,7 @@ impl Hold {
     }
 
     /// The client served a local caller without the server.
-    pub(crate) fn handed_over(&mut self, now: Instant, most: u32, forbidden: bool) -> Verdict {
+    pub(crate) fn handed_over(&mut self, now: Instant, limit: Limit, forbidden: bool) -> Verdict {
         if forbidden {
             return broken("budget", format!("handed over inside a client of a mixed fleet: {self:?}"));
         }
@@ -299,8 +321,8 @@ impl Hold {
             return Ok(());
         }
         self.handed_over += 1;
-        if self.handed_over > most || now > told + AT_MOST {
-            return broken("budget", format!("hand-over {} of {most} at {now:?}: {self:?}", self.handed_over));
+        if limit.is_passed(self.handed_over, now, told) || now > told + AT_MOST {
+            return broken("budget", format!("hand-over {} at {now:?}, {limit:?}: {self:?}", self.handed_over));
         }
         Ok(())
     }
@@ -312,13 +334,13 @@ mod tests {
 
     #[test]
     fn a_token_whose_holder_lost_and_that_is_handed_on_is_seen() {
-        let mut hold = Hold::default();
+        let (mut hold, limit) = (Hold::default(), Limit::of(&Config::default()));
         hold.begin(Instant::from_micros(0), None, None);
-        hold.handed_over(Instant::from_micros(1), 32, false).unwrap();
+        hold.handed_over(Instant::from_micros(1), limit, false).unwrap();
         hold.lost();
-        assert_eq!(hold.handed_over(Instant::from_micros(2), 32, false).unwrap_err().invariant, "handed-on");
+        assert_eq!(hold.handed_over(Instant::from_micros(2), limit, false).unwrap_err().invariant, "handed-on");
         hold.begin(Instant::from_micros(3), None, None);
-        hold.handed_over(Instant::from_micros(4), 32, false).unwrap();
+        hold.handed_over(Instant::from_micros(4), limit, false).unwrap();
     }
 
     #[test]
@@ -342,26 +364,43 @@ mod tests {
         hold.told(at, Some(token), false);
         let mut earlier = hold;
         earlier.begin(at, Some(token), None);
-        assert!(earlier.is_spent(at, 0), "its only grant said that others wait");
+        let limit = Limit { most: 0, uncounted: Duration::ZERO };
+        assert!(earlier.is_spent(at, limit), "its only grant said that others wait");
         hold.nobody_waits(token);
         hold.begin(at, Some(token), None);
-        assert!(!hold.is_spent(at, 0));
+        assert!(!hold.is_spent(at, limit));
     }
 
     #[test]
     fn hand_overs_past_the_number_or_the_time_are_seen_only_once_told() {
         let (start, token) = (Instant::from_micros(0), Token { life: 1, count: 1 });
+        let limit = Limit { most: 2, uncounted: Duration::ZERO };
         let mut hold = Hold::default();
         hold.begin(start, Some(token), None);
-        (0..100).for_each(|_| hold.handed_over(start, 2, false).unwrap());
+        (0..100).for_each(|_| hold.handed_over(start, limit, false).unwrap());
         hold.told(start, Some(token), false);
         let start = start + Duration::from_millis(1);
-        hold.handed_over(start, 2, false).unwrap();
+        hold.handed_over(start, limit, false).unwrap();
         let mut late = hold;
         let after = start + Duration::from_millis(1001);
         late.confirmed(after, token, false);
-        assert_eq!(late.handed_over(after, 2, false).unwrap_err().invariant, "budget");
-        hold.handed_over(start, 2, false).unwrap();
-        assert!(hold.handed_over(start, 2, false).is_err());
+        assert_eq!(late.handed_over(after, limit, false).unwrap_err().invariant, "budget");
+        hold.handed_over(start, limit, false).unwrap();
+        assert!(hold.handed_over(start, limit, false).is_err());
+    }
+
+    #[test]
+    fn without_the_option_the_number_counts_only_after_its_time() {
+        let (start, token) = (Instant::from_micros(0), Token { life: 1, count: 1 });
+        let limit = Limit::of(&Config::default());
+        let mut hold = Hold::default();
+        hold.begin(start, Some(token), None);
+        hold.told(start, Some(token), false);
+        let at = start + Duration::from_millis(5);
+        (0..100).for_each(|_| hold.handed_over(at, limit, false).unwrap());
+        assert!(!hold.is_spent(at, limit));
+        let after = at + Duration::from_micros(1);
+        assert!(hold.is_spent(after, limit));
+        assert_eq!(hold.handed_over(after, limit, false).unwrap_err().invariant, "budget");
     }
 }

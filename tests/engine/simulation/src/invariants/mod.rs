@@ -66,7 +66,7 @@ pub const ALL: [(&str, &str); 98] = [
     ("unserved", "no script leaves a lock free while a client waits for it"),
     (
         "budget",
-        "once a client knows that others wait, it hands over at most local_handoffs times, and for at most a second",
+        "once a client knows that others wait, it hands over at most local_handoffs times, or as often as 5 ms allow, and for at most a second",
     ),
     (
         "drains",

@@ -96,8 +96,16 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/fences.rs": "    pub(crate) fn left(&self) -> u64 {"
         => "    pub(crate) fn past(&mut self) -> u64 {\n        self.next = self.next.saturating_add(1);\n        self.next.saturating_sub(1)\n    }\n\n    pub(crate) fn left(&self) -> u64 {" },
     engine! { "hand-over-past-budget" Hot "hand-overs are bounded once others wait"
-    "lock/hold.rs": "self.budget.as_ref().is_some_and(|budget| budget.left == 0"
-        => "!MUTANT && self.budget.as_ref().is_some_and(|budget| budget.left == 0" },
+    "lock/hold.rs": "self.budget.as_ref().is_some_and(|budget| {"
+        => "!MUTANT && self.budget.as_ref().is_some_and(|budget| {" },
+    engine! { "hand-over-past-its-number" Hot "so many hand-overs once others wait"
+    "lock/hold.rs": "if budget.left == 0 { cx.config" => "if budget.left == 0 && !MUTANT { cx.config" },
+    engine! { "hand-over-past-its-time" Hot "without the option, any number of hand-overs for 5 ms" seed 149
+    "options.rs": "map_or((HANDOFFS, HANDOFF_TIME)" => "map_or((HANDOFFS, if MUTANT { HANDOFF_TIME * 2 } else { HANDOFF_TIME })" },
+    engine! { "hand-over-past-a-second" Hot "hand-overs for at most a second once others wait" seed 77
+    "lock/hold.rs": "else { BUDGET_TIME };" => "else if MUTANT { BUDGET_TIME * 2 } else { BUDGET_TIME };" },
+    engine! { "stranded-past-its-time" Hot "the client asks with the next token when its 5 ms are over, not when its holder ends" seed 302
+    "lock/hold.rs": "if budget.left == 0 && ends > cx.now {" => "if budget.left == 0 && ends > cx.now && !MUTANT {" },
     engine! { "hand-over-after-loss" Short "a lost lease is never handed over"
     "client/operations.rs": "hold.tainted = true;" => "hold.tainted = !MUTANT;" },
     engine! { "waiting-ignored" Hot "`waiting` in answers and grants says that others wait"

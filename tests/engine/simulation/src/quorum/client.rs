@@ -99,7 +99,7 @@ impl Client {
             ..Config::default()
         };
         if single {
-            (config.response_timeout, config.local_handoffs) = (timeout, rng.below(4) as u32);
+            (config.response_timeout, config.local_handoffs) = (timeout, Some(rng.below(4) as u32));
         }
         let names: Vec<String> = (0..mix.servers).map(|server| format!("s{server}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
