@@ -65,22 +65,24 @@ for (const end of ['mts', 'cts']) {
 }
 await tracing.close();
 
-// The drop-ins use the same copy of the package as the program, which may import both. They are for Node, Bun and Deno, as ioredis is.
-for (const name of ['redlock', 'redis-semaphore']) {
-  const dropIn = { entryPoints: [`ts/dropins/${name}.ts`], platform: 'node', format: 'cjs', outfile: `dist/${name}.cjs` };
-  await build({ ...common, ...dropIn, plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => './index.cjs') }] });
+// The drop-ins and the module for NestJS use the same copy of the package as the program, which may import both. They are for Node, Bun
+// and Deno, as ioredis and Nest are. Nest knows providers by their classes, so its module is one copy, too.
+for (const [name, source] of [['redlock', 'dropins/redlock'], ['redis-semaphore', 'dropins/redis-semaphore'], ['nestjs', 'nestjs/index']]) {
+  const entry = { entryPoints: [`ts/${source}.ts`], packages: 'external', platform: 'node', format: 'cjs', outfile: `dist/${name}.cjs` };
+  await build({ ...common, ...entry, plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => './index.cjs') }] });
   const types = await rollup({
-    input: `ts/dropins/${name}.ts`,
-    external: (id) => /^(ioredis|node:.*)$/.test(id) || id.endsWith('/index.js'),
+    input: `ts/${source}.ts`,
+    external: (id) => /^(ioredis|@nestjs\/.*|node:.*)$/.test(id) || id.endsWith('/index.js'),
     plugins: [dts({ compilerOptions: { stripInternal: true } })],
   });
-  for (const end of name === 'redlock' ? ['mts', 'cts'] : ['cts']) {
+  for (const end of name === 'redis-semaphore' ? ['cts'] : ['mts', 'cts']) {
     await types.write({ file: `dist/${name}.d.${end}`, format: 'es', paths: (id) => (id.endsWith('/index.js') ? `./index.${end[0]}js` : id) });
   }
   await types.close();
 }
 // redis-semaphore is CommonJS only, so a program may import it as a whole. The drop-in is the same.
 writeFileSync('dist/redlock.mjs', `export { Redlock as default, ExecutionError, Lock, Redlock, ResourceLockedError } from './redlock.cjs';\n`);
+writeFileSync('dist/nestjs.mjs', `export { currentLease, Leader, LeaseholdModule, LockHealth, Locked, lockHealthToken, lockManagerToken, Once } from './nestjs.cjs';\n`);
 
 // The adapters for one service or host each. They import the package by its name, so that workerd and Node each get their own build of it.
 for (const name of ['upstash', 'bun', 'cloudflare']) {

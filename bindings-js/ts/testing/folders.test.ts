@@ -6,8 +6,8 @@ import { dirname, join, normalize, sep } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-/** Each folder may import the ones after it. `.` is `index.ts`, the entry point. `adapters` and `dropins` have entry points that use only `.` and `support`, `memory` is `leasehold/testing`, and `transactions` is `leasehold/without-scripts`. */
-const FOLDERS = ['adapters', 'dropins', 'transactions', 'memory', 'server', '.', 'api', 'quorum', 'client', 'engine', 'connections', 'support'];
+/** Each folder may import the ones after it. `.` is `index.ts`, the entry point. `adapters`, `nestjs` and `dropins` have entry points that use only `.` and `support`, `memory` is `leasehold/testing`, and `transactions` is `leasehold/without-scripts`. */
+const FOLDERS = ['adapters', 'nestjs', 'dropins', 'transactions', 'memory', 'server', '.', 'api', 'quorum', 'client', 'engine', 'connections', 'support'];
 
 /** The files that each file imports. Type imports count too. Paths are relative to ts/. */
 type Imports = ReadonlyMap<string, readonly string[]>;

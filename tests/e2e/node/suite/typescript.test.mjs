@@ -49,6 +49,24 @@ test('the types accept the clients of every library, and nothing else', async ()
   await execute(process.execPath, [compiler, ...words], { cwd: project }).catch((error) => assert.fail(error.stdout));
 });
 
+for (const file of ['nestjs.cts', 'nestjs.mts']) {
+  test(`a NestJS application compiles with the metadata of decorators, and runs, as ${file}`, async () => {
+    const directory = join(project, `typed-${file}`);
+    mkdirSync(directory, { recursive: true });
+    copyFileSync(join(project, 'types/nestjs.ts'), join(directory, file));
+    writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({
+      compilerOptions: {
+        module: 'nodenext', target: 'es2022', types: ['node'], strict: true, experimentalDecorators: true, emitDecoratorMetadata: true, skipLibCheck: true,
+      },
+      files: [file],
+    }));
+    const compiler = join(project, 'node_modules/typescript/bin/tsc');
+    await execute(process.execPath, [compiler, '--project', directory]).catch((error) => assert.fail(error.stdout));
+    const { stdout } = await execute(process.execPath, [join(directory, file.replace('ts', 'js'))], { timeout: 600_000 });
+    assert.equal(stdout, 'paid 5 under order:7, held 1\nrows of monday\nleads true\n{"locks":{"status":"up"}}\n');
+  });
+}
+
 test('the NestJS example is strict TypeScript', async () => {
   const compiler = join(project, 'node_modules/typescript/bin/tsc');
   await execute(process.execPath, [compiler, '--project', join(project, 'examples')]).catch((error) => assert.fail(error.stdout));

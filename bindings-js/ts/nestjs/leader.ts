@@ -1,0 +1,134 @@
+/** Methods that run while the process leads an election. */
+
+import { Logger } from '@nestjs/common';
+import { type DiscoveryService, MetadataScanner } from '@nestjs/core';
+
+import { type Duration, type Election, type ElectionOptions, InvalidOptionError, isLeaseholdError, type LockManager, type Term } from '../index.js';
+import { injected, metadata, type Method, methodOf } from './methods.js';
+
+/** The options of {@link Leader}. */
+export interface LeaderOptions extends ElectionOptions {
+  /** The name of the module whose manager takes part. By default, that of the module without a name. */
+  readonly manager?: string | undefined;
+}
+
+/** The metadata of a method with {@link Leader}. */
+const LEADER = 'leasehold:leader';
+/** How long a candidate stays out of the election after an error. */
+const PAUSE_MS = 5_000;
+
+/** A method, and the election in which it is the work. */
+interface LeaderMethod {
+  readonly name: string;
+  readonly options: LeaderOptions;
+}
+
+/**
+ * Runs the method while this process leads the election. Candidates begin when the application has started, and each process has one.
+ * The method gets a `Term`. It must end when `term.signal` aborts: then the term is lost, or the application shuts down. If it ends
+ * before, this process resigns and campaigns again.
+ *
+ * An error of the method, or of the campaign, goes to Nest's logger. The process then campaigns again after five seconds.
+ *
+ * The class must be a provider or a controller that is not request-scoped. A method that overrides this one needs the decorator, too. An
+ * election that two methods of an application lead is refused when the application starts. An application without a
+ * {@link LeaseholdModule} doesn't start.
+ *
+ * @example
+ * ```ts
+ * @Leader('scheduler', { value: hostname() })
+ * async schedule(term: Term): Promise<void> {
+ *   for (;;) {
+ *     await this.jobs.startDue(term.fence);
+ *     await sleep(1_000, undefined, { signal: term.signal });
+ *   }
+ * }
+ * ```
+ */
+export function Leader(name: string, options: LeaderOptions = {}) {
+  return <Work extends (term: Term) => unknown>(target: object, property: string, descriptor: TypedPropertyDescriptor<Work>): void => {
+    const method = methodOf('@Leader', target, property, descriptor);
+    injected(target, options.manager);
+    metadata.defineMetadata(LEADER, { name, options } satisfies LeaderMethod, method);
+  };
+}
+
+/** The candidates of one module's manager. */
+export class Leaders {
+  readonly #locks: LockManager;
+  readonly #manager: string | undefined;
+  readonly #logger = new Logger('Leasehold');
+  readonly #elections = new Map<string, Election>();
+  readonly #stopping = new AbortController();
+
+  constructor(locks: LockManager, manager: string | undefined) {
+    this.#locks = locks;
+    this.#manager = manager;
+  }
+
+  /** Lets all methods of the application that are this manager's take part. If one of them can't, none does. */
+  start(discovery: DiscoveryService): void {
+    const candidates = [...discovery.getProviders(), ...discovery.getControllers()].flatMap((wrapper) => this.#candidatesOf(wrapper));
+    for (const begin of candidates) begin();
+  }
+
+  /** The candidates of one class. */
+  #candidatesOf(wrapper: ReturnType<DiscoveryService['getProviders']>[number]): (() => void)[] {
+    const { instance } = wrapper as { instance: object | null | undefined };
+    if (typeof instance !== 'object' || instance === null) return [];
+    const prototype = (Object.getPrototypeOf(instance) ?? {}) as Record<string, Method>;
+    return new MetadataScanner().getAllMethodNames(prototype).flatMap((property) => {
+      const method = prototype[property];
+      const found = leaderOf(method);
+      if (found === undefined || found.options.manager !== this.#manager) return [];
+      const label = `${wrapper.name}.${property}`;
+      const { name, options: { manager: _, ...options } } = found;
+      const problem = wrapper.isDependencyTreeStatic() ? this.#elections.has(name) && `can't lead '${name}' twice in one application` : "can't be in a request-scoped class";
+      if (problem) throw new InvalidOptionError('@Leader', `${problem}: see ${label}`);
+      const election = this.#locks.election(name, options);
+      this.#elections.set(name, election);
+      return [() => void this.#campaign(label, election, (term) => method?.call(instance, term))];
+    });
+  }
+
+  async #campaign(label: string, election: Election, work: (term: Term) => unknown): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      try {
+        await election.lead(work, { signal });
+      } catch (error) {
+        if (error === signal.reason || isLeaseholdError(error, 'closed')) return;
+        this.#logger.error(`${label} leads '${election.name}' no more, and campaigns again in 5 s`, error instanceof Error ? error.stack : String(error));
+      }
+      await pause(PAUSE_MS, signal);
+    }
+  }
+
+  /** Ends all terms and campaigns. The next leaders follow when the methods have ended. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  /** The elections whose term was lost longer than `grace` ago, while the method still runs. */
+  unhealthy(grace: Duration): string[] {
+    return [...this.#elections.values()].filter((election) => !election.isHealthy(grace)).map(({ name }) => name);
+  }
+}
+
+function leaderOf(method: Method | undefined): LeaderMethod | undefined {
+  return typeof method === 'function' ? (metadata.getMetadata(LEADER, method) as LeaderMethod | undefined) : undefined;
+}
+
+/** Resolves after a time, or when the signal aborts. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(end, ms);
+    function end(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    }
+    signal.addEventListener('abort', end);
+  });
+}
