@@ -65,24 +65,22 @@ for (const end of ['mts', 'cts']) {
 }
 await tracing.close();
 
-// The drop-ins and the module for NestJS use the same copy of the package as the program, which may import both. They are for Node, Bun
-// and Deno, as ioredis and Nest are. Nest knows providers by their classes, so its module is one copy, too.
-for (const [name, source] of [['redlock', 'dropins/redlock'], ['redis-semaphore', 'dropins/redis-semaphore'], ['nestjs', 'nestjs/index']]) {
-  const entry = { entryPoints: [`ts/${source}.ts`], packages: 'external', platform: 'node', format: 'cjs', outfile: `dist/${name}.cjs` };
-  await build({ ...common, ...entry, plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => './index.cjs') }] });
-  const types = await rollup({
-    input: `ts/${source}.ts`,
-    external: (id) => /^(ioredis|@nestjs\/.*|node:.*)$/.test(id) || id.endsWith('/index.js'),
-    plugins: [dts({ compilerOptions: { stripInternal: true } })],
-  });
-  for (const end of name === 'redis-semaphore' ? ['cts'] : ['mts', 'cts']) {
-    await types.write({ file: `dist/${name}.d.${end}`, format: 'es', paths: (id) => (id.endsWith('/index.js') ? `./index.${end[0]}js` : id) });
-  }
-  await types.close();
+// The drop-ins use the same copy of the package as the program, which may import both. They are for Node, Bun and Deno, as ioredis is.
+for (const name of ['redlock', 'redis-semaphore']) {
+  const dropIn = { entryPoints: [`ts/dropins/${name}.ts`], platform: 'node', format: 'cjs', outfile: `dist/${name}.cjs` };
+  await build({ ...common, ...dropIn, plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => './index.cjs') }] });
+  await writeTypes(name, `ts/dropins/${name}.ts`, name === 'redlock' ? ['m', 'c'] : ['c']);
 }
 // redis-semaphore is CommonJS only, so a program may import it as a whole. The drop-in is the same.
 writeFileSync('dist/redlock.mjs', `export { Redlock as default, ExecutionError, Lock, Redlock, ResourceLockedError } from './redlock.cjs';\n`);
-writeFileSync('dist/nestjs.mjs', `export { currentLease, Leader, LeaseholdModule, LockHealth, Locked, lockHealthToken, lockManagerToken, Once } from './nestjs.cjs';\n`);
+
+// So does the module for NestJS. But it has a copy for `import`: Nest 12 is an ES module, which loaders such as tsx load a second time for
+// `require`, and Nest knows its own providers by their classes.
+for (const [format, end] of [['esm', 'm'], ['cjs', 'c']]) {
+  const nest = { entryPoints: ['ts/nestjs/index.ts'], packages: 'external', platform: 'node', format, outfile: `dist/nestjs.${end}js` };
+  await build({ ...common, ...nest, plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => `./index.${end}js`) }] });
+}
+await writeTypes('nestjs', 'ts/nestjs/index.ts', ['m', 'c']);
 
 // The adapters for one service or host each. They import the package by its name, so that workerd and Node each get their own build of it.
 for (const name of ['upstash', 'bun', 'cloudflare']) {
@@ -125,6 +123,16 @@ declare const compiled: WebAssembly.Module;
 export default compiled;
 `;
 for (const file of ['dist/wasm.d.mts', 'dist/wasm.d.cts']) writeFileSync(file, compiled);
+
+/** Writes the types of an entry point that imports those of the package and of other packages. */
+async function writeTypes(name, input, ends) {
+  const external = (id) => /^(ioredis|@nestjs\/.*|node:.*)$/.test(id) || id.endsWith('/index.js');
+  const types = await rollup({ input, external, plugins: [dts({ compilerOptions: { stripInternal: true } })] });
+  for (const end of ends) {
+    await types.write({ file: `dist/${name}.d.${end}ts`, format: 'es', paths: (id) => (id.endsWith('/index.js') ? `./index.${end}js` : id) });
+  }
+  await types.close();
+}
 
 /** Exports types as types. The bundler exports a class of which only the type is public as a value, which doesn't exist. */
 function withTypesAsTypes(text) {

@@ -6,6 +6,8 @@ import { InvalidOptionError, type Lease, type Lock, type LockManager, type LockO
 import { type LockedMethod, type LockKey, nameFor } from './key.js';
 import { injected, managerOf, methodOf, replaceMethod } from './methods.js';
 
+const LEASES = Symbol.for('leasehold.leases');
+
 /** The options of {@link Locked}: those of an acquire, and these. */
 export interface LockedOptions extends LockOptions {
   /** The name of the module whose manager makes the lock. By default, that of the module without a name. */
@@ -27,8 +29,10 @@ export interface OnceMethodOptions extends Omit<OnceCallOptions, 'signal'> {
   readonly manager?: string | undefined;
 }
 
+/** Where the copies of this module for `import` and for `require` find the same storage. */
+const shared = globalThis as { [LEASES]?: AsyncLocalStorage<Lease> };
 /** The lease under which the code runs. */
-const leases = new AsyncLocalStorage<Lease>();
+const leases = (shared[LEASES] ??= new AsyncLocalStorage<Lease>());
 
 /**
  * The lease of the innermost method with {@link Locked} or {@link Once} that called this code, also through other classes and after

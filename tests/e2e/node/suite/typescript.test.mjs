@@ -67,7 +67,7 @@ for (const file of ['nestjs.cts', 'nestjs.mts']) {
   });
 }
 
-test('the NestJS example is strict TypeScript', async () => {
+test('the NestJS examples are strict TypeScript', async () => {
   const compiler = join(project, 'node_modules/typescript/bin/tsc');
   await execute(process.execPath, [compiler, '--project', join(project, 'examples')]).catch((error) => assert.fail(error.stdout));
 });
