@@ -1,61 +1,36 @@
-// A NestJS service: a module that provides one lock manager, a filter that answers 503 while a lock is busy, and a clean end.
+// A NestJS service: the module provides one lock manager and drains it at a shutdown. A method holds a lock while it runs. A filter
+// answers 503 while a lock is busy.
 //
 // `node --import tsx nestjs.ts`. It prints:
 //   two requests at once: 201 charged, 201 charged before
 //   while a colleague holds the lock: 503 busy
+//   health: up
 //   closed, and no lock is left
 import 'reflect-metadata';
-import { type ArgumentsHost, type BeforeApplicationShutdown, Catch, Controller, type ExceptionFilter, Global, Inject, Injectable, Module, type OnApplicationShutdown, Param, Post } from '@nestjs/common';
+import { type ArgumentsHost, Catch, Controller, type ExceptionFilter, Get, Inject, Injectable, Module, Param, Post } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
-import { type Closed, LeaseholdError, LockManager } from 'leasehold';
+import { LeaseholdError, LockManager } from 'leasehold';
+import { currentLease, LeaseholdModule, LockHealth, Locked } from 'leasehold/nestjs';
 
 const URL = process.env.REDIS_URL ?? 'redis://127.0.0.1';
-
-/** Every module of the service can inject the `LockManager`. */
-@Global()
-@Module({
-  providers: [
-    { provide: Redis, useFactory: () => new Redis(URL) },
-    { provide: LockManager, useFactory: (redis: Redis) => new LockManager(redis), inject: [Redis] },
-  ],
-  exports: [LockManager],
-})
-class LocksModule implements BeforeApplicationShutdown, OnApplicationShutdown {
-  #closing?: Promise<Closed>;
-
-  constructor(@Inject(LockManager) private readonly locks: LockManager, @Inject(Redis) private readonly redis: Redis) {}
-
-  /** Runs before the server waits for the last requests. Those that hold a lock finish. Those that wait for one get 503. */
-  beforeApplicationShutdown(): void {
-    this.#closing = this.locks.close({ drain: '25s' });
-  }
-
-  /** Runs after the last request. The manager gives back what it holds, so it goes before its connection. */
-  async onApplicationShutdown(): Promise<void> {
-    await this.#closing;
-    this.redis.disconnect();
-  }
-}
 
 @Injectable()
 class Invoices {
   readonly #charged = new Set<string>(); // in a real service: a table with a column for the fence
 
-  constructor(@Inject(LockManager) private readonly locks: LockManager) {}
-
-  charge(id: string): Promise<string> {
-    return this.locks.mutex(`invoice:${id}`).run(async (lease) => {
-      if (this.#charged.has(id)) return 'charged before';
-      await pay(id, lease.fence);
-      this.#charged.add(id);
-      return 'charged';
-    }, { wait: '10s' });
+  @Locked('invoice:{0}', { wait: '10s' })
+  async charge(id: string): Promise<string> {
+    if (this.#charged.has(id)) return 'charged before';
+    await pay(id, currentLease().fence);
+    this.#charged.add(id);
+    return 'charged';
   }
 
   /** Its caller would rather try again later than wait. */
-  cancel(id: string): Promise<string> {
-    return this.locks.mutex(`invoice:${id}`).run(() => 'cancelled', { wait: '1s' });
+  @Locked('invoice:{0}', { wait: '1s' })
+  async cancel(_id: string): Promise<string> {
+    return 'cancelled';
   }
 }
 
@@ -63,18 +38,25 @@ async function pay(_invoice: string, _fence: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-@Controller('invoices')
-class InvoicesController {
-  constructor(@Inject(Invoices) private readonly invoices: Invoices) {}
+@Controller()
+class Routes {
+  // With `emitDecoratorMetadata`, which tsx hasn't, a constructor needs no `@Inject`.
+  constructor(@Inject(Invoices) private readonly invoices: Invoices, @Inject(LockHealth) private readonly locks: LockHealth) {}
 
-  @Post(':id/charge')
+  @Post('invoices/:id/charge')
   charge(@Param('id') id: string): Promise<string> {
     return this.invoices.charge(id);
   }
 
-  @Post(':id/cancel')
+  @Post('invoices/:id/cancel')
   cancel(@Param('id') id: string): Promise<string> {
     return this.invoices.cancel(id);
+  }
+
+  /** With `@nestjs/terminus`: `this.health.check([() => this.locks.isHealthy('locks')])`. */
+  @Get('health')
+  async health(): Promise<string> {
+    return (await this.locks.isHealthy('locks')).locks.status;
   }
 }
 
@@ -87,7 +69,18 @@ class LockErrors implements ExceptionFilter {
   }
 }
 
-@Module({ imports: [LocksModule], controllers: [InvoicesController], providers: [Invoices] })
+@Module({
+  imports: [
+    LeaseholdModule.forRootAsync({
+      useFactory: () => {
+        const redis = new Redis(URL);
+        return { locks: new LockManager(redis), drain: '25s', afterClose: () => redis.disconnect() };
+      },
+    }),
+  ],
+  controllers: [Routes],
+  providers: [Invoices],
+})
 class AppModule {}
 
 const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] });
@@ -108,6 +101,7 @@ const others = new LockManager(redis);
 const colleague = await others.mutex('invoice:43').acquire();
 console.log('while a colleague holds the lock:', await post('43/cancel'));
 await colleague.release();
+console.log('health:', await (await fetch(`${await app.getUrl()}/health`)).text());
 
 await app.close();
 const left = (await redis.keys('invoice:*')).length;
