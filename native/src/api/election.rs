@@ -169,6 +169,11 @@ impl Term {
         self.lease.verify().await
     }
 
+    #[cfg(feature = "cancellation-token")]
+    pub(super) const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
     /// Ends the term. The next candidate leads at once.
     ///
     /// # Cancel safety

@@ -159,6 +159,11 @@ impl Lease {
         }
     }
 
+    #[cfg(feature = "cancellation-token")]
+    pub(super) fn ending(&self) -> tokio_util::sync::CancellationToken {
+        self.client.shared.cancellation_token(self.id)
+    }
+
     /// Resolves with an error when the lease is lost or the client is closed.
     pub(super) async fn interrupted(&self) -> Error {
         match self.ended().await {

@@ -6,6 +6,8 @@ mod address;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod builder;
+#[cfg(feature = "cancellation-token")]
+mod cancellation;
 mod connect;
 mod election;
 mod host;

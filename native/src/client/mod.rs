@@ -5,6 +5,7 @@
 
 mod clock;
 mod driver;
+mod ending;
 mod handle;
 mod link_slot;
 mod named;

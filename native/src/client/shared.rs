@@ -15,6 +15,8 @@ use leasehold_core::{
 use tokio::sync::watch;
 
 use super::clock::Clock;
+#[cfg(feature = "cancellation-token")]
+use super::ending::Ending;
 use super::link_slot::{LinkGuard, LinkSlot};
 use super::named::Named;
 use super::state::{Deferred, Listed, Pending, State};
@@ -276,6 +278,18 @@ impl Shared {
         Some(lease.loss_sender.get_or_insert_with(|| watch::Sender::new(lost)).subscribe())
     }
 
+    /// A token that is cancelled when the lease ends. It is cancelled already if the lease has ended.
+    #[cfg(feature = "cancellation-token")]
+    pub(crate) fn cancellation_token(&self, lease: LeaseId) -> tokio_util::sync::CancellationToken {
+        // The lease may have expired, and the driver not have run.
+        self.remaining(lease);
+        let mut state = self.lock();
+        let is_lost = state.loss(lease).is_some();
+        let held = state.driven.leases.get_mut(&lease).filter(|_| !is_lost);
+        // Without a lease, the new one is dropped here.
+        held.map_or_else(|| Ending::default().token(), |lease| lease.ending.get_or_insert_default().token())
+    }
+
     /// One turn of the driver. `inputs` passes events to the engine, and `outbox` is filled with what the driver has to do.
     /// [`settle`](Self::settle) is left to the driver.
     pub(super) fn drive(&self, outbox: &mut Outbox, inputs: impl FnOnce(&mut State, Instant)) -> Deferred {
@@ -341,6 +355,7 @@ impl Shared {
             }
             metrics::lease_lost(reason);
         }
+        drop(deferred.endings);
         if deferred.drained {
             self.close();
         }

@@ -11,6 +11,7 @@ use leasehold_core::{
 use tokio::sync::watch;
 
 use super::clock::Clock;
+use super::ending::Ending;
 use super::named::Named;
 
 pub(super) struct State {
@@ -44,8 +45,16 @@ pub(super) struct LeaseState {
     pub(super) since: Instant,
     /// Created when a task first asks to be notified.
     pub(super) loss_sender: Option<LossSender>,
+    /// Created when a token is first asked for, and dropped when the lease ends.
+    pub(super) ending: Option<Ending>,
     /// When the lease was lost.
     pub(super) lost_at: Option<Instant>,
+}
+
+impl LeaseState {
+    const fn new(lock: Option<Named>, since: Instant) -> Self {
+        Self { lock, since, loss_sender: None, ending: None, lost_at: None }
+    }
 }
 
 /// The locks that a client has and wants, by name and mode.
@@ -67,6 +76,8 @@ pub(super) struct Deferred {
     pub(super) drained: bool,
     pub(super) wakers: Few<Waker>,
     pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
+    /// Of lost leases.
+    pub(super) endings: Vec<Ending>,
     /// Locks whose key has no TTL, and for how long callers have found it.
     pub(super) blocked: Vec<(String, Duration)>,
 }
@@ -186,7 +197,7 @@ impl State {
                 labels.holds(now);
             }
             // The owner of a reentrant lock may get a lease that it already has.
-            leases.entry(grant.lease).or_insert(LeaseState { lock, since: now, loss_sender: None, lost_at: None });
+            leases.entry(grant.lease).or_insert(LeaseState::new(lock, now));
         }
         *place = Some(result);
         if let Some(waker) = kept.waker.take() {
@@ -207,8 +218,11 @@ impl State {
 
     fn notify_loss(&mut self, lease: LeaseId, reason: LossReason, deferred: &mut Deferred) {
         let now = self.clock.now();
-        let Some(LeaseState { lock, loss_sender, lost_at, .. }) = self.driven.leases.get_mut(&lease) else { return };
+        let Some(LeaseState { lock, loss_sender, ending, lost_at, .. }) = self.driven.leases.get_mut(&lease) else {
+            return;
+        };
         *lost_at = Some(now);
+        deferred.endings.extend(ending.take());
         let name = lock.as_ref().map(|lock| Arc::clone(&lock.name));
         deferred.losses.push((name, loss_sender.clone(), reason));
     }
