@@ -43,6 +43,7 @@
 //! - `without-scripts` is for servers that refuse `EVAL`.
 //! - `testing` adds a server in memory, for tests without Redis.
 //! - `cancellation-token` has [`Lease::cancellation_token`], a token of `tokio-util` that is cancelled when the lease ends.
+//! - `tower` adds the module `tower`: a layer that runs requests under locks, for axum and other services.
 //! - `metrics` and `blocking`: see below.
 //!
 //! # Metrics and traces
@@ -73,6 +74,8 @@ pub use api::blocking;
 pub use api::redis_1;
 #[cfg(feature = "testing")]
 pub use api::testing;
+#[cfg(feature = "tower")]
+pub use api::tower;
 pub use api::{
     Address, Builder, Closed, Connection, Election, Leader, Lease, LeaseToken, Lock, LockInfo, LockManager,
     LockOptions, ManagerOptions, Observer, Owner, QuorumMember, ReadWrite, Semaphore, Snapshot, Term,

@@ -26,6 +26,8 @@ pub mod redis_1;
 mod spans;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 pub use address::{Address, Connection};
 pub use builder::Builder;
