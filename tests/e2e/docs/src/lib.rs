@@ -30,6 +30,10 @@ mod errors {}
 mod fencing {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../../docs/frameworks.md")]
+mod frameworks {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guarantees.md")]
 mod guarantees {}
 
