@@ -37,8 +37,8 @@ pub(super) struct Watch {
     led_until: Micros,
     /// When a leader last resigned while all was well. None once somebody leads again.
     resigned: Option<Micros>,
-    /// When something last went wrong that can delay everybody, or ended.
-    pub(super) disturbed: Micros,
+    /// When something last went wrong that can delay everybody, or when that ends.
+    disturbed: Micros,
     /// When clients died or closed.
     dead: Vec<Micros>,
     /// Until when messages were last lost.
@@ -52,6 +52,11 @@ impl Watch {
         if verdict.is_err() && self.verdict.is_none() {
             self.verdict = Some(verdict);
         }
+    }
+
+    /// Something goes wrong until then that can delay everybody. An earlier trouble may last longer.
+    pub(super) fn disturb(&mut self, until: Micros) {
+        self.disturbed = self.disturbed.max(until);
     }
 
     /// What the server has after a command.

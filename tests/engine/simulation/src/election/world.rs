@@ -263,7 +263,7 @@ impl<'a> ElectionRun<'a> {
         }
         if self.world.rng.chance(if self.mix.calm { 0 } else { self.mix.late / 4 }) {
             // The reply is lost.
-            self.watch.disturbed = now;
+            self.watch.disturb(now);
             if self.clients[client].life == life {
                 self.clients[client].questions.reasons += 1;
             }
@@ -346,7 +346,7 @@ impl<'a> ElectionRun<'a> {
         if let Some(engine) = &mut it.engine {
             engine.catch_up(now);
         }
-        self.watch.disturbed = self.world.now;
+        self.watch.disturb(self.world.now);
         self.tell(client, Input::Wake);
         for what in inbox {
             self.deliver(client, life, what);
@@ -510,7 +510,7 @@ impl<'a> ElectionRun<'a> {
             1 | 2 if self.clients[place].is_awake() => {
                 let until = now + self.world.rng.spread((50_000, 3 * times.ttl));
                 self.clients[place].asleep_until = Some(until);
-                self.watch.disturbed = self.watch.disturbed.max(until);
+                self.watch.disturb(until);
                 self.world.agenda.push(until, Event::Resume { client: place, life });
             }
             // A blocked event loop.
@@ -518,22 +518,22 @@ impl<'a> ElectionRun<'a> {
                 let (until, late) =
                     (now + self.world.rng.spread((200_000, 5_000_000)), self.world.rng.spread((5_000, times.ttl)));
                 self.clients[place].slow = (until, late);
-                self.watch.disturbed = self.watch.disturbed.max(until + late);
+                self.watch.disturb(until + late);
             }
             4 => {
                 self.outage = now + self.world.rng.spread((50_000, 2 * times.ttl));
-                self.watch.disturbed = self.watch.disturbed.max(self.outage);
+                self.watch.disturb(self.outage);
                 if self.world.rng.once_in(2) {
                     self.server.script_flush();
                 }
             }
             5 => {
                 self.mute = now + self.world.rng.spread((50_000, 2 * times.ttl));
-                self.watch.disturbed = self.watch.disturbed.max(self.mute + times.ttl);
+                self.watch.disturb(self.mute + times.ttl);
                 self.watch.mute = self.mute;
             }
             _ => {
-                self.watch.disturbed = self.watch.disturbed.max(now + times.claim);
+                self.watch.disturb(now + times.claim);
                 for channel in std::mem::take(&mut self.clients[place].listens) {
                     let failure = Failure::Interrupted("reset".into());
                     self.send(place, life, Delivery::Unsubscribed(channel, failure));
