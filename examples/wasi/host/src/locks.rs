@@ -5,7 +5,8 @@ use wasmtime::Result;
 use wasmtime::component::{Accessor, ResourceAny};
 
 use crate::bindings::exports::leasehold::lock::locks::{
-    AcquireOptions, Begun, Error, Guest, HoldEnd, Inspection, ManagerOptions, Mode, OnceOptions, ReleaseOutcome, StoredResult, Target, Topology,
+    AcquireOptions, Begun, Error, Guest, HoldEnd, Inspection, ManagerOptions, Mode, OnceOptions, ReleaseOutcome,
+    StoredResult, Target, Topology,
 };
 use crate::instance::State;
 
