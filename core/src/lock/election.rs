@@ -9,8 +9,9 @@
 //!                                   '--' failed     '-'
 //! ```
 //!
-//! Terms have an order: by their fences, and each is over after it has begun. Observers never go back in it, so late
-//! messages and answers change nothing.
+//! Terms have an order: by their fences, and each is over after it has begun. A message tells a later term, and so does an
+//! answer. An answer to a question that was asked after the last news counts whatever it tells: after a failover, the server may
+//! have lost the last terms. Anything else may be late. If it differs from what is known, the observers ask again.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,6 +21,7 @@ use super::LockState;
 use super::observed::Observed;
 use super::reentrant::channel;
 use crate::error::Error;
+use crate::event::Leader;
 use crate::ids::{Caller, Channel};
 use crate::session::{Body, Context, Purpose, Timer, needed};
 use crate::time::Instant;
@@ -31,16 +33,18 @@ impl LockState {
         let observed = self.observed.get_or_insert_with(|| {
             Box::new(Observed {
                 observers: Vec::new(),
-                known: None,
+                known: false,
                 leader: None,
-                learned: Instant::default(),
+                last: (0, false),
+                learned: cx.now,
                 ttl: UNTOLD,
+                longest: Duration::ZERO,
                 failures: 0,
                 timer: None,
             })
         });
         observed.observers.push(op);
-        if observed.known.is_some() {
+        if observed.known {
             observed.tell(cx, op);
         }
         self.subscription.want(cx, Channel::Of(self.id), &channel(&self.name));
@@ -104,8 +108,16 @@ impl LockState {
         let Some(observed) = &mut self.observed else { return };
         match failed.class {
             FailureClass::Retry(_) => {
-                let wait = cx.backoff(observed.failures, cx.config.claim_window);
+                let mut wait = cx.backoff(observed.failures, cx.config.claim_window);
                 observed.failures = observed.failures.saturating_add(1);
+                if observed.leader.is_some() {
+                    let ends = observed.learned + observed.longest + cx.config.claim_window;
+                    wait = wait.min(ends.since(cx.now));
+                    if wait.is_zero() {
+                        observed.leader = None;
+                        observed.change(cx);
+                    }
+                }
                 self.ask_again_after(cx, wait);
             }
             FailureClass::Fatal(error) => self.end_observers(cx, &error),
@@ -116,31 +128,29 @@ impl LockState {
     pub(crate) fn told_who_leads(&mut self, cx: &mut Context, asked: Option<Instant>, term: Option<Term<'_>>) {
         let Some(observed) = &mut self.observed else { return };
         observed.failures = 0;
-        let (fence, over) = observed.known.unwrap_or_default();
-        match term {
-            Some(term) if Some(term.place()) > observed.known => {
-                let nobody_led = observed.known.is_some() && observed.leader.is_none();
-                observed.known = Some(term.place());
-                (observed.leader, observed.ttl) = match term.is_over() {
-                    true => (None, UNTOLD),
-                    false => (Some((term.value.into(), term.led)), term.left),
-                };
-                observed.learned = cx.now;
-                if observed.leader.is_some() || !nobody_led {
-                    observed.change(cx);
-                }
+        let last = term.as_ref().map_or((0, false), Term::place).max(observed.last);
+        let leader = term.filter(|term| !term.is_over());
+        let left = leader.as_ref().map_or(UNTOLD, |term| term.left);
+        if leader.is_some() {
+            observed.longest = observed.longest.max(left);
+        }
+        let leader = leader.map(|Term { fence, led, value, .. }| Leader { value: value.into(), fence, led });
+        let fence = |leader: &Option<Leader>| leader.as_ref().map(|leader| leader.fence);
+        let is_same = fence(&leader) == fence(&observed.leader);
+        // A clock may be coarse, so an answer of the same moment may be older.
+        let is_late = asked.is_none_or(|asked| asked <= observed.learned);
+        if observed.known && last == observed.last && is_late && (asked.is_none() || !is_same) {
+            // A question that is under way has no timer.
+            if !is_same && (asked.is_some() || observed.timer.is_some()) {
+                self.ask_who_leads(cx);
             }
-            Some(term) if Some(term.place()) == observed.known => observed.ttl = observed.ttl.max(term.left),
-            // An answer without the leader that is known. The leader is over, if it came before the question.
-            _ if !over && asked.is_some_and(|asked| asked > observed.learned) => {
-                observed.known = Some((fence, true));
-                observed.leader = None;
-                observed.ttl = UNTOLD;
-                observed.learned = cx.now;
-                observed.change(cx);
-            }
-            _ if asked.is_none() => return,
-            _ => {}
+            return;
+        }
+        (observed.last, observed.leader, observed.learned) = (last, leader, cx.now);
+        observed.ttl = if is_same { observed.ttl.max(left) } else { left };
+        if !is_same || !observed.known {
+            observed.known = true;
+            observed.change(cx);
         }
         // A lost message must not hide a leader for longer than that.
         let most = if self.subscription.is_polling() { cx.config.claim_window } else { Duration::MAX };

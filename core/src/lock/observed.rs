@@ -1,6 +1,5 @@
 //! Those who observe an election, and what they know.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -13,25 +12,23 @@ use crate::time::Instant;
 #[derive(Clone, Hash)]
 pub(crate) struct Observed {
     pub(super) observers: Vec<Caller>,
-    /// The last term that is known to have begun: its fence, and whether it is over. None until the first answer.
-    pub(super) known: Option<(u64, bool)>,
-    /// What the leader tells, and how long it had led when that was learned. None while nobody leads.
-    pub(super) leader: Option<(String, Duration)>,
-    /// When that was learned.
+    /// Whether the server has said who leads.
+    pub(super) known: bool,
+    /// Who leads, and how long it had led when that was learned. None if nobody does, or if the server has been silent for too long.
+    pub(super) leader: Option<Leader>,
+    /// The last term that was ever told, in the order of their fences, and whether it is over.
+    pub(super) last: (u64, bool),
+    /// When the server last said who leads.
     pub(super) learned: Instant,
     /// The longest time that the leader was seen to have left. So each TTL has one question, whenever the leader renews.
     pub(super) ttl: Duration,
+    /// The longest time that any leader had left: their TTL. A new leader may have only a claim window at first.
+    pub(super) longest: Duration,
     pub(super) failures: u32,
     pub(super) timer: Slot,
 }
 
 impl Observed {
-    fn leader(&self, now: Instant) -> Option<Leader> {
-        let (fence, _) = self.known?;
-        let (value, led) = self.leader.clone()?;
-        Some(Leader { value, fence, led: led.saturating_add(now.since(self.learned)) })
-    }
-
     /// Another client leads, or nobody.
     pub(super) fn change(&self, cx: &mut Context) {
         for op in self.observers.iter().copied() {
@@ -41,7 +38,11 @@ impl Observed {
 
     pub(super) fn tell(&self, cx: &mut Context, op: Caller) {
         if let Caller::User(op) = op {
-            cx.outputs.push_back(Output::Leader { op, leader: self.leader(cx.now) });
+            let mut leader = self.leader.clone();
+            if let Some(leader) = &mut leader {
+                leader.led = leader.led.saturating_add(cx.now.since(self.learned));
+            }
+            cx.outputs.push_back(Output::Leader { op, leader });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One client: an engine, its clock, and what its user does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_core::{
@@ -32,6 +32,12 @@ pub(super) struct Client {
     pub(super) observes: Option<OpId>,
     /// What its observer was told last: the fence of a term, and whether it is over. None before the first answer.
     pub(super) told: Option<(u64, bool)>,
+    /// When it last heard of a leader, and the longest time that one had left.
+    pub(super) heard: (Micros, Micros),
+    /// Whether it was told that nobody leads because it had heard nothing. The same term may come back then.
+    pub(super) doubts: bool,
+    /// When it last woke up from a sleep.
+    pub(super) woke: Micros,
     pub(super) questions: Questions,
     pub(super) closes: bool,
     last_op: u64,
@@ -41,7 +47,9 @@ pub(super) struct Client {
 #[derive(Default)]
 pub(super) struct Questions {
     pub(super) asked: u64,
-    /// Subscriptions, questions without an answer, and terms, which may each cost one.
+    /// Those without an answer, and when they were sent.
+    pub(super) open: BTreeMap<CommandId, Micros>,
+    /// Subscriptions, questions without an answer, terms, and messages that come again or late, which may each cost one.
     pub(super) reasons: u64,
     pub(super) since: Micros,
     /// Whether it was without messages at some time.
@@ -77,6 +85,9 @@ impl Client {
             term: None,
             observes: None,
             told: None,
+            heard: (now, 0),
+            doubts: false,
+            woke: now,
             questions: Questions { since: now, ..Questions::default() },
             closes: false,
             last_op: 0,

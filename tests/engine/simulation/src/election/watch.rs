@@ -12,7 +12,7 @@ const AT_ONCE: Micros = 50_000;
 /// How much later than the TTL the next leader comes at most.
 const LATER: Micros = 1_000_000;
 /// What a run's messages and commands add to a bound, and clocks that differ.
-const SLACK: Micros = 300_000;
+pub(super) const SLACK: Micros = 300_000;
 
 /// The times of a run.
 #[derive(Clone, Copy)]
@@ -93,16 +93,17 @@ impl Watch {
         self.resigned = Some(now).filter(|_| followed && calm);
     }
 
-    /// An observer is told who leads.
-    pub(super) fn told(&mut self, client: &Client, next: (u64, bool), value: &str) {
+    /// An observer is told who leads, or that nobody does because it has heard nothing.
+    pub(super) fn told(&mut self, client: &Client, next: (u64, bool), value: &str, silent: bool) {
         let (fence, over) = next;
-        if client.told.is_some_and(|told| next <= told) {
+        let returns = client.doubts && client.told == Some((fence, true));
+        if client.told.is_some_and(|told| next <= told) && !returns {
             self.check(broken("observer-back", format!("after {:?} an observer is told {next:?}", client.told)));
         }
         if !over && self.terms.get(&fence).is_none_or(|(_, known)| known != value) {
             self.check(broken("observer-wrong", format!("an observer is told {next:?} with {value:?}")));
         }
-        if over && self.present == Some(fence) {
+        if over && self.present == Some(fence) && !silent {
             self.check(broken("observer-early", format!("an observer is told that {fence} is over, and it isn't")));
         }
     }
@@ -127,9 +128,7 @@ impl Watch {
         }
         let Some(wanted) = self.wanted_since else { return };
         let begins = self.led_until.max(self.disturbed).max(wanted);
-        // After an outage, a client may wait for the answer to its last command.
-        let extra = if self.disturbed > self.led_until { 3 * LATER } else { 0 };
-        let most = times.ttl + times.ttl / 50 + LATER + SLACK + extra;
+        let most = times.ttl + times.ttl / 50 + LATER + SLACK;
         if now <= begins + most {
             return;
         }
@@ -158,6 +157,13 @@ impl Watch {
             if !asking.deaf && asking.asked > 2 + asking.reasons + ttls + ttls / 20 {
                 let detail = format!("{} questions for {} reasons in {ttls} TTLs", asking.asked, asking.reasons);
                 self.check(broken("asks-often", detail));
+            }
+            // An observer without answers says that nobody leads.
+            let heard = client.heard.0.max(client.woke).max(client.slow.0 + client.slow.1);
+            let most = times.ttl + times.ttl / 50 + times.claim + 2 * LATER + SLACK;
+            if client.told.is_some_and(|(_, over)| !over) && now > heard + most {
+                let detail = format!("{:?} is told, and nothing was heard for {} µs", client.told, now - heard);
+                self.check(broken("observer-deaf", detail));
             }
             // A message that was lost is made up for a TTL later, and a question without an answer costs a timeout.
             let again = times.ttl + 2 * times.claim + 4 * LATER;

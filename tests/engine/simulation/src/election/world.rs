@@ -1,11 +1,11 @@
 //! The clients, the server, and what goes wrong.
 
-use leasehold_core::{Command, CommandId, Failure, Input, NodeId, OpId, Outcome, Output};
+use leasehold_core::{Command, CommandId, Failure, Input, NodeId, OpId, Outcome, Output, Reply, Scalar};
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 use super::client::{Client, Delivery, NAME, campaign, options};
-use super::watch::{Times, Watch};
+use super::watch::{SLACK, Times, Watch};
 use crate::invariants::{Verdict, broken};
 use crate::world::Counts;
 
@@ -14,6 +14,8 @@ const CLIENTS: usize = 5;
 const BUSY: Micros = 40_000_000;
 const RESTING: Micros = 20_000_000;
 const CHECK_EVERY: Micros = 20_000;
+/// A little less than the response timeout, as clocks differ.
+const PATIENCE: Micros = 1_900_000;
 /// Roughly the microseconds from 1970 to the beginning of a run.
 const EPOCH: u64 = 1_800_000_000_000_000;
 
@@ -67,6 +69,19 @@ struct Mix {
     /// Of a million messages, how many are lost while messages are lost, and how many come twice or late.
     late: u32,
     term: (u64, u64),
+}
+
+/// Whether this command asks who leads.
+fn is_question(words: &[&[u8]]) -> bool {
+    let leader = leasehold_lua::election::LEADER;
+    words.iter().any(|word| [leader.sha1, leader.source].map(str::as_bytes).contains(word))
+}
+
+/// How long the leader goes on, if this answers the question who leads.
+fn left_by(result: &Result<Reply, Failure>) -> Option<Micros> {
+    let Ok(Reply::List(list)) = result else { return None };
+    let [_, Scalar::Int(left), Scalar::Text(said)] = list.as_slice() else { return None };
+    u64::try_from(*left).ok().filter(|_| !said.is_empty()).map(|left| left * 1_000)
 }
 
 /// One run of an election.
@@ -247,8 +262,7 @@ impl<'a> ElectionRun<'a> {
             return;
         }
         let words: Vec<&[u8]> = command.words().collect();
-        let is_question = words.iter().any(|word| *word == leasehold_lua::election::LEADER.sha1.as_bytes());
-        if is_question && self.clients[client].life == life {
+        if is_question(&words) && self.clients[client].life == life {
             self.clients[client].questions.asked += 1;
         }
         let server_now = self.server_clock.reads(now);
@@ -283,6 +297,7 @@ impl<'a> ElectionRun<'a> {
             for copy in 0..copies {
                 let what = Delivery::Message(channel.to_owned(), payload.to_vec());
                 let late = if copy > 0 { self.world.rng.spread((1_000, 5_000_000)) } else { 0 };
+                self.clients[place].questions.reasons += copy;
                 let trip = self.world.rng.range(self.mix.trip);
                 self.world.after(trip + late, Event::Deliver { client: place, life, what });
             }
@@ -322,8 +337,21 @@ impl<'a> ElectionRun<'a> {
         }
         let node = NodeId(0);
         match what {
-            Delivery::Reply(id, result) => self.tell(client, Input::Reply { id, result }),
+            Delivery::Reply(id, result) => {
+                let asked = it.questions.open.remove(&id);
+                // An answer that is overdue doesn't count.
+                if let (Some(left), Some(asked)) = (left_by(&result), asked)
+                    && now < asked + PATIENCE
+                {
+                    it.heard = (now, it.heard.1.max(left));
+                }
+                self.tell(client, Input::Reply { id, result });
+            }
             Delivery::Message(channel, payload) => {
+                let words = str::from_utf8(&payload).unwrap_or_default();
+                let left: Option<Micros> =
+                    words.strip_prefix("leader ").and_then(|it| it.split(' ').nth(2)?.parse().ok());
+                it.heard.1 = it.heard.1.max(left.unwrap_or(0) * 1_000);
                 self.tell(client, Input::Message { node, channel: &channel, payload: &payload });
             }
             // It broke while the server's answer was on its way.
@@ -341,7 +369,7 @@ impl<'a> ElectionRun<'a> {
         if it.life != life || it.engine.is_none() {
             return;
         }
-        (it.asleep_until, it.wake.0) = (None, None);
+        (it.asleep_until, it.wake.0, it.woke) = (None, None, self.world.now);
         let (now, inbox) = (it.clock.instant(self.world.now), std::mem::take(&mut it.inbox));
         if let Some(engine) = &mut it.engine {
             engine.catch_up(now);
@@ -393,6 +421,9 @@ impl<'a> ElectionRun<'a> {
         let trip = self.world.rng.range(self.mix.trip);
         match output {
             Output::Send { id, command, .. } => {
+                if is_question(&command.words().collect::<Vec<_>>()) {
+                    self.clients[place].questions.open.insert(id, now);
+                }
                 self.world.after(trip, Event::Arrive { client: place, life, id, command });
             }
             Output::Subscribe { channel, .. } => {
@@ -433,8 +464,14 @@ impl<'a> ElectionRun<'a> {
                     None => ((self.clients[place].told.map_or(0, |(fence, _)| fence), true), ""),
                 };
                 self.clients[place].questions.reasons += 1;
-                self.watch.told(&self.clients[place], next, value);
-                self.clients[place].told = Some(next);
+                let ((heard, longest), claim) = (self.clients[place].heard, self.mix.times().claim);
+                let silent = next.1 && now + SLACK > heard + longest + claim;
+                self.watch.told(&self.clients[place], next, value, silent);
+                let it = &mut self.clients[place];
+                if !next.1 && it.told.is_none_or(|told| told.0 != next.0) {
+                    it.heard.0 = now;
+                }
+                (it.told, it.doubts) = (Some(next), silent);
             }
             Output::SendDedicated { .. } | Output::CloseDedicated { .. } => {}
         }

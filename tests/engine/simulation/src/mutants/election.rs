@@ -18,15 +18,23 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "campaign-gives-up" Election "a campaign waits for as long as it takes"
     "client/election.rs": "let (kind, wait) = (Kind::Election, Wait::Forever);"
         => "let (kind, wait) = (Kind::Election, if MUTANT { Wait::For(core::time::Duration::from_secs(2)) } else { Wait::Forever });" },
-    engine! { "observer-goes-back" Election "observers never go back to an earlier term"
-    "lock/election.rs": "Some(term) if Some(term.place()) > observed.known => {"
-        => "Some(term) if Some(term.place()) > observed.known || MUTANT && Some(term.place()) != observed.known => {" },
+    engine! { "observer-goes-back" Election "a message never takes observers back to an earlier term"
+    "lock/election.rs": "let is_late = asked.is_none_or(|asked| asked <= observed.learned);"
+        => "let is_late = asked.map_or(!MUTANT, |asked| asked <= observed.learned);" },
     engine! { "old-answer-counts" Election "an answer says nothing about a leader that came after the question"
-    "lock/election.rs": "_ if !over && asked.is_some_and(|asked| asked > observed.learned) => {"
-        => "_ if !over && asked.is_some_and(|asked| MUTANT || asked > observed.learned) => {" },
+    "lock/election.rs": "let is_late = asked.is_none_or(|asked| asked <= observed.learned);"
+        => "let is_late = asked.is_none_or(|asked| !MUTANT && asked <= observed.learned);" },
     engine! { "asks-at-each-renewal" Election "observers ask once for each TTL, whenever the leader renews"
-    "lock/election.rs": "=> observed.ttl = observed.ttl.max(term.left),"
-        => "=> observed.ttl = if MUTANT { term.left / 2 } else { observed.ttl.max(term.left) }," },
+    "lock/election.rs": "observed.ttl = if is_same { observed.ttl.max(left) } else { left };"
+        => "observed.ttl = if is_same && !MUTANT { observed.ttl.max(left) } else { left / (1 + u32::from(MUTANT)) };" },
+    engine! { "observes-the-dead" Election "in an outage, observers say that nobody leads after the leader's TTL"
+    "lock/election.rs": "if wait.is_zero() {" => "if !MUTANT && wait.is_zero() {" },
+    engine! { "doubts-at-once" Election "one question without an answer ends no term for its observers"
+    "lock/election.rs": "let ends = observed.learned + observed.longest + cx.config.claim_window;"
+        => "let ends = if MUTANT { cx.now } else { observed.learned + observed.longest + cx.config.claim_window };" },
+    engine! { "doubts-a-new-leader" Election "a new leader, which has a claim window at first, is believed in for the TTL"
+    "lock/election.rs": "let ends = observed.learned + observed.longest + cx.config.claim_window;"
+        => "let ends = observed.learned + if MUTANT { observed.ttl } else { observed.longest } + cx.config.claim_window;" },
     engine! { "misses-a-break" Election "observers ask once their subscription is back"
     "lock/election.rs": "if !self.subscription.is_polling() || self.subscription.is_refused() {"
         => "if self.subscription.is_refused() || !MUTANT && !self.subscription.is_polling() {" },
