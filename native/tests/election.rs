@@ -1,6 +1,6 @@
 //! Elections on a server in memory, and on its time.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
 use leasehold::testing::Server;
@@ -125,4 +125,56 @@ async fn a_close_ends_campaigns_terms_and_observers() {
     assert_eq!(term.lost().await, LossReason::Closed);
     let later = election(&first, "a").campaign().await;
     assert!(matches!(later, Err(Error::Closed)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_was_lost_stays_unhealthy_while_the_candidate_leads_again() {
+    let server = Server::new();
+    let locks = server.manager().unwrap();
+    let election = election(&locks, "a");
+    let first = election.campaign().await.unwrap();
+    server.expire("chief").unwrap();
+    assert_eq!(first.lost().await, LossReason::Gone);
+    sleep(seconds(5)).await;
+    let second = election.campaign().await.unwrap();
+    assert!(election.is_leader() && !election.is_healthy(seconds(4)));
+    drop(first);
+    assert!(election.is_leader() && election.is_healthy(Duration::ZERO));
+    second.resign().await.unwrap();
+    assert!(!election.is_leader() && election.is_healthy(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_leads_since_it_was_elected_however_late_the_change_is_fetched() {
+    let server = Server::new();
+    let [first, second] = [(); 2].map(|()| server.manager().unwrap());
+    let observed = election(&second, "");
+    let (mut late, mut prompt) = (observed.observe(), observed.observe());
+    assert_eq!((late.next().await.unwrap(), prompt.next().await.unwrap()), (None, None));
+    let _term = election(&first, "a").campaign().await.unwrap();
+    assert!(prompt.next().await.unwrap().is_some());
+    let known = SystemTime::now();
+    while SystemTime::now() < known + Duration::from_millis(5) {
+        std::hint::spin_loop();
+    }
+    let leader = late.next().await.unwrap().unwrap();
+    assert!(leader.since <= known, "{:?} too late", leader.since.duration_since(known));
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_an_outage_observers_say_that_nobody_leads_once_the_ttl_and_a_claim_window_are_over() {
+    let server = Server::new();
+    let [first, second] = [(); 2].map(|()| server.manager().unwrap());
+    let term = election(&first, "a").ttl(seconds(10)).campaign().await.unwrap();
+    let mut observer = election(&second, "").observe();
+    assert_eq!(value(observer.next().await.unwrap()).as_deref(), Some("a"));
+    sleep(seconds(20)).await;
+    server.stop();
+    let told = timeout(seconds(10 + 3 + 3), observer.next()).await.expect("it still says that a leads");
+    assert_eq!(told.unwrap(), None);
+    assert_eq!(term.lost().await, LossReason::Expired);
+    drop(term);
+    server.start();
+    let _again = timeout(seconds(20), election(&first, "b").campaign()).await.unwrap().unwrap();
+    assert_eq!(value(observer.next().await.unwrap()).as_deref(), Some("b"));
 }

@@ -12,7 +12,7 @@ use leasehold_core::{Fence, Kind, LeaseId, LossReason, ReleaseOutcome};
 
 use super::lease::Lease;
 use super::lock::Lock;
-use crate::client::Observation;
+use crate::client::{Elected, Observation};
 use crate::errors::Error;
 
 /// An election: at most one of its candidates leads at a time. Made by [`LockManager::election`](crate::LockManager::election).
@@ -31,20 +31,20 @@ use crate::errors::Error;
 /// # }
 /// ```
 ///
-/// A leader that dies is followed within the TTL and a second. During an outage of the server nobody leads once the TTL is over,
-/// and campaigns go on. An ordinary lock of the same name fails with `wrong-kind`. A quorum has no elections.
+/// A leader that dies is followed within the TTL and a second, plus one claim window for each dead candidate ahead of the next
+/// one. During an outage of the server nobody leads once the TTL is over, and campaigns go on. An ordinary lock of the same name fails with `wrong-kind`. A quorum has no elections.
 #[derive(Clone)]
 #[must_use = "an election does nothing until you campaign or observe"]
 pub struct Election {
     lock: Lock,
     value: Arc<str>,
-    /// The last term of this election and its clones.
-    term: Arc<Mutex<Option<LeaseId>>>,
+    /// The last term of this election and its clones, after those that were lost and still exist.
+    terms: Arc<Mutex<Vec<LeaseId>>>,
 }
 
 impl Election {
     pub(super) fn new(lock: Lock) -> Self {
-        Self { lock: lock.with_kind(Kind::Election), value: Arc::from(""), term: Arc::default() }
+        Self { lock: lock.with_kind(Kind::Election), value: Arc::from(""), terms: Arc::default() }
     }
 
     /// What observers learn about this candidate when it leads, such as its address: at most 1,024 bytes without control
@@ -86,26 +86,32 @@ impl Election {
         let election = self.clone();
         async move {
             let lease = election.lock.campaign(Arc::clone(&election.value)).await?;
-            *election.term.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease.id());
+            let shared = &election.lock.client().shared;
+            let mut terms = election.terms.lock().unwrap_or_else(PoisonError::into_inner);
+            terms.retain(|term| shared.lost_for(*term).is_some());
+            terms.push(lease.id());
+            drop(terms);
             Ok(Term { lease })
         }
     }
 
     /// Observes who leads, without campaigning.
     ///
-    /// The client subscribes to the election's channel. It asks the server once at the beginning and after each break, and once
-    /// for each TTL of the leader. If the connection carries no messages, it asks once for each claim window.
+    /// The client subscribes to the election's channel. It asks the server once at the beginning and after each break, once for
+    /// each TTL of the leader, and after a message that is late. If the connection carries no messages, it asks once for each
+    /// claim window.
     pub fn observe(&self) -> Observer {
         Observer { observation: Some(self.lock.observation()) }
     }
 
     /// Whether this candidate leads, by the local clock. False from the moment at which the term can end on the server. No I/O.
     pub fn is_leader(&self) -> bool {
-        self.last_term().is_some_and(|term| !self.lock.client().shared.remaining(term).is_zero())
+        let last = self.terms.lock().unwrap_or_else(PoisonError::into_inner).last().copied();
+        last.is_some_and(|term| !self.lock.client().shared.remaining(term).is_zero())
     }
 
-    /// For a liveness probe: false if a term was lost longer than `grace` ago and its [`Term`] still exists. Then the program
-    /// did not notice that it leads no more, or it can't stop its work. No I/O.
+    /// For a liveness probe: false if a term was lost longer than `grace` ago and its [`Term`] still exists, also while this
+    /// candidate leads again. Then the program did not notice the loss, or it can't stop its work. No I/O.
     ///
     /// ```no_run
     /// # fn f(election: leasehold::Election) -> bool {
@@ -113,12 +119,9 @@ impl Election {
     /// # }
     /// ```
     pub fn is_healthy(&self, grace: Duration) -> bool {
-        let since = self.last_term().and_then(|term| self.lock.client().shared.lost_for(term));
-        since.is_none_or(|since| since <= grace)
-    }
-
-    fn last_term(&self) -> Option<LeaseId> {
-        *self.term.lock().unwrap_or_else(PoisonError::into_inner)
+        let terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let shared = &self.lock.client().shared;
+        terms.into_iter().filter_map(|term| shared.lost_for(term)).all(|lost| lost <= grace)
     }
 }
 
@@ -192,7 +195,7 @@ impl Term {
 pub struct Leader {
     /// What it tells about itself: see [`Election::value`].
     pub value: String,
-    /// Its term's number.
+    /// Its term's number. A later term has a greater one, except after a failover that lost the last ones.
     pub fence: Fence,
     /// Since when it leads, by this machine's clock.
     pub since: SystemTime,
@@ -220,8 +223,9 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Who leads now, at the first call. Then waits for each change. `None` means that nobody leads. If several changes came since
-    /// the last call, it returns the last one. It never goes back to an earlier term.
+    /// Who leads now, at the first call. Then waits for each change. `None` means that nobody leads, or that the server has not
+    /// answered for the leader's TTL and one claim window. If several changes came since the last call, it returns the last one.
+    /// It never goes back to an earlier term.
     ///
     /// # Cancel safety
     /// You can drop the future at any time and call it again.
@@ -245,9 +249,7 @@ impl Observer {
 }
 
 impl Leader {
-    fn of(leader: leasehold_core::Leader) -> Self {
-        let now = SystemTime::now();
-        let since = now.checked_sub(leader.led).unwrap_or(now);
+    fn of(Elected { leader, since }: Elected) -> Self {
         Self { value: leader.value, fence: Fence::new(leader.fence), since }
     }
 }

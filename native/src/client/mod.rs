@@ -19,4 +19,4 @@ pub(crate) use handle::{Client, Made, unexpected_outcome};
 pub(crate) use named::{Called, Named};
 pub(crate) use observation::Observation;
 pub(crate) use operation::OperationFuture;
-pub(crate) use state::Listed;
+pub(crate) use state::{Elected, Listed};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use leasehold_core::{CallResult, Error as EngineError, Leader, OpId, Operation};
+use leasehold_core::{CallResult, Error as EngineError, OpId, Operation};
 
 use super::handle::{Client, unexpected_outcome};
+use super::state::Elected;
 use crate::errors::Error;
 
 pub(crate) struct Observation {
@@ -20,11 +21,12 @@ impl Observation {
     }
 
     /// The next change, or why there will be none.
-    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Option<Leader>, Error>> {
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Option<Elected>, Error>> {
         let shared = &self.client.shared;
         let op = match self.op {
             Some(op) => op,
-            None => match shared.start(&Operation::Observe { name: &self.name }, None, Some(waker)) {
+            // Without the waker, because a call that may send for others must be polled until they have their replies.
+            None => match shared.start(&Operation::Observe { name: &self.name }, None, None) {
                 Ok(result) => return Poll::Ready(Err(self.ended(result))),
                 Err(op) => *self.op.insert(op),
             },

@@ -9,8 +9,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Call, CallResult, Engine, Error, Input, Instant, Labels, Leader, LeaseId, LeaseInfo, LossReason, Mode, OpId,
-    Operation, Outbox,
+    Call, CallResult, Engine, Error, Input, Instant, Labels, LeaseId, LeaseInfo, LossReason, Mode, OpId, Operation,
+    Outbox,
 };
 use tokio::sync::watch;
 
@@ -19,7 +19,7 @@ use super::clock::Clock;
 use super::ending::Ending;
 use super::link_slot::{LinkGuard, LinkSlot};
 use super::named::Named;
-use super::state::{Deferred, Listed, Pending, State};
+use super::state::{Deferred, Elected, Listed, Pending, State};
 use crate::metrics;
 use crate::net::{Completion, Link};
 
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     /// What an observation has learned, or its result if it has ended. Otherwise `waker` is woken.
-    pub(super) fn poll_leader(&self, op: OpId, waker: &Waker) -> Poll<Result<Option<Leader>, CallResult>> {
+    pub(super) fn poll_leader(&self, op: OpId, waker: &Waker) -> Poll<Result<Option<Elected>, CallResult>> {
         let mut state = self.lock();
         let old = match state.driven.calls.get_mut(&op) {
             Some(call) if call.kept.leader.is_some() => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leasehold_core::{
     BusyHolder, Call, CallResult, Driven, Engine, Event, Input, Instant, Labels, Leader, LeaseId, LossReason, Mode,
@@ -35,7 +35,14 @@ pub(super) struct Pending {
     pub(super) since: Instant,
     pub(super) waker: Option<Waker>,
     /// What an observation has learned last, if its caller has not fetched that yet.
-    pub(super) leader: Option<Option<Leader>>,
+    pub(super) leader: Option<Option<Elected>>,
+}
+
+/// The leader of an election, as it was when an observation learned of it.
+pub(crate) struct Elected {
+    pub(crate) leader: Leader,
+    /// Since when it leads, by this machine's clock.
+    pub(crate) since: SystemTime,
 }
 
 /// What the engine doesn't know about a lease. Dropped with the last hold.
@@ -210,7 +217,11 @@ impl State {
     fn learn(&mut self, op: OpId, leader: Option<Leader>, deferred: &mut Deferred) {
         let starting = self.starting.as_mut().filter(|(starting, _)| *starting == op).map(|(_, call)| call);
         let Some(call) = starting.or_else(|| self.driven.calls.get_mut(&op)) else { return };
-        call.kept.leader = Some(leader);
+        let now = SystemTime::now();
+        call.kept.leader = Some(leader.map(|leader| {
+            let since = now.checked_sub(leader.led).unwrap_or(now);
+            Elected { leader, since }
+        }));
         if let Some(waker) = call.kept.waker.take() {
             deferred.wakers.push(waker);
         }
