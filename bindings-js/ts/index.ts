@@ -1,12 +1,13 @@
 /** Distributed locks over Redis and Valkey, with fencing tokens, fair queues and a signal that aborts when a lock is lost. */
 
-export type { Election, ElectionOptions, Leader, Term } from './api/election.js';
+export type { Election, ElectionOptions, Term } from './api/election.js';
 export type { Lease } from './api/lease.js';
 export type { Lock, ReadWriteLock } from './api/lock.js';
 export { LockManager } from './api/lock-manager.js';
 export type {
   AcquireOptions, CloseOptions, DetachOptions, ForceReleaseOptions, LockManagerOptions, LockOptions, MultiOptions, OnceOptions, QuorumOptions, SemaphoreOptions,
 } from './api/options.js';
+export type { Leader, Observer } from './api/observer.js';
 export type { OnceCallOptions } from './api/once.js';
 export { Owner } from './api/owner.js';
 export type { Duration, ReplicaOptions } from './api/validate.js';

@@ -118,3 +118,63 @@ test('a_close_ends_observers', async (t) => {
   assert.ok(isLeaseholdError(await next, 'closed'));
   assert.deepEqual(await observer.next(), { value: undefined, done: true });
 });
+
+test('a_return_or_a_signal_ends_an_observer_that_waits', async (t) => {
+  const [, server] = [new VirtualTime(t), new MemoryServer()];
+  const locks = new LockManager(server);
+  const election = locks.election('chief');
+  const observer = election.observe();
+  assert.deepEqual(await observer.next(), { value: null, done: false });
+  const waiting = [observer.next(), observer.next()];
+  assert.deepEqual(await observer.return?.(), { value: undefined, done: true });
+  assert.deepEqual(await Promise.all(waiting), [{ value: undefined, done: true }, { value: undefined, done: true }]);
+  assert.deepEqual(await observer.next(), { value: undefined, done: true });
+  assert.deepEqual(await election.observe().return?.(), { value: undefined, done: true }, 'one that has not begun');
+
+  const stopping = new AbortController();
+  const told: (Leader | null)[] = [];
+  const watching = caught((async () => {
+    for await (const leader of election.observe({ signal: stopping.signal })) told.push(leader);
+  })());
+  await turns();
+  stopping.abort(new Error('stop'));
+  assert.equal(String(await watching), 'Error: stop');
+  assert.deepEqual(told, [null]);
+  assert.equal(String(await caught(election.observe({ signal: stopping.signal }).next())), 'Error: stop');
+  assert.throws(() => election.observe({ signal: 7 as never }), (error) => isLeaseholdError(error, 'invalid-option'));
+  await locks.close();
+});
+
+test('a_leader_leads_since_it_was_elected_however_late_the_change_is_fetched', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const [first, second] = [new LockManager(server), new LockManager(server)];
+  const observer = second.election('chief').observe();
+  assert.deepEqual(await observer.next(), { value: null, done: false });
+  const elected = Date.now();
+  const leading = caught(first.election('chief').lead(until));
+  await time.pass(1_000);
+  await time.pass(60_000, 1_000);
+  const { value } = await observer.next();
+  assert.ok(value != null && value.since.getTime() - elected <= 100, `${String(value?.since.getTime())} after ${elected}`);
+  await Promise.all([first.close(), second.close()]);
+  assert.ok(isLeaseholdError(await leading, 'closed'));
+});
+
+test('in_an_outage_observers_say_that_nobody_leads_once_the_ttl_and_a_claim_window_are_over', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const [first, second] = [new LockManager(server), new LockManager(server)];
+  const leading = caught(first.election('chief', { value: 'a', ttl: '10s' }).lead(until));
+  await time.pass(1_000);
+  const observer = second.election('chief').observe();
+  assert.equal((await time.result(observer.next())).value?.value, 'a');
+  await time.pass(20_000, 100);
+  server.stop();
+  const next = observer.next();
+  const took = await time.until(next);
+  assert.equal((await next).value, null);
+  assert.ok(took <= 16_000, `${took} ms`);
+  server.start();
+  assert.equal((await time.result(observer.next())).value?.value, 'a', 'it leads again');
+  await Promise.all([first.close(), second.close()]);
+  assert.ok(isLeaseholdError(await leading, 'closed'));
+});

@@ -1,7 +1,7 @@
 /** Elections: one leader at a time, and observers that learn who leads. */
 
 import type { Client } from '../client/index.js';
-import type { AcquireSettings, EngineLeader, LockSpec } from '../engine/index.js';
+import type { AcquireSettings, LockSpec } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
@@ -9,6 +9,7 @@ import { formatObject, type InspectArguments, inspectSymbol } from '../support/h
 import type { ReleaseOutcome } from '../support/errors.generated.js';
 import { type Lease, openLease } from './lease.js';
 import { runWithLease } from './lock.js';
+import { Observer } from './observer.js';
 import { type Duration, readDuration, readFields, readSignal, readString } from './validate.js';
 
 /** The options of an {@link Election}. */
@@ -17,16 +18,6 @@ export interface ElectionOptions {
   readonly value?: string;
   /** How long a leader that has died keeps the others waiting: 10 ms to 30 days. Default: the manager's `ttl`, which is 30 s. */
   readonly ttl?: Duration;
-}
-
-/** The leader of an election, as an observer learned. */
-export interface Leader {
-  /** What it tells about itself: `value` of its {@link ElectionOptions}. */
-  readonly value: string;
-  /** Its term's number. A later term has a greater one. */
-  readonly fence: number;
-  /** Since when it leads, by this machine's clock. */
-  readonly since: Date;
 }
 
 /** The time during which this candidate leads. The client renews it. It ends when the work of {@link Election.lead} ends. */
@@ -71,9 +62,9 @@ export class Term {
 }
 
 /**
- * An election: at most one of its candidates leads at a time. A leader that dies is followed within the TTL and a second. During an
- * outage of the server nobody leads once the TTL is over, and campaigns go on. A lock of the same name fails with `wrong-kind`. A quorum
- * has no elections.
+ * An election: at most one of its candidates leads at a time. A leader that dies is followed within the TTL and a second, plus one
+ * `claimWindow` for each dead candidate ahead of the next one. During an outage of the server nobody leads once the TTL is over, and
+ * campaigns go on. A lock of the same name fails with `wrong-kind`. A quorum has no elections.
  */
 export class Election {
   /** The election's name, without the manager's prefix. */
@@ -147,13 +138,14 @@ export class Election {
   }
 
   /**
-   * Learns who leads, without campaigning: the leader at first, and then each change. `null` means that nobody leads. If several changes
-   * came since the last step, it gives the last one. It never goes back to an earlier term. It ends with the loop.
+   * Learns who leads, without campaigning: the leader at first, and then each change. `null` means that nobody leads, or that the server
+   * has not answered for the leader's TTL and one `claimWindow`. If several changes came since the last step, it gives the last one. It
+   * never goes back to an earlier term. It ends with the loop, at a `return()`, and when the signal aborts.
    *
-   * The client subscribes to the election's channel. It asks the server once at the beginning and after each break, and once for each
-   * TTL of the leader. If the connection carries no messages, it asks once for each `claimWindow`.
+   * The client subscribes to the election's channel. It asks the server once at the beginning and after each break, once for each TTL of
+   * the leader, and after a message that is late. If the connection carries no messages, it asks once for each `claimWindow`.
    *
-   * @throws `wrong-kind`, `unsupported` for a quorum, `auth`, `server`, `protocol`, `closed` (by the iterator).
+   * @throws `signal.reason`. `wrong-kind`, `unsupported` for a quorum, `auth`, `server`, `protocol`, `closed` (all by the iterator).
    *
    * @example
    * ```ts
@@ -162,32 +154,9 @@ export class Election {
    * }
    * ```
    */
-  async *observe(): AsyncGenerator<Leader | null, void, undefined> {
-    let told: EngineLeader | null | undefined;
-    let failure: (() => Error) | undefined;
-    let wake = (): void => {};
-    const stop = this.#client.observe(this.name, (leader) => {
-      told = leader;
-      wake();
-    }, (makeError) => {
-      failure = makeError;
-      wake();
-    });
-    try {
-      for (;;) {
-        if (told !== undefined) {
-          const leader: EngineLeader | null = told;
-          told = undefined;
-          yield leader && { value: leader.value, fence: leader.fence, since: new Date(Date.now() - leader.led) };
-        } else if (failure !== undefined) {
-          throw failure();
-        } else {
-          await new Promise<void>((resolve) => (wake = resolve));
-        }
-      }
-    } finally {
-      stop();
-    }
+  observe(options?: { readonly signal?: AbortSignal }): Observer {
+    const signal = options === undefined ? undefined : readSignal(readFields(options, ['signal']).signal);
+    return new Observer(this.#client, this.name, signal);
   }
 
   /** Whether this candidate leads, by the local clock. False from the moment at which the term can end on the server. No I/O. */
