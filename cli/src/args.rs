@@ -248,7 +248,7 @@ pub(crate) struct Lead {
     pub(crate) label: Option<String>,
     #[command(flatten)]
     pub(crate) program: Program,
-    /// Say when a term begins, and when this process has resigned. Losses are always said
+    /// Say who leads while waiting, when a term begins, and when this process has resigned. Losses are always said
     #[arg(long, short = 'v')]
     pub(crate) verbose: bool,
 }

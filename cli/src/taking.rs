@@ -161,6 +161,16 @@ impl Taking<'_> {
     }
 }
 
+/// Says behind whom an election's candidate waits.
+pub(crate) async fn tell_leader(locks: &LockManager, name: &str, output: Output) {
+    let Ok(seen) = locks.inspect(name).await else { return };
+    let json = || json!({ "event": "busy", "name": name, "lock": object(name, &seen, None) });
+    output.note(json, || match seen.holders.first() {
+        Some(leader) => format!("election `{name}`: waits; led by {}", holder_line(leader)),
+        None => format!("election `{name}`: waits; nobody leads"),
+    });
+}
+
 /// Says what may block a lock or an election for ever: a key without a TTL, or a server that doesn't answer. Each is said once.
 pub(crate) async fn tell_blocked(locks: &LockManager, (what_waits, name): (&str, &str), output: Output) -> Infallible {
     let mut told = None;

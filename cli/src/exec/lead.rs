@@ -24,7 +24,7 @@ use super::windows::{FORWARDED, lookup};
 use crate::args::{Lead, Servers};
 use crate::report::{Outcome, Output};
 use crate::signals::{Signals, status};
-use crate::taking::tell_blocked;
+use crate::taking::{tell_blocked, tell_leader};
 
 pub(crate) async fn run(servers: &Servers, arguments: &Lead, output: Output) -> Outcome {
     lookup::check(arguments.program.name())?;
@@ -47,11 +47,18 @@ async fn terms(locks: &LockManager, arguments: &Lead, events: &Events<'_>, signa
     let election = locks.election(name).value(arguments.value.as_str()).ttl(arguments.ttl);
     let job = Job { program: &arguments.program, name, ttl: arguments.ttl, max_hold: None, has_adopted: false };
     loop {
+        let waiting = async {
+            if events.all {
+                tell_leader(locks, name, events.output).await;
+            }
+            // If nothing was said, the server may be silent.
+            tell_blocked(locks, ("election", name), events.output).await
+        };
         let term = tokio::select! {
             biased;
             signal = signals.ending() => return Ok(status(signal)),
             term = election.campaign() => term?,
-            never = tell_blocked(locks, ("election", name), events.output) => match never {},
+            never = waiting => match never {},
         };
         let end = hold(Held::Term(term), &job, events, signals).await?;
         if end.by != By::Us

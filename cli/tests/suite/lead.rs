@@ -1,6 +1,7 @@
 //! `leasehold lead`: the program runs while its process leads, and again when it leads again.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use leasehold_servers::{Process, Server};
@@ -157,6 +158,31 @@ fn a_process_that_was_asked_to_end_does_not_campaign_again() -> Tested {
     assert!(matches!(code, Some(137 | 143)), "{code:?}: {message}");
     assert!(!lives(program) && terms(&file).len() <= 1);
     assert_eq!(inspect(&server, NAME)["state"], "free");
+    Ok(())
+}
+
+#[test]
+fn a_campaign_says_behind_whom_it_waits_if_it_is_to_say_everything() -> Tested {
+    let server = Server::start()?;
+    let _leads = listening(&server, &["--label", "host-1/7"], ":")?;
+    let mut campaigns = Candidate::start(&server, &["--verbose"], ":")?;
+    let mut line = String::new();
+    BufReader::new(campaigns.process.take_stderr().ok_or("no pipe")?).read_line(&mut line)?;
+    assert!(line.starts_with("election `scheduler`: waits; led by host-1/7 ("), "{line}");
+    campaigns.signal(Signal::SIGTERM)?;
+    finish(campaigns.process)?;
+
+    let mut campaigns = start(&server, &["--json", "lead", NAME, "--", "true"])?;
+    let mut line = String::new();
+    BufReader::new(campaigns.take_stderr().ok_or("no pipe")?).read_line(&mut line)?;
+    let event: Value = serde_json::from_str(&line)?;
+    assert_eq!(
+        (&event["event"], &event["lock"]["holders"][0]["label"]),
+        (&"busy".into(), &"host-1/7".into()),
+        "{line}"
+    );
+    kill(Pid::from_raw(i32::try_from(campaigns.pid())?), Signal::SIGTERM)?;
+    finish(campaigns)?;
     Ok(())
 }
 
