@@ -168,7 +168,7 @@ fn a_campaign_says_behind_whom_it_waits_if_it_is_to_say_everything() -> Tested {
     let mut campaigns = Candidate::start(&server, &["--verbose"], ":")?;
     let mut line = String::new();
     BufReader::new(campaigns.process.take_stderr().ok_or("no pipe")?).read_line(&mut line)?;
-    assert!(line.starts_with("election `scheduler`: waits; led by host-1/7 ("), "{line}");
+    assert!(line.starts_with("leasehold: election `scheduler`: waits; led by host-1/7 ("), "{line}");
     campaigns.signal(Signal::SIGTERM)?;
     finish(campaigns.process)?;
 

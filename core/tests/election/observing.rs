@@ -157,6 +157,8 @@ fn answer(world: &mut World, place: usize, said: &str) {
     let left = if said.is_empty() { -2 } else { 30_000 };
     let said = Scalar::Text(said.as_bytes().to_vec());
     world.clients[place].answer_with(Ok(Reply::List(vec![Scalar::Int(1_000), Scalar::Int(left), said])));
+    // What is asked for in the same moment may be older.
+    world.clients[place].now += 1;
 }
 
 #[test]

@@ -19,8 +19,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "client/election.rs": "let (kind, wait) = (Kind::Election, Wait::Forever);"
         => "let (kind, wait) = (Kind::Election, if MUTANT { Wait::For(core::time::Duration::from_secs(2)) } else { Wait::Forever });" },
     engine! { "observer-goes-back" Election "a message never takes observers back to an earlier term"
-    "lock/election.rs": "let is_late = asked.is_none_or(|asked| asked <= observed.learned);"
-        => "let is_late = asked.map_or(!MUTANT, |asked| asked <= observed.learned);" },
+    "lock/election.rs": "if observed.known && last == observed.last &&"
+        => "if observed.known && last == observed.last && !(MUTANT && asked.is_none()) &&" },
     engine! { "old-answer-counts" Election "an answer says nothing about a leader that came after the question"
     "lock/election.rs": "let is_late = asked.is_none_or(|asked| asked <= observed.learned);"
         => "let is_late = asked.is_none_or(|asked| !MUTANT && asked <= observed.learned);" },
@@ -33,8 +33,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/election.rs": "let ends = observed.learned + observed.longest + cx.config.claim_window;"
         => "let ends = if MUTANT { cx.now } else { observed.learned + observed.longest + cx.config.claim_window };" },
     engine! { "doubts-a-new-leader" Election "a new leader, which has a claim window at first, is believed in for the TTL"
-    "lock/election.rs": "let ends = observed.learned + observed.longest + cx.config.claim_window;"
-        => "let ends = observed.learned + if MUTANT { observed.ttl } else { observed.longest } + cx.config.claim_window;" },
+    "lock/election.rs": "observed.longest = observed.longest.max(left);"
+        => "observed.longest = if MUTANT { left } else { observed.longest.max(left) };" },
     engine! { "misses-a-break" Election "observers ask once their subscription is back"
     "lock/election.rs": "if !self.subscription.is_polling() || self.subscription.is_refused() {"
         => "if self.subscription.is_refused() || !MUTANT && !self.subscription.is_polling() {" },

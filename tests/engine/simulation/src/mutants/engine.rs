@@ -87,7 +87,7 @@ pub(super) const TABLE: &[Mutant] = &[
     // Hand-over inside a client.
     engine! { "last-come-first-served" Hot "FIFO inside a client"
     "lock/hand_over.rs": "while let Some((op, options)) = self.queue.head() {"
-        => "let last = |queue: &super::LocalQueue, cx: &Context| queue.iter().rfind(|(op, _)| cx.ops.contains_key(op));\n        while let Some((op, options)) = if MUTANT { last(&self.queue, cx) } else { self.queue.head() } {" },
+        => "let last = |queue: &super::LocalQueue, cx: &Context| queue.iter().rfind(|(op, _)| cx.ops.contains_key(op));\n        let first = |queue: &super::LocalQueue| queue.head().map(|(op, options)| (op, *options));\n        while let Some((op, options)) = (if MUTANT { last(&self.queue, cx) } else { first(&self.queue) }).as_ref().map(|(op, options)| (*op, options)) {" },
     engine! { "hand-over-past-block" Hot "each local holder gets a fence of the block" seed 275
     "lock/hold.rs": "if unconfirmed || self.fences.left() == 0 {"
         => "if unconfirmed || (self.fences.left() == 0 && !MUTANT) {";
