@@ -137,20 +137,23 @@ impl LockState {
         let leader = leader.map(|Term { fence, led, value, .. }| Leader { value: value.into(), fence, led });
         let fence = |leader: &Option<Leader>| leader.as_ref().map(|leader| leader.fence);
         let is_same = fence(&leader) == fence(&observed.leader);
-        // A clock may be coarse, so an answer of the same moment may be older.
         let is_late = asked.is_none_or(|asked| asked <= observed.learned);
         if observed.known && last == observed.last && is_late && (asked.is_none() || !is_same) {
-            // A question that is under way has no timer.
-            if !is_same && (asked.is_some() || observed.timer.is_some()) {
-                self.ask_who_leads(cx);
+            // A clock may be coarse: what was asked in the moment of a message may be older, and the TTL decides.
+            if asked != Some(observed.learned) {
+                // A question that is under way has no timer.
+                if !is_same && observed.timer.is_some() {
+                    self.ask_who_leads(cx);
+                }
+                return;
             }
-            return;
-        }
-        (observed.last, observed.leader, observed.learned) = (last, leader, cx.now);
-        observed.ttl = if is_same { observed.ttl.max(left) } else { left };
-        if !is_same || !observed.known {
-            observed.known = true;
-            observed.change(cx);
+        } else {
+            (observed.last, observed.leader, observed.learned) = (last, leader, cx.now);
+            observed.ttl = if is_same { observed.ttl.max(left) } else { left };
+            if !is_same || !observed.known {
+                observed.known = true;
+                observed.change(cx);
+            }
         }
         // A lost message must not hide a leader for longer than that.
         let most = if self.subscription.is_polling() { cx.config.claim_window } else { Duration::MAX };

@@ -54,6 +54,8 @@ impl World {
                 }
             }
             What::Message(Channel::Leader, payload) => {
+                // A message that has been overtaken by a later one is a reason to ask.
+                self.client_mut(client).asked_at = None;
                 let channel = Channel::Leader.name("");
                 self.feed(client, Input::Message { node, channel: &channel, payload: &payload })
             }
