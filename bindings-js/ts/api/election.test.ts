@@ -175,6 +175,6 @@ test('in_an_outage_observers_say_that_nobody_leads_once_the_ttl_and_a_claim_wind
   assert.ok(took <= 16_000, `${took} ms`);
   server.start();
   assert.equal((await time.result(observer.next())).value?.value, 'a', 'it leads again');
-  await Promise.all([first.close(), second.close()]);
-  assert.ok(isLeaseholdError(await leading, 'closed'));
+  await time.result(Promise.all([first.close(), second.close()]));
+  assert.ok(isLeaseholdError(await time.result(leading), 'closed'));
 });
