@@ -13,7 +13,7 @@ use leasehold_core::Scalar;
 
 use super::arguments::Arguments;
 use super::call::{Call, above, at};
-use super::prelude::{NOT_A_SEMAPHORE, SHARED, fence_in, one_holder, one_leader};
+use super::prelude::{NOT_A_SEMAPHORE, SHARED, fence_in, one_leader, one_owner};
 use super::text::{Value, is_token, number};
 use crate::answer::{Answer, Outcome, Refusal};
 use crate::keys::{Bound, Range};
@@ -36,7 +36,7 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
                     last = fence_in(field).and_then(number).unwrap_or(0);
                     holder = token.clone();
                 }
-                _ => holder = one_holder(fields).map_err(|_| NOT_A_HASH)?.unwrap_or_default(),
+                _ => holder = one_owner(fields).map_err(|_| NOT_A_HASH)?.unwrap_or_default(),
             }
         }
         "zset" => {

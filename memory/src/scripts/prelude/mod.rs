@@ -16,7 +16,7 @@ pub(crate) use lock::LockState;
 pub(crate) use once::{OnceState, fence_in};
 pub(crate) use one_holder::OneHolder;
 pub(crate) use queue::{Prelude, Said};
-pub(crate) use reentrant::{ReentrantState, channel_of, one_holder, waiting};
+pub(crate) use reentrant::{ReentrantState, channel_of, one_owner, waiting};
 pub(crate) use semaphore::{NOT_A_SEMAPHORE, SemaphoreState};
 
 use alloc::vec::Vec;

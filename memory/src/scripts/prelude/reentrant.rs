@@ -26,7 +26,7 @@ pub(crate) fn channel_of(name: &[u8]) -> Vec<u8> {
 }
 
 /// The one holder of a hash in Redisson's format: `<id>:<thread>` -> its count.
-pub(crate) fn one_holder(fields: Fields) -> Done<Option<Vec<u8>>> {
+pub(crate) fn one_owner(fields: Fields) -> Done<Option<Vec<u8>>> {
     let mut fields = fields.into_iter();
     let (first, None) = (fields.next(), fields.next()) else { return Err(NOT_REENTRANT) };
     let Some((holder, count)) = first else { return Ok(None) };
@@ -45,7 +45,7 @@ pub(crate) fn waiting(call: &Call<'_>, name: &[u8], counter: &[u8]) -> i64 {
 
 impl Rules for Reentrant {
     fn read(base: &mut Base<'_>, fields: Fields) -> Done<(Option<Vec<u8>>, Self)> {
-        let holder = one_holder(fields)?;
+        let holder = one_owner(fields)?;
         base.waiting = waiting(&base.call, base.keys.name, base.keys.fence);
         Ok((holder, Self { channel: channel_of(base.keys.name) }))
     }
