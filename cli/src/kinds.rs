@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Election(Leader),
 }
 
-/// The stored result of a once, without its value, which is somebody's data.
+/// The stored result of a once, without its value, which may be private.
 pub(crate) struct Stored {
     /// The fence with which the work was done.
     pub(crate) fence: u64,
@@ -116,7 +116,7 @@ pub(crate) async fn done(servers: &Servers, name: &str) -> Option<Kind> {
     Some(Kind::Done(Stored {
         fence,
         client: client_of(token).to_owned(),
-        // A fence is about the server's time of the grant, in µs.
+        // A fence is close to the server's time at the grant, in µs.
         began: Duration::from_micros((s * 1_000_000 + us).saturating_sub(fence)),
         kept: Duration::from_millis(kept.try_into().ok()?),
         bytes: words.next()?.len(),

@@ -184,7 +184,7 @@ pub(crate) fn lease_of(holder: &Holder) -> String {
     format!("{}{}", label_of(holder), in_parentheses(holder.lease_label.as_deref()))
 }
 
-/// The same with what is known of a once: while it has a result, no client gets the lock.
+/// The state of a lock. A once with a result is `done`, because no client gets its lock.
 fn state_of(seen: &Inspection, kind: Option<&Kind>) -> &'static str {
     if kind.and_then(Kind::stored).is_some() { "done" } else { state(seen) }
 }

@@ -161,7 +161,7 @@ impl Taking<'_> {
     }
 }
 
-/// Says behind whom an election's candidate waits.
+/// Says who leads while an election's candidate waits.
 pub(crate) async fn tell_leader(locks: &LockManager, name: &str, output: Output) {
     let Ok(seen) = locks.inspect(name).await else { return };
     let json = || json!({ "event": "busy", "name": name, "lock": object(name, &seen, None) });

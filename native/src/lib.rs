@@ -42,7 +42,7 @@
 //! - `serde` reads [`LockOptions`] and [`ManagerOptions`] from config files, and writes fences, tokens and inspections.
 //! - `without-scripts` is for servers that refuse `EVAL`.
 //! - `testing` adds a server in memory, for tests without Redis.
-//! - `cancellation-token` has `Lease::cancellation_token`, a token of `tokio-util` that is cancelled when the lease ends.
+//! - `cancellation-token` adds `Lease::cancellation_token`, a token of `tokio-util` that is cancelled when the lease ends.
 //! - `tower` adds the module `tower`: a layer that runs requests under locks, for axum and other services.
 //! - `metrics` and `blocking`: see below.
 //!

@@ -62,9 +62,9 @@ export class Term {
 }
 
 /**
- * An election: at most one of its candidates leads at a time. A leader that dies is followed within the TTL and a second, plus one
- * `claimWindow` for each dead candidate ahead of the next one. During an outage of the server nobody leads once the TTL is over, and
- * campaigns go on. A lock of the same name fails with `wrong-kind`. A quorum has no elections.
+ * An election: at most one of its candidates leads at a time. If the leader dies, the next one leads within the TTL and a second, plus
+ * one `claimWindow` for each dead candidate ahead of it. During an outage of the server, nobody leads once the TTL is over, and campaigns
+ * go on. A lock of the same name fails with `wrong-kind`. A quorum has no elections.
  */
 export class Election {
   /** The election's name, without the manager's prefix. */

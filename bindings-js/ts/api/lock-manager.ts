@@ -296,7 +296,7 @@ export class LockManager implements AsyncDisposable {
    *
    * The result is JSON of at most 64 KiB. It is stored in the same step that gives the lock back, and only if the lease was held
    * until then. If the work fails, nothing is stored, and the next waiter does the work. The caller that did the work also gets the
-   * stored result: `undefined` becomes `null`, and a `Date` becomes a text.
+   * stored result: `undefined` becomes `null`, and a `Date` becomes a string.
    *
    * It is not exactly-once: if the process crashes after a side effect and before the result is stored, or if a failover loses
    * the result, the work runs again. {@link LockManager.forget} deletes a result.

@@ -8,7 +8,7 @@ import { asyncDispose } from '../support/host.js';
 export interface Leader {
   /** What it tells about itself: `value` of its {@link ElectionOptions}. */
   readonly value: string;
-  /** Its term's number. A later term has a greater one, except after a failover that lost the last ones. */
+  /** Its term's number. A later term has a greater one, except after a failover that lost the last terms. */
   readonly fence: number;
   /** Since when it leads, by this machine's clock. */
   readonly since: Date;
@@ -39,7 +39,7 @@ export class Observer implements AsyncIterableIterator<Leader | null> {
     this.#signal = signal;
   }
 
-  /** Who leads now, at first. Then waits for each change. */
+  /** The first call resolves to who leads now. Each later call waits for a change. */
   next(): Promise<IteratorResult<Leader | null, undefined>> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
@@ -48,7 +48,7 @@ export class Observer implements AsyncIterableIterator<Leader | null> {
     });
   }
 
-  /** Ends the observation at once, also while a `next()` waits: that one ends as the loop does. */
+  /** Ends the observation at once. A `next()` that waits resolves with `done: true`. */
   return(): Promise<IteratorResult<Leader | null, undefined>> {
     this.#told = undefined;
     this.#failure = undefined;
@@ -82,12 +82,12 @@ export class Observer implements AsyncIterableIterator<Leader | null> {
       stopListening?.();
       stopObserving();
     };
-    // It may have failed at once.
+    // The observation may have failed at once.
     if (this.#ended) this.#end();
   }
 
   #fail(failure: () => unknown): void {
-    // The end cancels the call.
+    // Ending the observation cancels its call, which then fails.
     if (this.#ended) return;
     this.#failure = failure;
     this.#end();
@@ -100,7 +100,7 @@ export class Observer implements AsyncIterableIterator<Leader | null> {
     this.#stop = undefined;
   }
 
-  /** Answers the calls that wait, as far as there is something to tell. */
+  /** Answers the calls of `next()` that wait, as long as there is something to tell. */
   #serve(): void {
     for (let waiting = this.#waiting[0]; waiting !== undefined; waiting = this.#waiting[0]) {
       const [told, failure] = [this.#told, this.#failure];

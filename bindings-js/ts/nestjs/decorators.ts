@@ -10,7 +10,7 @@ const LEASES = Symbol.for('leasehold.leases');
 
 /** The options of {@link Locked}: those of an acquire, and these. */
 export interface LockedOptions extends LockOptions {
-  /** The name of the module whose manager makes the lock. By default, that of the module without a name. */
+  /** The name of the module whose manager makes the lock. By default, it is the module without a name. */
   readonly manager?: string | undefined;
   /**
    * Makes another lock than a mutex.
@@ -23,22 +23,22 @@ export interface LockedOptions extends LockOptions {
   readonly lock?: ((locks: LockManager, name: string) => Lock) | undefined;
 }
 
-/** The options of {@link Once}: those of `locks.once`, and the module. */
+/** The options of {@link Once}: those of `locks.once`, and the name of the module. */
 export interface OnceMethodOptions extends Omit<OnceCallOptions, 'signal'> {
-  /** The name of the module whose manager does it. By default, that of the module without a name. */
+  /** The name of the module whose manager is used. By default, it is the module without a name. */
   readonly manager?: string | undefined;
 }
 
-/** Where the copies of this module for `import` and for `require` find the same storage. */
+/** The copies of this module for `import` and for `require` share one storage, which is here. */
 const shared = globalThis as { [LEASES]?: AsyncLocalStorage<Lease> };
 /** The lease under which the code runs. */
 const leases = (shared[LEASES] ??= new AsyncLocalStorage<Lease>());
 
 /**
  * The lease of the innermost method with {@link Locked} or {@link Once} that called this code, also through other classes and after
- * an `await`. Its `signal` aborts if the lock is lost. Its `fence` goes along with every write.
+ * an `await`. Its `signal` aborts if the lock is lost. Send its `fence` with every write.
  *
- * Code that the method doesn't wait for still gets this lease when it is released: `isHeld` is false then.
+ * Code that the method doesn't wait for still gets this lease after its release. Then `isHeld` is false.
  *
  * @throws `invalid-option` outside of such a method.
  *
@@ -90,7 +90,7 @@ export function Locked<Args extends any[]>(key: LockKey<Args, string | readonly 
 
 /**
  * Runs the method once for each name, in all processes together: one call does the work, and all others get its stored result, as with
- * `locks.once`. Results are JSON: `undefined` becomes `null`, and a `Date` becomes a text.
+ * `locks.once`. Results are JSON: `undefined` becomes `null`, and a `Date` becomes a string.
  *
  * What {@link Locked} says about `this`, the class and overriding is also true here.
  *

@@ -14,7 +14,7 @@ export interface HealthOptions {
 /** The result of {@link LockHealth.isHealthy}, in the form of a `HealthIndicatorResult`. */
 export type HealthResult<Key extends string> = Record<Key, { readonly status: 'up' } | { readonly status: 'down'; readonly code: string; readonly leaders?: string[] }>;
 
-/** Any name would do: the server only has to answer. */
+/** The name that is inspected. Any name would do: the server only has to answer. */
 const PROBE = 'health';
 
 /**
@@ -41,7 +41,7 @@ export class LockHealth {
   }
 
   /**
-   * Resolves to `up` or `down` under this key. It sends one question to the server, or to one server of a cluster, and ends within one
+   * Resolves to `up` or `down` under this key. It asks the server once, or one server of a cluster, and ends within one
    * `responseTimeout` (2 s). `code` is the code of the error, such as `unreachable`. It is `closed` during a shutdown, and
    * `leading` if a method goes on although its term was lost longer than `grace` ago. `leaders` then has the names of the elections.
    *
@@ -56,7 +56,7 @@ export class LockHealth {
     return { [key]: code === undefined ? { status: 'up' } : down } as HealthResult<Key>;
   }
 
-  /** The code of the error with which the server's answer fails. Messages stay here: they can contain addresses. */
+  /** The code of the error if the server doesn't answer as it should. The message is left out, because it can contain addresses. */
   async #problem(): Promise<string | undefined> {
     try {
       await this.#locks.inspect(PROBE);

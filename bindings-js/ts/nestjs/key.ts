@@ -3,8 +3,8 @@
 import { InvalidOptionError } from '../index.js';
 
 /**
- * The name of the lock of a method with {@link Locked} or {@link Once}. In a text, `{0}` stands for the first argument, and `{1.id}`
- * for the `id` of the second one. These must be texts, numbers or bigints: a name with `undefined` would be one lock for all calls.
+ * The name of the lock of a method with {@link Locked} or {@link Once}. In a string, `{0}` stands for the first argument, and `{1.id}`
+ * for the `id` of the second one. These must be strings, numbers or bigints: a name with `undefined` would be one lock for all calls.
  * A function gets the arguments of the call, and the instance as `this`. If it throws, the call rejects with its error.
  */
 export type LockKey<Args extends unknown[], Name = string> = string | ((this: any, ...args: Args) => Name);
@@ -25,6 +25,6 @@ export function nameFor<Name>(key: LockKey<any[], Name>, self: unknown, args: un
     for (const field of path.split('.').slice(1)) value = (value as Record<string, unknown> | null | undefined)?.[field];
     if (typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint') return String(value);
     const type = value === null ? 'null' : typeof value;
-    throw new InvalidOptionError('key', `'${key}' can't be filled in: ${place} is ${type}, but must be a text, a number or a bigint`);
+    throw new InvalidOptionError('key', `'${key}' can't be filled in: ${place} is ${type}, but must be a string, a number or a bigint`);
   });
 }

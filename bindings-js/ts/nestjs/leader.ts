@@ -8,7 +8,7 @@ import { injected, metadata, type Method, methodOf } from './methods.js';
 
 /** The options of {@link Leader}. */
 export interface LeaderOptions extends ElectionOptions {
-  /** The name of the module whose manager takes part. By default, that of the module without a name. */
+  /** The name of the module whose manager takes part. By default, it is the module without a name. */
   readonly manager?: string | undefined;
 }
 
@@ -17,22 +17,21 @@ const LEADER = 'leasehold:leader';
 /** How long a candidate stays out of the election after an error. */
 const PAUSE_MS = 5_000;
 
-/** A method, and the election in which it is the work. */
+/** The election of a method with {@link Leader}. */
 interface LeaderMethod {
   readonly name: string;
   readonly options: LeaderOptions;
 }
 
 /**
- * Runs the method while this process leads the election. Candidates begin when the application has started, and each process has one.
+ * Runs the method while this process leads the election. Each process is one candidate, from the start of the application on.
  * The method gets a `Term`. It must end when `term.signal` aborts: then the term is lost, or the application shuts down. If it ends
  * before, this process resigns and campaigns again.
  *
  * An error of the method, or of the campaign, goes to Nest's logger. The process then campaigns again after five seconds.
  *
- * The class must be a provider or a controller that is not request-scoped. A method that overrides this one needs the decorator, too. An
- * election that two methods of an application lead is refused when the application starts. An application without a
- * {@link LeaseholdModule} doesn't start.
+ * The class must be a provider or a controller that is not request-scoped. A method that overrides this one needs the decorator, too. The
+ * application doesn't start if two of its methods lead the same election, or if it has no {@link LeaseholdModule}.
  *
  * @example
  * ```ts
@@ -66,7 +65,7 @@ export class Leaders {
     this.#manager = manager;
   }
 
-  /** Lets all methods of the application that are this manager's take part. If one of them can't, none does. */
+  /** Starts a candidate for each method with {@link Leader} that belongs to this manager. If one of them can't start, none does. */
   start(discovery: DiscoveryService): void {
     const candidates = [...discovery.getProviders(), ...discovery.getControllers()].flatMap((wrapper) => this.#candidatesOf(wrapper));
     for (const begin of candidates) begin();

@@ -25,7 +25,7 @@ export function methodOf(decorator: string, target: object, property: string | s
 
 /**
  * Asks Nest to inject the manager of this module into each instance of the class. If there is no such module, the application doesn't
- * start, and Nest's error names the class. Returns where the manager is.
+ * start, and Nest's error names the class. Returns the property that has the manager.
  */
 export function injected(target: object, manager: string | undefined): symbol {
   const place = Symbol.for(manager === undefined ? 'leasehold.locks' : `leasehold.locks.${manager}`);
@@ -40,7 +40,7 @@ export function managerOf(self: unknown, place: symbol, label: string): LockMana
   throw new InvalidOptionError('this', `has no lock manager: call ${label} on an instance that Nest has made, as a method`);
 }
 
-/** Puts a method in place of another one. Other decorators and Nest find the same name, length and metadata. */
+/** Replaces a method. The new one has the same name, length and metadata, which Nest and other decorators read. */
 export function replaceMethod(descriptor: PropertyDescriptor, method: Method, replacement: Method): void {
   for (const field of ['name', 'length']) {
     Object.defineProperty(replacement, field, Object.getOwnPropertyDescriptor(method, field) as PropertyDescriptor);

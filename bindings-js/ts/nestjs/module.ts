@@ -17,7 +17,7 @@ interface Settings {
   readonly locks: LockManager;
   /** How long running work may take when the application shuts down: 0 ms to 30 days. Default: `'25s'`. */
   readonly drain?: Duration | undefined;
-  /** Is called after the manager has closed: the place to end the connection, if nothing else of the application uses it. */
+  /** Is called after the manager has closed. End the connection here, if nothing else in the application uses it. */
   readonly afterClose?: ((closed: Closed) => unknown) | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface LeaseholdModuleAsyncOptions extends Pick<ModuleMetadata, 'impor
   readonly useFactory: (...args: any[]) => Settings | Promise<Settings>;
 }
 
-/** Makes two modules differ that Nest 10 would take for one. */
+/** A number in each module, because Nest 10 takes equal modules for one. */
 let count = 0;
 
 /**
@@ -61,7 +61,7 @@ let count = 0;
  * ```
  */
 export class LeaseholdModule {
-  /** A module with a manager that exists already. The application doesn't start if another module has the same name, or also none. */
+  /** A module with a manager that exists already. The application doesn't start if two modules have the same name, or both none. */
   static forRoot(options: LeaseholdModuleOptions): DynamicModule {
     return moduleOf(options.name, { useFactory: () => options });
   }
@@ -96,7 +96,7 @@ function checked({ locks }: Settings): LockManager {
   throw new InvalidOptionError('locks', 'is not a LockManager: give `new LockManager(redis)`');
 }
 
-/** Does at each step of the application what its manager needs. */
+/** Does what the manager needs when the application starts and when it shuts down. */
 class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown {
   readonly leaders: Leaders;
   readonly #settings: Settings;

@@ -51,7 +51,7 @@ async fn terms(locks: &LockManager, arguments: &Lead, events: &Events<'_>, signa
             if events.all {
                 tell_leader(locks, name, events.output).await;
             }
-            // If nothing was said, the server may be silent.
+            // If the server doesn't answer, only this says so.
             tell_blocked(locks, ("election", name), events.output).await
         };
         let term = tokio::select! {

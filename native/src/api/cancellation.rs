@@ -1,4 +1,4 @@
-//! Cancellation tokens that end with a lease.
+//! Cancellation tokens that are cancelled when a lease ends.
 
 use tokio_util::sync::CancellationToken;
 
@@ -6,11 +6,11 @@ use super::election::Term;
 use super::lease::Lease;
 
 impl Lease {
-    /// A token that is cancelled when the lease ends: when it is lost, as [`lost`](Self::lost) tells, when its last hold is
-    /// released, dropped or [detached](Self::detach), and when the manager closes. Give it to tasks that may work only while you
-    /// hold the lock. If the lease has ended, the token is cancelled already.
+    /// A token that is cancelled when the lease ends: when it is lost (see [`lost`](Self::lost)), when its last hold is released,
+    /// dropped or [detached](Self::detach), and when the manager closes. Give it to tasks that may work only while you hold the
+    /// lock. If the lease has ended, the token is cancelled already.
     ///
-    /// Each call returns a token of its own. Cancelling it cancels no other one, and doesn't release the lease.
+    /// Each call returns a token of its own. If you cancel it, no other token is cancelled, and the lease is not released.
     ///
     /// After a pause of the process, a task may run before the driver has found that the lease is over. So
     /// [send the fence](Self::fence) with every write.

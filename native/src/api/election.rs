@@ -31,14 +31,15 @@ use crate::errors::Error;
 /// # }
 /// ```
 ///
-/// A leader that dies is followed within the TTL and a second, plus one claim window for each dead candidate ahead of the next
-/// one. During an outage of the server nobody leads once the TTL is over, and campaigns go on. An ordinary lock of the same name fails with `wrong-kind`. A quorum has no elections.
+/// If the leader dies, the next one leads within the TTL and a second, plus one claim window for each dead candidate ahead of it.
+/// During an outage of the server, nobody leads once the TTL is over, and campaigns go on. An ordinary lock of the same name fails
+/// with `wrong-kind`. A quorum has no elections.
 #[derive(Clone)]
 #[must_use = "an election does nothing until you campaign or observe"]
 pub struct Election {
     lock: Lock,
     value: Arc<str>,
-    /// The last term of this election and its clones, after those that were lost and still exist.
+    /// The terms that were lost and still exist, and then the last term. All clones share them.
     terms: Arc<Mutex<Vec<LeaseId>>>,
 }
 
@@ -195,7 +196,7 @@ impl Term {
 pub struct Leader {
     /// What it tells about itself: see [`Election::value`].
     pub value: String,
-    /// Its term's number. A later term has a greater one, except after a failover that lost the last ones.
+    /// Its term's number. A later term has a greater one, except after a failover that lost the last terms.
     pub fence: Fence,
     /// Since when it leads, by this machine's clock.
     pub since: SystemTime,
@@ -223,9 +224,9 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Who leads now, at the first call. Then waits for each change. `None` means that nobody leads, or that the server has not
-    /// answered for the leader's TTL and one claim window. If several changes came since the last call, it returns the last one.
-    /// It never goes back to an earlier term.
+    /// The first call returns who leads now. Each later call waits for a change. `None` means that nobody leads, or that the server
+    /// has not answered for the leader's TTL and one claim window. If several changes came since the last call, it returns the last
+    /// one. It never goes back to an earlier term.
     ///
     /// # Cancel safety
     /// You can drop the future at any time and call it again.

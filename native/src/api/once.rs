@@ -105,7 +105,8 @@ impl Lease {
         self.store_json(&value).await
     }
 
-    /// Stores the result of the work, and returns it as all others get it. Without JSON, the lease is dropped, which releases it.
+    /// Stores the result of the work, and returns it as all others get it. If the result can't be written as JSON, the lease is
+    /// dropped, which releases it.
     pub(super) async fn store_and_read<T: Serialize + DeserializeOwned>(self, result: &T) -> Result<T, Error> {
         let (name, value) = (self.name().to_owned(), write(result)?);
         self.store_json(&value).await?;
@@ -129,8 +130,8 @@ impl Once {
     /// The error of the work, and the errors of [`Lock::acquire`].
     /// - `invalid-option` with the field `result`: it is longer than 64 KiB, or no JSON. With the field `keep`: out of bounds.
     /// - `lost`: the lease ended before the result was stored.
-    /// - `unreachable` and `server`: also if the server did not confirm the result. It may be stored: the next call of `run` gets it
-    ///   then, or does the work again.
+    /// - `unreachable` and `server`: also if the server did not confirm the result. The result may be stored. The next call of
+    ///   `run` gets it, or does the work again.
     /// - `protocol`: the stored result is no JSON of type `T`.
     pub fn run<T, E, F>(&self, work: F) -> impl Future<Output = Result<T, E>> + use<T, E, F>
     where

@@ -14,20 +14,20 @@ use super::lease::Lease;
 use super::lock::Lock;
 use crate::errors::Error;
 
-/// Runs requests under locks. Three functions say how:
+/// Runs requests under locks. You give it three functions:
 ///
-/// - `lock` chooses the lock of a request, with its options. A request without a lock passes at once.
-/// - `pass` gives the request what its handler needs of the lease, such as the [fence](Lease::fence).
+/// - `lock` chooses the lock of a request, with its options. If it returns `None`, the request passes at once, without a lock.
+/// - `pass` puts into the request what its handler needs from the lease, such as the [fence](Lease::fence).
 /// - `refuse` makes the response if the lock can't be taken or is lost.
 ///
 /// The service runs while the lease is held, as work with [`Lock::run`] does. If the lease is lost or the manager is closed, the
-/// service's future is dropped at its next `await`, and `refuse` answers. So a response of the service means that the lease was held
-/// until then. An error of the service is passed on.
+/// service's future is dropped at its next `await`, and `refuse` answers. So a response from the service means that the lease was
+/// held until then. An error of the service is passed on.
 ///
 /// The lock is released when the service has returned its response. A body that is streamed after that is not under the lock. If the
 /// caller drops the future, as axum does when a client disconnects, the wait ends, or the lease is released in the background.
 ///
-/// A request that waits for its lock counts for layers outside of this one, for example for a limit of their concurrency.
+/// Layers outside of this one count a request that waits for its lock, for example against a concurrency limit.
 ///
 /// ```
 /// # #[cfg(feature = "testing")]
@@ -137,7 +137,7 @@ where
         let LockLayer { lock, pass, refuse } = &self.layer;
         let Some(lock) = lock(&request) else { return Box::pin(self.inner.call(request)) };
         let (pass, refuse) = (pass.clone(), refuse.clone());
-        // The one that is ready takes the request. The clone gets ready for the next one.
+        // The service that is ready takes this request. The clone gets ready for the next one.
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! What is told that a lease ends, whether it is lost or given back.
+//! Cancels the tokens of a lease that ends, whether it is lost or given back.
 
 #[cfg(feature = "cancellation-token")]
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Default)]
 pub(super) struct Ending(CancellationToken);
 
-/// Nothing is told without the feature.
+/// Without the feature, there are no tokens.
 #[cfg(not(feature = "cancellation-token"))]
 pub(super) enum Ending {}
 

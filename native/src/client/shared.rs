@@ -281,12 +281,12 @@ impl Shared {
     /// A token that is cancelled when the lease ends. It is cancelled already if the lease has ended.
     #[cfg(feature = "cancellation-token")]
     pub(crate) fn cancellation_token(&self, lease: LeaseId) -> tokio_util::sync::CancellationToken {
-        // The lease may have expired, and the driver not have run.
+        // The lease may have expired although the driver has not run since.
         self.remaining(lease);
         let mut state = self.lock();
         let is_lost = state.loss(lease).is_some();
         let held = state.driven.leases.get_mut(&lease).filter(|_| !is_lost);
-        // Without a lease, the new one is dropped here.
+        // Without a lease, the new `Ending` is dropped here, which cancels its token.
         held.map_or_else(|| Ending::default().token(), |lease| lease.ending.get_or_insert_default().token())
     }
 

@@ -83,7 +83,7 @@ pub(super) struct Deferred {
     pub(super) drained: bool,
     pub(super) wakers: Few<Waker>,
     pub(super) losses: Vec<(Option<Arc<str>>, Option<LossSender>, LossReason)>,
-    /// Of lost leases.
+    /// The endings of lost leases.
     pub(super) endings: Vec<Ending>,
     /// Locks whose key has no TTL, and for how long callers have found it.
     pub(super) blocked: Vec<(String, Duration)>,

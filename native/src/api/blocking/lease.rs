@@ -196,7 +196,7 @@ impl Lease {
         background.block_on(inner.release())?
     }
 
-    /// The lease of the async API, to end it in a way of its own.
+    /// The lease of the async API and the client's thread, for a method that ends the lease itself.
     #[cfg(feature = "once")]
     pub(super) fn into_parts(self) -> (crate::Lease, Arc<Background>) {
         (self.inner, self.background)
