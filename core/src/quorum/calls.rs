@@ -43,7 +43,7 @@ impl Quorum {
         let gather = mem::take(gather);
         let result = match kind {
             CallKind::Close => {
-                let unreleased = by_majority(&leases(&gather, 0), majority);
+                let unreleased = by_majority(&leases(&gather), majority);
                 Ok(Outcome::Closed { lost: self.cx.lost_by_close, unreleased })
             }
             // The other servers are too few to keep other clients from the lock.
@@ -57,8 +57,8 @@ impl Quorum {
                 Err(self.failed(op, gather))
             }
             CallKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
-            // A server that has not answered may have had every lease that another one had.
-            CallKind::Force => Ok(Outcome::Revoked(by_majority(&leases(&gather, u32::MAX), majority))),
+            // A holder that one server tells of its loss may give its lease back on the others before they are asked.
+            CallKind::Force => Ok(Outcome::Revoked(leases(&gather).into_iter().max().unwrap_or(0))),
             CallKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
             CallKind::Extend(lease, _) if yes >= majority => {
                 self.valid_until(lease).map(|valid_until| Outcome::Extended { valid_until }).ok_or(Error::NotHeld)
@@ -101,11 +101,11 @@ fn ended_before(gather: &Gather) -> ReleaseOutcome {
     if taken { ReleaseOutcome::NotOwner } else { ReleaseOutcome::AlreadyExpired }
 }
 
-/// How many leases each server has revoked, or may still have after a close. `unknown` is for a server that has failed.
-fn leases(gather: &Gather, unknown: u32) -> Vec<u32> {
+/// How many leases each server has revoked, or may still have after a close.
+fn leases(gather: &Gather) -> Vec<u32> {
     let leases = gather.answers().map(|part| match part {
         Ok(Outcome::Revoked(leases) | Outcome::Closed { unreleased: leases, .. }) => *leases,
-        _ => unknown,
+        _ => 0,
     });
     leases.collect()
 }

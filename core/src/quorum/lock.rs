@@ -15,7 +15,7 @@ use core::mem;
 use core::time::Duration;
 
 use super::members::{CallKind, Members, Task};
-use crate::error::{Error, Vote, Votes};
+use crate::error::{Error, LossReason, Vote, Votes};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::lock::LocalQueue;
@@ -105,9 +105,16 @@ impl MemberState {
         if let Self::Ours { lease, .. } = self { Some(*lease) } else { None }
     }
 
-    /// Whether the server may have granted the lease, or may grant it later, although it has not said so.
+    /// Whether the server may have the lease, or grant it later, although it has not said so. One that expired by this client's
+    /// clock may have been renewed.
     pub(super) const fn may_grant(&self) -> bool {
-        !matches!(self, Self::Ours { .. } | Self::Denied(Error::Busy { .. } | Error::Lost(_)))
+        !matches!(
+            self,
+            Self::Ours { .. }
+                | Self::Denied(
+                    Error::Busy { .. } | Error::Lost(LossReason::Gone | LossReason::Taken | LossReason::Revoked)
+                )
+        )
     }
 
     /// Our lease on a server that has agreed.
