@@ -167,19 +167,6 @@ fn a_copy_of_the_release_that_stored_the_result_answers_released() {
 }
 
 #[test]
-fn a_result_has_the_fence_of_its_writer_even_if_the_reply_to_the_acquire_was_lost() {
-    let mut world = World::new(2);
-    let op = world.clients[0].acquire(NAME, once());
-    let (id, _) = world.carry_out(0);
-    world.clients[0].reply(id, Err(Failure::Interrupted("reset".into())));
-    world.pass(seconds(1));
-    let grant = world.clients[0].grant_of(op);
-    assert_eq!(store(&mut world, 0, grant.lease, b"7"), RELEASED);
-    let expected = Outcome::Stored { fence: grant.fence, value: b"7".to_vec() };
-    assert_eq!(asks(&mut world, 1), Some(Ok(expected)));
-}
-
-#[test]
 fn a_copy_that_finds_no_result_does_not_say_that_it_is_stored() {
     for other_works in [false, true] {
         let mut world = World::new(2);
