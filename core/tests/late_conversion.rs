@@ -1,6 +1,8 @@
 //! The server refuses an upgrade, and a delayed copy of the command is carried out all the same.
 
-use leasehold_core::{AcquireOptions, ClientId, Command, CommandId, Config, Error, Input, LeaseId, Mode, Outcome};
+use leasehold_core::{
+    AcquireOptions, ClientId, Command, CommandId, Config, Error, Input, LeaseId, LossReason, Mode, Outcome,
+};
 use leasehold_harness::Client;
 use leasehold_harness::answers::{SERVER_US, status};
 
@@ -77,4 +79,21 @@ fn a_second_upgrade_that_is_under_way_meanwhile_completes() {
     let result = reader.result_of(second);
     let is_writer = |outcome: &Outcome| matches!(outcome, Outcome::Converted(grant) if grant.mode == Mode::Exclusive);
     assert!(matches!(&result, Some(Ok(outcome)) if is_writer(outcome)), "{result:?}");
+}
+
+#[test]
+fn without_the_answer_the_lease_is_lost_and_the_new_token_is_given_back() {
+    let (mut reader, lease) = reader();
+    reader.call(|op| Input::Convert { op, lease, mode: Mode::Exclusive });
+    let (first, command) = next(&mut reader);
+    let _copy = next(&mut reader);
+    answer(&mut reader, first, "conflict", 0);
+
+    reader.call(|op| Input::Verify { op, lease });
+    let (id, _) = next(&mut reader);
+    answer(&mut reader, id, "taken", 0);
+    assert!(matches!(reader.lost[..], [(lost, _, LossReason::Taken)] if lost == lease), "{:?}", reader.lost);
+    let (_, release) = next(&mut reader);
+    let new = new_token(&command);
+    assert!(has(&release, &new), "{release:?} gives {new} back");
 }

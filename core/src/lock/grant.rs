@@ -176,6 +176,10 @@ impl LockState {
     fn lose_hold_quietly(&mut self, cx: &mut Context, reason: LossReason, give_back: GiveBack) {
         let Some(hold) = &mut self.hold else { return };
         let in_flight = hold.in_flight.any() || hold.is_converting();
+        if let Some(refused) = hold.refused {
+            // A delayed copy of the refused command may have moved the lease to it, and its answer may have been lost.
+            cx.give_back(&self.name, ReleaseParams::of(refused, true));
+        }
         for lease in core::mem::take(&mut hold.holders) {
             cx.lose_lease(lease, reason);
         }

@@ -78,6 +78,7 @@ impl ClusterRun<'_> {
         self.observe_adoption(name, script, &answer);
         self.observe_detached(server, name, script, server_us);
         self.observe_call(server, name, script, &answer, server_us);
+        self.observe_late_copy(name, script, &answer);
         self.observe_grants(name, script, &answer, executed, server_us);
         self.observe_mark(server, name, script, &answer, executed, server_us);
         self.observe_end(server, name, script, &answer, server_us);
@@ -93,6 +94,20 @@ impl ClusterRun<'_> {
         if holders.iter().any(|(holder, _)| *holder == new) {
             let moved = self.watch.leases.held.iter_mut().filter(|held| held.token == Some(old));
             moved.for_each(|held| held.orphan = true);
+        }
+    }
+
+    /// A server that has lost its tombstones ran a late copy of a conversion that it had refused. If the client hears nothing of
+    /// it, it finds out with its next renewal.
+    fn observe_late_copy(&mut self, name: usize, script: &ScriptCommand, answer: &Answer) {
+        let ScriptCommand::Convert { old, .. } = *script else { return };
+        if answer.status != Status::Converted || self.watch.locks[name].tokens.lost_at.is_none() {
+            return;
+        }
+        let (clients, leases) = (&self.clients, &mut self.watch.leases);
+        for held in leases.held.iter_mut().filter(|held| held.token == Some(old)) {
+            let client = &clients[held.client];
+            held.orphan |= !client.open.iter().any(|op| client.ops[*op as usize].converts(name));
         }
     }
 

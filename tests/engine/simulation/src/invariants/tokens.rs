@@ -15,7 +15,7 @@ const TOMBSTONE: Micros = 59_000_000;
 pub(crate) struct Tokens {
     given_up: HashMap<Token, Micros>,
     /// When the server lost its tombstones.
-    lost_at: Option<Micros>,
+    pub(crate) lost_at: Option<Micros>,
 }
 
 impl Tokens {
