@@ -10,7 +10,7 @@ export type {
 export type { Leader, Observer } from './api/observer.js';
 export type { OnceCallOptions } from './api/once.js';
 export { Owner } from './api/owner.js';
-export type { Duration, ReplicaOptions } from './api/validate.js';
+export { type Duration, parseDuration, type ReplicaOptions } from './api/validate.js';
 export type { LockManagerSnapshot, RequestOptions } from './api/web-locks.js';
 export type {
   AcquireEvent, AcquiringEvent, BlockedEvent, Closed, EventMode, GrantedEvent, LockInfo, LockManagerEvents, LostEvent, NotGrantedEvent,

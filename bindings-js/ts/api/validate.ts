@@ -102,14 +102,30 @@ export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`;
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const DURATION = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)$/;
 
-/** Converts a duration to milliseconds. The engine checks its bounds. */
-export function readDuration(field: string, value: unknown): number {
-  const millis = typeof value === 'string' ? parseDuration(value) : value;
-  if (typeof millis === 'number' && millis >= 0 && millis <= Number.MAX_SAFE_INTEGER) return millis;
-  throw new InvalidOptionError(field, `is ${formatValue(value)}: give milliseconds, or a string like '30s', '500ms', '5m', '1h'`);
+/**
+ * Converts a duration to milliseconds. Use it for a text whose value TypeScript doesn't know, such as an environment variable. `field`
+ * is the name that an error has. The option that gets the result checks its bounds.
+ *
+ * @throws `invalid-option` for `undefined`, and for a text without a unit.
+ *
+ * @example
+ * ```ts
+ * const ttl = parseDuration(process.env.LOCK_TTL ?? '30s', 'LOCK_TTL');
+ * const locks = new LockManager(redis, { ttl });
+ * ```
+ */
+export function parseDuration(value: string | number | undefined, field = 'duration'): number {
+  return readDuration(field, value);
 }
 
-function parseDuration(text: string): number | undefined {
+/** Converts a duration to milliseconds. The engine checks its bounds. */
+export function readDuration(field: string, value: unknown): number {
+  const millis = typeof value === 'string' ? millisOf(value) : value;
+  if (typeof millis === 'number' && millis >= 0 && millis <= Number.MAX_SAFE_INTEGER) return millis;
+  throw new InvalidOptionError(field, `is ${formatValue(value)}: give a number of milliseconds, or a string with a unit, like '30s', '500ms', '5m', '1h'`);
+}
+
+function millisOf(text: string): number | undefined {
   const [, number, unit] = DURATION.exec(text) ?? [];
   return number === undefined || unit === undefined ? undefined : Number(number) * (UNITS[unit] ?? NaN);
 }
