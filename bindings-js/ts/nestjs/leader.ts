@@ -59,6 +59,7 @@ export class Leaders {
   readonly #logger = new Logger('Leasehold');
   readonly #elections = new Map<string, Election>();
   readonly #stopping = new AbortController();
+  #campaigns: readonly Promise<void>[] = [];
 
   constructor(locks: LockManager, manager: string | undefined) {
     this.#locks = locks;
@@ -68,11 +69,11 @@ export class Leaders {
   /** Starts a candidate for each method with {@link Leader} that belongs to this manager. If one of them can't start, none does. */
   start(discovery: DiscoveryService): void {
     const candidates = [...discovery.getProviders(), ...discovery.getControllers()].flatMap((wrapper) => this.#candidatesOf(wrapper));
-    for (const begin of candidates) begin();
+    this.#campaigns = candidates.map((begin) => begin());
   }
 
   /** The candidates of one class. */
-  #candidatesOf(wrapper: ReturnType<DiscoveryService['getProviders']>[number]): (() => void)[] {
+  #candidatesOf(wrapper: ReturnType<DiscoveryService['getProviders']>[number]): (() => Promise<void>)[] {
     const { instance } = wrapper as { instance: object | null | undefined };
     if (typeof instance !== 'object' || instance === null) return [];
     const prototype = (Object.getPrototypeOf(instance) ?? {}) as Record<string, Method>;
@@ -86,7 +87,7 @@ export class Leaders {
       if (problem) throw new InvalidOptionError('@Leader', `${problem}: see ${label}`);
       const election = this.#locks.election(name, options);
       this.#elections.set(name, election);
-      return [() => void this.#campaign(label, election, (term) => method?.call(instance, term))];
+      return [() => this.#campaign(label, election, (term) => method?.call(instance, term))];
     });
   }
 
@@ -103,9 +104,10 @@ export class Leaders {
     }
   }
 
-  /** Ends all terms and campaigns. The next leaders follow when the methods have ended. */
-  stop(): void {
+  /** Ends all terms and campaigns. Resolves when the methods have ended and the terms are resigned. */
+  async stop(): Promise<void> {
     this.#stopping.abort();
+    await Promise.all(this.#campaigns);
   }
 
   /** The elections whose term was lost longer than `grace` ago, while the method still runs. */

@@ -1,14 +1,12 @@
 /** The module: it provides the lock manager, runs the leaders, and closes the manager with the application. */
 
-import {
-  type BeforeApplicationShutdown, type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type OnApplicationBootstrap, type OnApplicationShutdown,
-  type OnModuleDestroy, type OnModuleInit,
-} from '@nestjs/common';
-import { DiscoveryModule, DiscoveryService } from '@nestjs/core';
+import { type DynamicModule, type FactoryProvider, Module, type ModuleMetadata, type Provider } from '@nestjs/common';
+import { DiscoveryModule, DiscoveryService, ModulesContainer } from '@nestjs/core';
 
-import { type Closed, type Duration, InvalidOptionError, LockManager } from '../index.js';
+import { type Closed, type Duration, InvalidOptionError, LockManager, parseDuration } from '../index.js';
+import { BOUNDS } from '../support/options.generated.js';
 import { LockHealth, lockHealthToken } from './health.js';
-import { Leaders } from './leader.js';
+import { Hooks, Lifecycle, type LifecycleOptions } from './lifecycle.js';
 import { innerToken, lockManagerToken } from './tokens.js';
 
 /** The options of {@link LeaseholdModule.forRoot}, without the name. */
@@ -17,7 +15,7 @@ interface Settings {
   readonly locks: LockManager;
   /** How long running work may take when the application shuts down: 0 ms to 30 days. Default: `'25s'`. */
   readonly drain?: Duration | undefined;
-  /** Is called after the manager has closed. End the connection here, if nothing else in the application uses it. */
+  /** Is called after the manager has closed. End the connection here, if no module does it in `onApplicationShutdown`. */
   readonly afterClose?: ((closed: Closed) => unknown) | undefined;
 }
 
@@ -44,7 +42,8 @@ let count = 0;
  * Provides a `LockManager` and its {@link LockHealth} to the whole application. It is a global module.
  *
  * When the application shuts down, leaders resign, new and waiting acquires fail with `closed`, running work has the time `drain` to
- * finish, and then the manager closes. The drain begins before Nest waits for the last requests. A signal such as SIGTERM needs
+ * finish, and then the manager closes. The drain begins before Nest waits for the last requests. It ends before other modules'
+ * `onApplicationShutdown` hooks: close there what running work uses, such as the connection. A signal such as SIGTERM needs
  * `app.enableShutdownHooks()`.
  *
  * @example
@@ -74,68 +73,46 @@ export class LeaseholdModule {
 
 Module({})(LeaseholdModule);
 
+/** Has the hooks that Nest calls last at the start and, from Nest 11 on, first at a shutdown. */
+class LeaseholdHooks {}
+
+Module({})(LeaseholdHooks);
+
 function moduleOf(name: string | undefined, factory: Pick<FactoryProvider, 'useFactory' | 'inject'>, imports: ModuleMetadata['imports'] = []): DynamicModule {
-  const [options, lifecycle, locks, health] = [innerToken('options', name), innerToken('lifecycle', name), lockManagerToken(name), lockHealthToken(name)];
+  const [given, options, lifecycle] = [innerToken('given', name), innerToken('options', name), innerToken('lifecycle', name)];
+  const [locks, health] = [lockManagerToken(name), lockHealthToken(name)];
+  const own = { provide: `leasehold:module:${count++}`, useValue: true };
   return {
     module: LeaseholdModule,
     global: true,
-    imports: [DiscoveryModule, ...imports],
+    imports: [DiscoveryModule, { module: LeaseholdHooks, providers: [own, hooks('last', name)] }, ...imports],
     providers: [
-      { provide: `leasehold:module:${count++}`, useValue: true },
-      { provide: options, ...factory },
-      { provide: locks, useFactory: (given: Settings) => checked(given), inject: [options] },
-      { provide: lifecycle, useFactory: (given: Settings, discovery: DiscoveryService) => new Lifecycle(given, name, discovery), inject: [options, DiscoveryService] },
+      own,
+      { provide: given, ...factory },
+      { provide: options, useFactory: checked, inject: [given] },
+      { provide: locks, useFactory: (read: LifecycleOptions) => read.locks, inject: [options] },
+      { provide: lifecycle, useFactory: (read: LifecycleOptions, discovery: DiscoveryService) => new Lifecycle(read, name, discovery), inject: [options, DiscoveryService] },
       { provide: health, useFactory: (manager: LockManager, { leaders }: Lifecycle) => new LockHealth(manager, leaders), inject: [locks, lifecycle] },
+      hooks('first', name),
     ],
-    exports: [locks, health],
+    exports: [locks, health, lifecycle],
   };
 }
 
-function checked({ locks }: Settings): LockManager {
-  if (locks instanceof LockManager) return locks;
-  throw new InvalidOptionError('locks', 'is not a LockManager: give `new LockManager(redis)`');
+function hooks(end: 'first' | 'last', name: string | undefined): Provider {
+  const token = innerToken(end, name);
+  return {
+    provide: token,
+    useFactory: (lifecycle: Lifecycle, modules: ModulesContainer) => new Hooks(lifecycle, end, token, modules),
+    inject: [innerToken('lifecycle', name), ModulesContainer],
+  };
 }
 
-/** Does what the manager needs when the application starts and when it shuts down. */
-class Lifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown {
-  readonly leaders: Leaders;
-  readonly #settings: Settings;
-  readonly #name: string | undefined;
-  readonly #discovery: DiscoveryService;
-  #closing: Promise<Closed> | undefined;
-
-  constructor(settings: Settings, name: string | undefined, discovery: DiscoveryService) {
-    this.leaders = new Leaders(settings.locks, name);
-    this.#settings = settings;
-    this.#name = name;
-    this.#discovery = discovery;
-  }
-
-  onModuleInit(): void {
-    const token = innerToken('lifecycle', this.#name);
-    if (this.#discovery.getProviders().filter((provider) => provider.token === token).length === 1) return;
-    throw new InvalidOptionError('name', `is ${this.#name ?? 'missing'} in two LeaseholdModules: give each of them a name of its own`);
-  }
-
-  onApplicationBootstrap(): void {
-    this.leaders.start(this.#discovery);
-  }
-
-  /** Runs before providers close what the leaders use. */
-  onModuleDestroy(): void {
-    this.leaders.stop();
-  }
-
-  /** Runs before Nest waits for the last requests. Those that hold a lock finish. Those that wait for one fail. */
-  beforeApplicationShutdown(): void {
-    this.#closing = this.#settings.locks.close({ drain: this.#settings.drain ?? '25s' });
-    // `onApplicationShutdown` reports it.
-    this.#closing.catch(() => {});
-  }
-
-  /** Runs after the last request. */
-  async onApplicationShutdown(): Promise<void> {
-    const closed = await this.#closing;
-    if (closed !== undefined) await this.#settings.afterClose?.(closed);
-  }
+function checked({ locks, drain = '25s', afterClose }: Settings): LifecycleOptions {
+  if (!(locks instanceof LockManager)) throw new InvalidOptionError('locks', 'is not a LockManager: give `new LockManager(redis)`');
+  if (afterClose !== undefined && typeof afterClose !== 'function') throw new InvalidOptionError('afterClose', 'is not a function');
+  const millis = parseDuration(drain, 'drain');
+  const [least, most, bounds] = BOUNDS.drain;
+  if (millis < least || millis > most) throw new InvalidOptionError('drain', `is ${millis} ms: choose ${bounds}`);
+  return { locks, drain: millis, afterClose };
 }

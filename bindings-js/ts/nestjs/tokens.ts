@@ -17,6 +17,6 @@ export function lockManagerToken(name?: string): InjectionToken<LockManager> {
 }
 
 /** A token inside a module. */
-export function innerToken(part: 'options' | 'lifecycle', name: string | undefined): string {
+export function innerToken(part: 'given' | 'options' | 'lifecycle' | 'first' | 'last', name: string | undefined): string {
   return name === undefined ? `leasehold:${part}` : `leasehold:${part}:${name}`;
 }
