@@ -178,3 +178,17 @@ test('in_an_outage_observers_say_that_nobody_leads_once_the_ttl_and_a_claim_wind
   await time.result(Promise.all([first.close(), second.close()]));
   assert.ok(isLeaseholdError(await time.result(leading), 'closed'));
 });
+
+test('work_that_passes_on_the_abort_of_its_signal_ends_with_the_reason_of_the_callers_signal', async (t) => {
+  const [stopping, reason] = [new AbortController(), new Error('stop')];
+  const locks = new LockManager(new MemoryServer());
+  t.after(() => locks.close());
+  const led = caught(locks.election('leader').lead(async ({ signal }) => {
+    setImmediate(() => stopping.abort(reason));
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError'))));
+  }, { signal: stopping.signal }));
+  assert.equal(await led, reason);
+  const failure = new Error('no jobs');
+  const failed = locks.election('other').lead(() => Promise.reject(failure), { signal: new AbortController().signal });
+  assert.equal(await caught(failed), failure);
+});

@@ -2,7 +2,7 @@
 
 import type { Client } from '../client/index.js';
 import type { AcquireSettings, LockSpec } from '../engine/index.js';
-import { onAbort } from '../support/abort.js';
+import { isAbortOf, onAbort } from '../support/abort.js';
 import { InvalidOptionError, isLeaseholdError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
@@ -112,6 +112,7 @@ export class Election {
       try {
         await runWithLease(this.#client, lease, (held) => this.#work(held, work, signal));
       } catch (error) {
+        if (signal !== undefined && isAbortOf(signal, error)) throw signal.reason;
         if (!isLeaseholdError(error, 'lost') || error.lockName !== this.name) throw error;
       }
       signal?.throwIfAborted();

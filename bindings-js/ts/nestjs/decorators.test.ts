@@ -164,6 +164,24 @@ test('a_key_that_throws_or_has_no_value_rejects_the_call_and_takes_no_lock', asy
   assert.equal(runs.mock.callCount(), 0);
 });
 
+test('a_field_of_an_argument_may_have_any_name_and_a_wrong_place_is_refused_when_the_class_is_defined', async (t) => {
+  @Injectable()
+  class Orders {
+    @Locked('{shop}:{0.user-id}:{0.items.0}:{1.$n}')
+    async pay(_order: object, _more: object): Promise<string> {
+      return currentLease().name;
+    }
+  }
+  const { app } = await start(t, [Orders]);
+  assert.equal(await app.get(Orders).pay({ 'user-id': 7, items: ['a'] }, { $n: 3n }), '{shop}:7:a:3');
+  for (const key of ['order:{0[id]}', 'order:{0.}', 'order:{0..id}', 'order:{0.id', 'order:{ 0 }', 'order:{0}:{1 }', 'order:{0.a b}', '{0id}', 7, undefined, null]) {
+    for (const decorate of [Locked, Once]) {
+      const refused = (error: unknown): boolean => isLeaseholdError(error, 'invalid-option') && error.field === 'key';
+      assert.throws(() => decorate(key as never, { keep: '1h' }), refused, String(key));
+    }
+  }
+});
+
 test('a_lost_lock_aborts_the_signal_and_rejects_the_call', async (t) => {
   const begun = gate();
   let lease: Lease | undefined;

@@ -3,7 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 import { InvalidOptionError, type Lease, type Lock, type LockManager, type LockOptions, type OnceCallOptions } from '../index.js';
-import { type LockedMethod, type LockKey, nameFor } from './key.js';
+import { checkKey, type LockedMethod, type LockKey, nameFor } from './key.js';
 import { injected, managerOf, methodOf, replaceMethod } from './methods.js';
 
 const LEASES = Symbol.for('leasehold.leases');
@@ -82,6 +82,7 @@ export function currentLease(): Lease {
  */
 export function Locked<Args extends any[]>(key: LockKey<Args, string | readonly string[]>, options: LockedOptions = {}): LockedMethod<Args> {
   const { manager, lock = (locks, name) => locks.mutex(name), ...settings } = options;
+  checkKey('@Locked', key);
   return decorator('@Locked', manager, (locks, self, args, work) => {
     const name = nameFor<string | readonly string[]>(key, self, args);
     return (Array.isArray(name) ? locks.multi(name) : lock(locks, name as string)).run(work, settings);
@@ -108,6 +109,7 @@ export function Locked<Args extends any[]>(key: LockKey<Args, string | readonly 
  */
 export function Once<Args extends any[]>(key: LockKey<Args>, options: OnceMethodOptions): LockedMethod<Args> {
   const { manager, ...settings } = options;
+  checkKey('@Once', key);
   return decorator('@Once', manager, (locks, self, args, work) => locks.once(nameFor(key, self, args), work, settings));
 }
 

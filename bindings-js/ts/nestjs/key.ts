@@ -4,7 +4,7 @@ import { InvalidOptionError } from '../index.js';
 
 /**
  * The name of the lock of a method with {@link Locked} or {@link Once}. In a string, `{0}` stands for the first argument, and `{1.id}`
- * for the `id` of the second one. These must be strings, numbers or bigints: a name with `undefined` would be one lock for all calls.
+ * for the `id` of the second one, also `{1.user-id}`. These must be strings, numbers or bigints: a name with `undefined` would be one lock for all calls.
  * A function gets the arguments of the call, and the instance as `this`. If it throws, the call rejects with its error.
  */
 export type LockKey<Args extends unknown[], Name = string> = string | ((this: any, ...args: Args) => Name);
@@ -15,7 +15,17 @@ export type LockedMethod<Args extends unknown[]> = <Method extends (...args: [..
 ) => void;
 
 /** An argument by its place, and fields of it. A hash tag such as `{user}` is a part of the name. */
-const PLACE = /\{(\d+)((?:\.\w+)*)\}/g;
+const PLACE = /\{(\d+)((?:\.[^.{}[\]\s]+)*)\}/g;
+/** What looks like a place. */
+const ATTEMPT = /\{\s*\d[^{}]*\}?/g;
+
+/** Refuses a key that can't be one, when the class is defined. A wrong place would be one lock for all calls. */
+export function checkKey(decorator: string, key: unknown): void {
+  if (typeof key === 'function') return;
+  if (typeof key !== 'string') throw new InvalidOptionError('key', `of ${decorator} must be a string or a function`);
+  const [wrong] = key.replace(PLACE, '').match(ATTEMPT) ?? [];
+  if (wrong !== undefined) throw new InvalidOptionError('key', `'${key}' of ${decorator} has ${wrong}: write {0} for the first argument or {0.id} for its field, or give a function`);
+}
 
 /** The name for one call. */
 export function nameFor<Name>(key: LockKey<any[], Name>, self: unknown, args: unknown[]): Name | string {

@@ -14,7 +14,7 @@ export interface LeaderOptions extends ElectionOptions {
 
 /** The metadata of a method with {@link Leader}. */
 const LEADER = 'leasehold:leader';
-/** How long a candidate stays out of the election after an error. */
+/** How long a candidate stays out of the election after its method has returned or failed. */
 const PAUSE_MS = 5_000;
 
 /** The election of a method with {@link Leader}. */
@@ -24,13 +24,13 @@ interface LeaderMethod {
 }
 
 /**
- * Runs the method while this process leads the election. Each process is one candidate, from the start of the application on.
- * The method gets a `Term`. It must end when `term.signal` aborts: then the term is lost, or the application shuts down. If it ends
- * before, this process resigns and campaigns again.
+ * Runs the method while this process leads the election. Each process is one candidate, from the end of all `onApplicationBootstrap` hooks on.
+ * The method gets a `Term`. It must end when `term.signal` aborts: then the term is lost, or the application shuts down. If it returns
+ * before, this process resigns and campaigns again after five seconds. So a method that only has to know that it leads waits for the signal.
  *
- * An error of the method, or of the campaign, goes to Nest's logger. The process then campaigns again after five seconds.
+ * An error of the method, or of the campaign, goes to Nest's logger. The process then campaigns again after five seconds, too.
  *
- * The class must be a provider or a controller that is not request-scoped. A method that overrides this one needs the decorator, too. The
+ * The class must be a provider or a controller that is neither request-scoped nor transient. A method that overrides this one needs the decorator, too. The
  * application doesn't start if two of its methods lead the same election, or if it has no {@link LeaseholdModule}.
  *
  * @example
@@ -68,7 +68,13 @@ export class Leaders {
 
   /** Starts a candidate for each method with {@link Leader} that belongs to this manager. If one of them can't start, none does. */
   start(discovery: DiscoveryService): void {
-    const candidates = [...discovery.getProviders(), ...discovery.getControllers()].flatMap((wrapper) => this.#candidatesOf(wrapper));
+    const instances = new Set<unknown>();
+    const candidates = [...discovery.getProviders(), ...discovery.getControllers()].flatMap((wrapper) => {
+      // An alias, or a factory that returns another provider.
+      if (wrapper.isAlias || instances.has(wrapper.instance)) return [];
+      instances.add(wrapper.instance);
+      return this.#candidatesOf(wrapper);
+    });
     this.#campaigns = candidates.map((begin) => begin());
   }
 
@@ -83,7 +89,9 @@ export class Leaders {
       if (found === undefined || found.options.manager !== this.#manager) return [];
       const label = `${wrapper.name}.${property}`;
       const { name, options: { manager: _, ...options } } = found;
-      const problem = wrapper.isDependencyTreeStatic() ? this.#elections.has(name) && `can't lead '${name}' twice in one application` : "can't be in a request-scoped class";
+      const problem = wrapper.isTransient
+        ? "can't be in a transient class"
+        : wrapper.isDependencyTreeStatic() ? this.#elections.has(name) && `can't lead '${name}' twice in one application` : "can't be in a request-scoped class";
       if (problem) throw new InvalidOptionError('@Leader', `${problem}: see ${label}`);
       const election = this.#locks.election(name, options);
       this.#elections.set(name, election);
@@ -93,12 +101,22 @@ export class Leaders {
 
   async #campaign(label: string, election: Election, work: (term: Term) => unknown): Promise<void> {
     const { signal } = this.#stopping;
+    const returned = new Error('the method has returned');
+    let warned = false;
+    const oneTerm = async (term: Term): Promise<void> => {
+      await work(term);
+      if (term.signal.aborted) return;
+      // Not after a `resign`.
+      if (term.isLeader && !warned) this.#logger.warn(`${label} returned while it led '${election.name}', so this process resigns, and campaigns again in 5 s. To lead on, wait for \`term.signal\``);
+      warned = true;
+      throw returned;
+    };
     while (!signal.aborted) {
       try {
-        await election.lead(work, { signal });
+        await election.lead(oneTerm, { signal });
       } catch (error) {
         if (error === signal.reason || isLeaseholdError(error, 'closed')) return;
-        this.#logger.error(`${label} leads '${election.name}' no more, and campaigns again in 5 s`, error instanceof Error ? error.stack : String(error));
+        if (error !== returned) this.#logger.error(`${label} leads '${election.name}' no more, and campaigns again in 5 s`, error instanceof Error ? error.stack : String(error));
       }
       await pause(PAUSE_MS, signal);
     }
