@@ -142,3 +142,25 @@ async fn the_service_that_was_ready_gets_the_request() {
         assert!(answer.await.unwrap().is_ok());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_for_a_lock_take_no_place_of_a_limit_below() {
+    let server = Server::new();
+    let (locks, others) = (server.manager().unwrap(), server.manager().unwrap());
+    let service = ServiceBuilder::new().layer(layer(&locks)).concurrency_limit(1).service(service_fn(serve));
+    let lease = others.mutex("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(service.clone().oneshot(Request::new("a", 1)));
+    while others.inspect("a").await.unwrap().waiters.is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let other = timeout(Duration::from_secs(3), service.clone().oneshot(Request::new("b", 1)));
+    assert!(other.await.expect("the limit's place is taken by a request that waits for its lock").unwrap().is_ok());
+    // With its lock, the request waits for a place.
+    let third = tokio::spawn(service.oneshot(Request::new("c", 1)));
+    while locks.inspect("c").await.unwrap().holders.is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    lease.release().await.unwrap();
+    let (first, third) = tokio::join!(waiting, third);
+    assert!(first.unwrap().unwrap().is_ok() && third.unwrap().unwrap().is_ok());
+}

@@ -2,8 +2,7 @@
 //! comes from the request.
 
 use std::fmt;
-use std::future::Future;
-use std::mem;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -27,7 +26,8 @@ use crate::errors::Error;
 /// The lock is released when the service has returned its response. A body that is streamed after that is not under the lock. If the
 /// caller drops the future, as axum does when a client disconnects, the wait ends, or the lease is released in the background.
 ///
-/// Layers outside of this one count a request that waits for its lock, for example against a concurrency limit.
+/// A request that waits for its lock counts against a concurrency limit outside of this layer, and not against one inside of it: the
+/// inner service must be ready when the request comes, and again when it has its lock.
 ///
 /// ```
 /// # #[cfg(feature = "testing")]
@@ -137,19 +137,24 @@ where
         let LockLayer { lock, pass, refuse } = &self.layer;
         let Some(lock) = lock(&request) else { return Box::pin(self.inner.call(request)) };
         let (pass, refuse) = (pass.clone(), refuse.clone());
-        // The service that is ready takes this request. The clone gets ready for the next one.
-        let next = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, next);
+        // A service that is ready can hold what others wait for, such as a place of a concurrency limit. So it is dropped, and a clone
+        // gets ready when this request has its lock. The contract of `Service` allows both.
+        self.inner = self.inner.clone();
+        let mut inner = self.inner.clone();
         Box::pin(async move {
             let lease = match lock.acquire().await {
                 Ok(lease) => lease,
                 Err(error) => return Ok(refuse(error)),
             };
             pass(&mut request, &lease);
+            let serve = async {
+                poll_fn(|context| inner.poll_ready(context)).await?;
+                inner.call(request).await
+            };
             let response = tokio::select! {
                 biased;
                 error = lease.interrupted() => return Ok(refuse(error)),
-                done = inner.call(request) => done?,
+                done = serve => done?,
             };
             match lease.release_or_loss().await {
                 Ok(()) => Ok(response),
