@@ -96,6 +96,48 @@ test('an_acquire_and_a_hold_are_spans_of_the_trace_that_asked_for_the_lock', asy
   assert.ok(milliseconds(hold.duration) >= 15);
 });
 
+test('spans_made_inside_run_are_children_of_the_leases_span', async (t) => {
+  const all = new Instrumented(t);
+  const { locks, spans, tracerProvider } = bound(all);
+  const tracer = tracerProvider.getTracer('service');
+  const write = async (name: string): Promise<void> => {
+    await fleet.redis.ping();
+    await tracer.startActiveSpan(name, async (span) => {
+      await fleet.redis.ping();
+      span.end();
+    });
+  };
+  const request = tracer.startSpan('request');
+  const stopping = new AbortController();
+  await context.with(trace.setSpan(context.active(), request), async () => {
+    await Promise.all([1, 2].map((at) => locks.mutex(unique()).run(() => write(`write ${at}`))));
+    await locks.readWrite(unique()).read().run(() => write('read'));
+    await locks.multi([unique(), unique()]).run(() => write('both'));
+    await locks.once(unique(), () => write('once'), { keep: '1m' });
+    await locks.request(unique(), () => write('request of a lock'));
+    await locks.election(unique()).lead(async () => {
+      await write('lead');
+      stopping.abort();
+    }, { signal: stopping.signal }).catch(() => {});
+    await write('after');
+  });
+  const holds = spans('leasehold.hold');
+  const parents = ['write 1', 'write 2', 'read', 'both', 'once', 'request of a lock', 'lead'].map((name) => {
+    const [span, ...more] = spans(name);
+    assert.ok(span !== undefined && more.length === 0 && span.spanContext().traceId === request.spanContext().traceId, name);
+    const parent = holds.findIndex((hold) => hold.spanContext().spanId === span.parentSpanContext?.spanId);
+    assert.ok(parent >= 0, `${name} is in a hold`);
+    return parent;
+  });
+  assert.equal(new Set(parents).size, parents.length, 'each in its own');
+  assert.ok(holds.every(({ parentSpanContext }) => parentSpanContext?.spanId === request.spanContext().spanId));
+  assert.equal(spans('after')[0]?.parentSpanContext?.spanId, request.spanContext().spanId);
+
+  all.stop();
+  await context.with(trace.setSpan(context.active(), request), () => locks.mutex(unique()).run(() => write('late')));
+  assert.equal(spans('late')[0]?.parentSpanContext?.spanId, request.spanContext().spanId);
+});
+
 test('calls_at_the_same_time_stay_in_their_own_traces', async (t) => {
   const { locks, spans, tracerProvider } = bound(new Instrumented(t));
   const name = unique();
@@ -137,19 +179,19 @@ test('the_span_of_a_lost_lease_ends_at_the_loss_with_its_reason', async (t) => {
   assert.deepEqual([hold?.attributes['leasehold.code'], hold?.attributes['leasehold.reason']], ['lost', 'gone']);
   assert.equal(hold?.status.code, SpanStatusCode.ERROR);
   assert.equal(await lease.release(), 'already-expired');
-  assert.deepEqual(await all.counted('leasehold_losses_total'), { 'reason,gone': 1 });
-  assert.deepEqual(await all.counted('leasehold_held'), { '': 0 });
-  assert.deepEqual(await all.counted('leasehold_hold_seconds'), { 'code,lost': 1 });
+  assert.deepEqual(await all.counted('leasehold.losses'), { 'reason,gone': 1 });
+  assert.deepEqual(await all.counted('leasehold.held'), { '': 0 });
+  assert.deepEqual(await all.counted('leasehold.hold'), { 'code,lost': 1 });
 });
 
-test('the_metrics_have_the_names_and_labels_of_the_rust_crate_and_no_lock_names', async (t) => {
+test('the_metrics_have_names_of_opentelemetry_the_labels_of_the_rust_crate_and_no_lock_names', async (t) => {
   const all = new Instrumented(t);
   const { locks } = all;
   const [name, began] = [unique(), performance.now()];
   const lease = await locks.mutex(name).acquire();
   const waiting = locks.mutex(name).acquire();
-  assert.deepEqual(await all.counted('leasehold_waiting'), { '': 1 });
-  assert.deepEqual(await all.counted('leasehold_held'), { '': 1 });
+  assert.deepEqual(await all.counted('leasehold.waiting'), { '': 1 });
+  assert.deepEqual(await all.counted('leasehold.held'), { '': 1 });
   assert.equal(await locks.mutex(name).tryAcquire(), null);
   await sleep(30);
   await lease.release();
@@ -159,18 +201,17 @@ test('the_metrics_have_the_names_and_labels_of_the_rust_crate_and_no_lock_names'
   const took = (performance.now() - began) / 1_000;
   const metrics = await all.metrics();
   assert.deepEqual([...metrics.keys()].sort(), [
-    'leasehold_acquires_total', 'leasehold_held', 'leasehold_hold_seconds', 'leasehold_losses_total', 'leasehold_reconnects_total',
-    'leasehold_wait_seconds', 'leasehold_waiting',
+    'leasehold.acquires', 'leasehold.held', 'leasehold.hold', 'leasehold.losses', 'leasehold.reconnects', 'leasehold.wait', 'leasehold.waiting',
   ]);
-  assert.deepEqual(await all.counted('leasehold_acquires_total'), {
+  assert.deepEqual(await all.counted('leasehold.acquires'), {
     'code,granted mode,exclusive local,false': 1, 'code,granted mode,exclusive local,true': 1,
     'code,busy mode,exclusive local,false': 1, 'code,granted mode,shared local,false': 1,
   });
-  assert.deepEqual(await all.counted('leasehold_wait_seconds'), { 'code,granted mode,exclusive': 2, 'code,busy mode,exclusive': 1, 'code,granted mode,shared': 1 });
-  assert.deepEqual(await all.counted('leasehold_hold_seconds'), { 'code,released': 3 });
-  assert.deepEqual(await all.counted('leasehold_waiting'), { '': 0 });
-  assert.deepEqual(await all.counted('leasehold_held'), { '': 0 });
-  const wait = metrics.get('leasehold_wait_seconds');
+  assert.deepEqual(await all.counted('leasehold.wait'), { 'code,granted mode,exclusive': 2, 'code,busy mode,exclusive': 1, 'code,granted mode,shared': 1 });
+  assert.deepEqual(await all.counted('leasehold.hold'), { 'code,released': 3 });
+  assert.deepEqual(await all.counted('leasehold.waiting'), { '': 0 });
+  assert.deepEqual(await all.counted('leasehold.held'), { '': 0 });
+  const wait = metrics.get('leasehold.wait');
   const { max } = wait?.points.find(({ labels }) => labels === 'code,granted mode,exclusive')?.value as { max: number };
   assert.ok(wait?.unit === 's' && max >= 0.025 && max <= took, `${wait?.unit} ${max} of ${took}`);
 });
@@ -186,8 +227,8 @@ test('every_series_of_a_counter_is_at_0_from_the_start_so_that_its_first_event_i
   const granted = modes.flatMap((mode) => [true, false].map((local) => `code,granted mode,${mode} local,${local}`));
   const refused = modes.flatMap((mode) => codes.map((code) => `code,${code} mode,${mode} local,false`));
   const expected = {
-    leasehold_acquires_total: [...granted, ...refused, 'code,stored mode,once local,false'].sort(), leasehold_losses_total: reasons.map((reason) => `reason,${reason}`).sort(),
-    leasehold_reconnects_total: [''], leasehold_held: [''], leasehold_waiting: [''],
+    'leasehold.acquires': [...granted, ...refused, 'code,stored mode,once local,false'].sort(), 'leasehold.losses': reasons.map((reason) => `reason,${reason}`).sort(),
+    'leasehold.reconnects': [''], 'leasehold.held': [''], 'leasehold.waiting': [''],
   };
   const begun = [...await new Instrumented(t).metrics()].map(([name, { points }]) => {
     assert.ok(points.every(({ value }) => value === 0), name);
@@ -202,12 +243,12 @@ test('a_nested_hold_and_an_owner_that_comes_again_belong_to_one_hold', async (t)
   const nested = lease.nested();
   const lock = all.locks.reentrant(unique(), new Owner());
   const [first, again] = [await lock.acquire(), await lock.acquire()];
-  assert.deepEqual(await all.counted('leasehold_held'), { '': 2 });
+  assert.deepEqual(await all.counted('leasehold.held'), { '': 2 });
   for (const hold of [nested, lease, again, first]) await hold.release();
   assert.equal(all.spans('leasehold.hold').length, 2);
   assert.equal(all.spans('leasehold.acquire').length, 3);
-  assert.deepEqual(await all.counted('leasehold_held'), { '': 0 });
-  assert.deepEqual(await all.counted('leasehold_hold_seconds'), { 'code,released': 2 });
+  assert.deepEqual(await all.counted('leasehold.held'), { '': 0 });
+  assert.deepEqual(await all.counted('leasehold.hold'), { 'code,released': 2 });
 });
 
 test('a_reconnect_is_counted', async (t) => {
@@ -215,7 +256,7 @@ test('a_reconnect_is_counted', async (t) => {
   const all = new Instrumented(t, own.manager());
   await all.locks.mutex(unique()).run(() => {});
   await own.server.restart();
-  await until(async () => (await all.counted('leasehold_reconnects_total'))[''] === 1);
+  await until(async () => (await all.counted('leasehold.reconnects'))[''] === 1);
 });
 
 test('stopping_ends_the_open_spans_and_leaves_no_listener', async (t) => {
@@ -224,7 +265,7 @@ test('stopping_ends_the_open_spans_and_leaves_no_listener', async (t) => {
   const waiting = all.locks.mutex(lease.name).acquire();
   all.stop();
   assert.deepEqual([all.spans('leasehold.hold').length, all.spans('leasehold.acquire').length], [1, 2]);
-  assert.deepEqual([await all.counted('leasehold_held'), await all.counted('leasehold_waiting')], [{ '': 0 }, { '': 0 }]);
+  assert.deepEqual([await all.counted('leasehold.held'), await all.counted('leasehold.waiting')], [{ '': 0 }, { '': 0 }]);
   await lease.release();
   await (await waiting).release();
   await all.locks.mutex(unique()).run(() => {});
@@ -239,8 +280,8 @@ test('a_manager_that_is_instrumented_late_counts_what_comes_after', async (t) =>
   await lease.release();
   await (await waiting).release();
   await locks.mutex(name).run(() => {});
-  assert.deepEqual(await all.counted('leasehold_acquires_total'), { 'code,granted mode,exclusive local,true': 1, 'code,granted mode,exclusive local,false': 1 });
-  assert.deepEqual([await all.counted('leasehold_held'), await all.counted('leasehold_waiting')], [{ '': 0 }, { '': 0 }]);
+  assert.deepEqual(await all.counted('leasehold.acquires'), { 'code,granted mode,exclusive local,true': 1, 'code,granted mode,exclusive local,false': 1 });
+  assert.deepEqual([await all.counted('leasehold.held'), await all.counted('leasehold.waiting')], [{ '': 0 }, { '': 0 }]);
   assert.equal(all.spans('leasehold.hold').length, 1);
 });
 

@@ -3,6 +3,7 @@
 import {
   type Attributes, type Context, context, type MeterProvider, metrics, type Span, SpanStatusCode, trace, type TracerProvider,
 } from '@opentelemetry/api';
+import { type Entering, enteringSymbol } from './support/entering.js';
 import { ERROR_CODES, LOSS_REASONS } from './support/errors.generated.js';
 import type { AcquireEvent, AcquiringEvent, LockManager, LockManagerEvents, LostEvent, ReleaseEvent } from './index.js';
 
@@ -18,7 +19,8 @@ export interface InstrumentOptions {
  * Writes spans and metrics about the locks of a manager, and returns a function that stops it.
  *
  * A span `leasehold.acquire` is the wait for a lock, and a span `leasehold.hold` the time that a lease is held. Both are children
- * of the span that was active where the lock was asked for. The metrics have the names of the Rust crate's. No metric has a
+ * of the span that was active where the lock was asked for. In the work of `run`, `once`, `lead` and `request`, `leasehold.hold` is the
+ * active span, so spans made there are its children. In Prometheus, the metrics have the names of the Rust crate's. No metric has a
  * lock's name, because each name would be a time series of its own.
  *
  * Instrument a manager before its first acquire. Stopping ends all open spans.
@@ -34,7 +36,9 @@ export function instrument(manager: LockManager, options: InstrumentOptions = {}
   const listeners = new Recorder(options);
   const names = ['acquiring', 'acquire', 'release', 'lost', 'reconnect'] as const satisfies readonly (keyof LockManagerEvents)[];
   for (const name of names) manager.on(name, listeners[name] as (event: unknown) => void);
+  const leave = manager[enteringSymbol](listeners.enter);
   return () => {
+    leave();
     for (const name of names) manager.off(name, listeners[name] as (event: unknown) => void);
     listeners.stop();
   };
@@ -69,13 +73,13 @@ class Recorder {
     this.#tracer = (tracerProvider ?? trace.getTracerProvider()).getTracer('leasehold');
     const meter = (meterProvider ?? metrics.getMeterProvider()).getMeter('leasehold');
     this.#meters = {
-      acquires: meter.createCounter('leasehold_acquires_total', { description: 'Acquires that have ended, by their outcome' }),
-      losses: meter.createCounter('leasehold_losses_total', { description: 'Leases that were lost, by the reason' }),
-      reconnects: meter.createCounter('leasehold_reconnects_total', { description: 'Connections for commands that were made again after a break' }),
-      wait: meter.createHistogram('leasehold_wait_seconds', { ...SECONDS, description: 'How long an acquire took, by its outcome' }),
-      hold: meter.createHistogram('leasehold_hold_seconds', { ...SECONDS, description: 'How long a lease was held, by how it ended' }),
-      held: meter.createUpDownCounter('leasehold_held', { description: 'Leases that the program has now' }),
-      waiting: meter.createUpDownCounter('leasehold_waiting', { description: 'Acquires that have not ended yet' }),
+      acquires: meter.createCounter('leasehold.acquires', { unit: '{acquire}', description: 'Acquires that have ended, by their outcome' }),
+      losses: meter.createCounter('leasehold.losses', { unit: '{lease}', description: 'Leases that were lost, by the reason' }),
+      reconnects: meter.createCounter('leasehold.reconnects', { unit: '{connection}', description: 'Connections for commands that were made again after a break' }),
+      wait: meter.createHistogram('leasehold.wait', { ...SECONDS, description: 'How long an acquire took, by its outcome' }),
+      hold: meter.createHistogram('leasehold.hold', { ...SECONDS, description: 'How long a lease was held, by how it ended' }),
+      held: meter.createUpDownCounter('leasehold.held', { unit: '{lease}', description: 'Leases that the program has now' }),
+      waiting: meter.createUpDownCounter('leasehold.waiting', { unit: '{acquire}', description: 'Acquires that have not ended yet' }),
     };
     this.#begin();
   }
@@ -134,6 +138,12 @@ class Recorder {
     this.#meters.losses.add(1, { reason });
     this.#holds.get(event.lease)?.setStatus({ code: SpanStatusCode.ERROR, message: `the lease was lost: ${reason}` });
     this.#endHold(event, 'lost', { 'leasehold.reason': reason });
+  };
+
+  /** The span of a lease is active in its work. */
+  readonly enter: Entering = (lease, work) => {
+    const span = this.#holds.get(lease);
+    return span === undefined ? work() : context.with(trace.setSpan(context.active(), span), work);
   };
 
   readonly reconnect = (): void => this.#meters.reconnects.add(1);

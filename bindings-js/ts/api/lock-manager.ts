@@ -4,6 +4,7 @@ import { Client, type Closed, type LockManagerEvents } from '../client/index.js'
 import { type Connection, type Link, recognise } from '../connections/index.js';
 import { type Inspection, PLAIN } from '../engine/index.js';
 import { openQuorum } from '../quorum/quorum.js';
+import { type Entering, enteringSymbol } from '../support/entering.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { asyncDispose, formatObject, type InspectArguments, inspectSymbol } from '../support/host.js';
@@ -324,6 +325,11 @@ export class LockManager implements AsyncDisposable {
   off<Event extends keyof LockManagerEvents>(event: Event, listener: (event: LockManagerEvents[Event]) => unknown): this {
     this.#context.client.events.remove(event, listener);
     return this;
+  }
+
+  /** @internal */
+  [enteringSymbol](entering: Entering): () => void {
+    return this.#context.client.events.addEntering(entering);
   }
 
   /**

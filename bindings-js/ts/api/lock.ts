@@ -252,7 +252,7 @@ function endOf(reason: unknown, error: unknown): unknown {
 }
 
 /** Settles as the work does, or rejects with the reason soon after the lease has ended. */
-function untilLost<T>({ time }: Client, state: LeaseState, work: (lease: Lease) => T | PromiseLike<T>, lease: Lease): Promise<T> {
+function untilLost<T>({ time, events }: Client, state: LeaseState, work: (lease: Lease) => T | PromiseLike<T>, lease: Lease): Promise<T> {
   return new Promise((resolve, reject) => {
     // Work that listens to the signal gets time to fail with an error of its own.
     const interrupt = (): void => void time.setTimeout(() => reject(state.ended), 0);
@@ -263,7 +263,7 @@ function untilLost<T>({ time }: Client, state: LeaseState, work: (lease: Lease) 
       reject(error);
     };
     try {
-      Promise.resolve(work(lease)).then((result) => {
+      Promise.resolve(events.enter(state.id, () => work(lease))).then((result) => {
         end();
         resolve(result);
       }, failed);

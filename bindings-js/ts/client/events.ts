@@ -1,6 +1,7 @@
 /** What a manager tells its listeners, and the subscribers of `node:diagnostics_channel`. */
 
 import type { LockSpec, Mode, ReleaseOutcome } from '../engine/index.js';
+import type { Entering } from '../support/entering.js';
 import { type BusyHolder, type ErrorCode, InvalidOptionError, type LossReason } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { diagnosticsChannel, emitWarning } from '../support/host.js';
@@ -145,6 +146,7 @@ export class Events {
   readonly #listeners = new Map<EventName, readonly Listener[]>();
   /** The listeners that threw. Each one is reported once. */
   readonly #reported = new WeakSet<object>();
+  #entering: readonly Entering[] = [];
 
   add(name: unknown, call: unknown, once: boolean): void {
     const event = readEvent(name);
@@ -176,6 +178,17 @@ export class Events {
     }
     const channel = CHANNELS.get(name);
     if (channel?.hasSubscribers === true) this.#call(name, (message) => channel.publish(message), event as never);
+  }
+
+  /** Runs the work of leases from now on. Returns a function that ends this. */
+  addEntering(entering: Entering): () => void {
+    this.#entering = [...this.#entering, entering];
+    return () => void (this.#entering = this.#entering.filter((other) => other !== entering));
+  }
+
+  /** Runs the work of a lease. */
+  enter<T>(lease: number, work: () => T): T {
+    return this.#entering.reduce((inner, entering) => () => entering(lease, inner), work)();
   }
 
   #remove(name: EventName, listener: Listener | undefined): void {

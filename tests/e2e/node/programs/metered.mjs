@@ -9,7 +9,9 @@ import { instrument } from 'leasehold/opentelemetry';
 import { GENEROUS, until } from '../support/wait.mjs';
 
 const exporter = new PrometheusExporter({ preventServerStart: true });
-const meterProvider = new MeterProvider({ readers: [exporter] });
+// The exporter doesn't add the unit, as Prometheus itself and the collector do.
+const views = ['wait', 'hold'].map((time) => ({ instrumentName: `leasehold.${time}`, name: `leasehold_${time}_seconds` }));
+const meterProvider = new MeterProvider({ readers: [exporter], views });
 const render = async () => new PrometheusSerializer().serialize((await exporter.collect()).resourceMetrics);
 const scrape = async () => console.log(`# scrape\n${await render()}`);
 
