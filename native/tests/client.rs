@@ -22,16 +22,6 @@ fn patient() -> Builder {
     LockManager::builder().ttl(LONG).response_timeout(SOON).claim_window(SOON).wait(LONG)
 }
 
-/// A client that waits only 500 ms for an answer. It connects again until the server has answered in that time.
-async fn hasty(server: &Server) -> LockManager {
-    loop {
-        let hasty = patient().response_timeout(Duration::from_millis(500)).connect(&server.url()).await;
-        if let Ok(locks) = hasty {
-            return locks;
-        }
-    }
-}
-
 /// Waits until `condition` holds.
 async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     let wait = async {
@@ -40,26 +30,6 @@ async fn until(what: &str, condition: impl AsyncFn() -> bool) {
         }
     };
     tokio::time::timeout(SOON, wait).await.unwrap_or_else(|_| panic!("not in time: {what}"));
-}
-
-#[tokio::test]
-async fn close_ends_waits_and_releases_leases() -> Tested {
-    let server = Server::start()?;
-    let (first, second) = (client(&server).await?, client(&server).await?);
-    let kept = second.mutex("kept").acquire().await?;
-    let lease = first.mutex("door").acquire().await?;
-    let lock = first.mutex("kept");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it waits", async || second.inspect("kept").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
-    first.close().await;
-    assert!(matches!(waiting.await?, Err(Error::Closed)));
-    assert!(!lease.is_held());
-    assert!(second.mutex("door").try_acquire().await?.is_some(), "the lease was released");
-    assert!(matches!(first.mutex("door").acquire().await, Err(Error::Closed)));
-    first.close().await;
-    assert_eq!(lease.lost().await, LossReason::Closed);
-    kept.release().await?;
-    Ok(())
 }
 
 #[tokio::test]
@@ -73,87 +43,6 @@ async fn close_ends_the_work_of_run() -> Tested {
         std::future::pending::<Result<(), Error>>().await
     });
     assert!(matches!(tokio::time::timeout(SOON, work).await?, Err(Error::Closed)));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_lease_keeps_its_client_alive_and_the_last_handle_ends_it() -> Tested {
-    let server = Server::start()?;
-    let locks = client(&server).await?;
-    let lease = locks.mutex("door").acquire().await?;
-    drop(locks);
-    lease.extend(LONG * 2).await?;
-    assert!(lease.remaining() > LONG && lease.verify().await?);
-    drop(lease);
-    until("key and connections are gone", async || {
-        let free = server.cli(&["EXISTS", "door"]).is_ok_and(|reply| reply.integer() == Some(0));
-        let clients = server.cli(&["CLIENT", "LIST"]).ok().and_then(|reply| Some(reply.text()?.lines().count()));
-        free && clients == Some(1) // the one that asks
-    })
-    .await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_waiting_caller_survives_a_restart_of_the_server() -> Tested {
-    let mut server = Server::start()?;
-    let (first, second) = (client(&server).await?, client(&server).await?);
-    let lease = first.mutex("door").acquire().await?;
-    let lock = second.mutex("door");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it waits", async || first.inspect("door").await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
-    server.restart()?;
-    assert!(!lease.verify().await?);
-    let lost = tokio::time::timeout(SOON, lease.lost()).await?;
-    let granted = tokio::time::timeout(SOON, waiting).await???;
-    assert!(granted.fence() > lease.fence(), "{lost}");
-    until("subscribed again", async || {
-        server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"]).is_ok_and(|reply| !reply.list().is_empty())
-    })
-    .await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_cut_connection_is_made_again() -> Tested {
-    let server = Server::start()?;
-    let locks = client(&server).await?;
-    for round in 0..5 {
-        let lease = locks.mutex("door").acquire().await?;
-        server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?;
-        assert!(lease.verify().await?, "round {round}");
-        lease.release().await?;
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_is_gone_ends_every_call() -> Tested {
-    let mut server = Server::start()?;
-    let locks = hasty(&server).await;
-    let held = locks.mutex("held").ttl(Duration::from_secs(1)).acquire().await?;
-    server.stop();
-    let door = locks.mutex("door").wait(Duration::from_secs(1));
-    let error = tokio::time::timeout(SOON, door.acquire()).await?.unwrap_err();
-    assert_eq!((error.code(), error.name()), ("unreachable", Some("door")));
-    let error = tokio::time::timeout(SOON, locks.inspect("door")).await?.unwrap_err();
-    assert_eq!(error.code(), "unreachable");
-    tokio::time::timeout(SOON, held.lost()).await?;
-    let _ = tokio::time::timeout(SOON, held.release()).await?;
-    let _ = tokio::time::timeout(SOON, locks.close()).await?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_hangs_is_left_and_found_again() -> Tested {
-    let server = Server::start()?;
-    let locks = hasty(&server).await;
-    server.pause()?;
-    let door = locks.mutex("door").wait(Duration::from_secs(1));
-    let error = tokio::time::timeout(SOON, door.acquire()).await?.unwrap_err();
-    assert_eq!(error.code(), "unreachable");
-    server.resume()?;
-    assert!(locks.mutex("door").acquire().await?.fence().get() > 0);
     Ok(())
 }
 

@@ -266,14 +266,3 @@ async fn a_detached_lease_is_adopted_after_its_client_has_closed() -> Tested {
     }
     Ok(())
 }
-
-#[tokio::test]
-async fn a_lock_that_is_held_at_least_stays_taken_after_the_work() -> Tested {
-    let (server, name) = (shared_server(), unique("job"));
-    let locks = client(server).await?;
-    locks.mutex(&name).at_least(LONG).run(async |_| Ok::<_, Error>(())).await?;
-    assert!(locks.mutex(&name).try_acquire().await?.is_none());
-    assert_eq!(locks.force_release(&name).await?, 1);
-    assert!(locks.mutex(&name).try_acquire().await?.is_some());
-    Ok(())
-}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LossReason, Mode, Owner, ReleaseOutcome, Wait};
+use leasehold::{Error, LossReason, Mode, Owner, ReleaseOutcome, Wait};
 use leasehold_live::{
     LONG, RENEWED, Tested, begin, client, connections, is_there, number, renewed, shared_server, soon, unique, until,
     waiters,
@@ -35,30 +35,11 @@ async fn leases_of_every_kind_are_renewed_here_and_on_the_server() -> Tested {
 }
 
 #[tokio::test]
-async fn a_fixed_lease_ends_here_and_on_the_server() -> Tested {
-    let (server, name) = (shared_server(), unique("door"));
-    let lease = client(server).await?.mutex(&name).ttl(TTL).renew(false).acquire().await?;
-    assert_eq!(soon("the end", lease.lost()).await, LossReason::Expired);
-    until("the server has let go", async || is_there(server, &name).is_ok_and(|there| !there)).await;
-    assert!(!lease.is_held() && lease.remaining().is_zero());
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_fixed_lease_with_a_fraction_of_a_millisecond_is_granted() -> Tested {
     let (server, name) = (shared_server(), unique("door"));
     let ttl = LONG + Duration::from_micros(500);
     let lease = client(server).await?.mutex(&name).ttl(ttl).renew(false).acquire().await?;
     assert!(lease.is_held() && lease.remaining() < ttl);
-    Ok(())
-}
-
-#[tokio::test]
-async fn max_hold_ends_a_renewed_lease_on_both_sides() -> Tested {
-    let (server, name) = (shared_server(), unique("door"));
-    let lease = client(server).await?.mutex(&name).max_hold(TTL).acquire().await?;
-    assert_eq!(soon("the end", lease.lost()).await, LossReason::MaxHold);
-    until("the server has let go", async || is_there(server, &name).is_ok_and(|there| !there)).await;
     Ok(())
 }
 
@@ -122,15 +103,6 @@ async fn only_a_lease_of_one_caller_of_one_mutex_or_read_write_lock_is_made_shor
 }
 
 #[tokio::test]
-async fn a_dropped_lease_is_released() -> Tested {
-    let (server, name) = (shared_server(), unique("door"));
-    let locks = client(server).await?;
-    drop(locks.mutex(&name).acquire().await?);
-    until("it is free", async || is_there(server, &name).is_ok_and(|there| !there)).await;
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_nested_hold_keeps_the_lock_until_the_last_is_given_back() -> Tested {
     let (server, name) = (shared_server(), unique("page"));
     let (locks, others) = (client(server).await?, client(server).await?);
@@ -147,29 +119,6 @@ async fn a_nested_hold_keeps_the_lock_until_the_last_is_given_back() -> Tested {
 }
 
 #[tokio::test]
-async fn run_gives_its_answer_frees_the_lock_and_stops_when_it_is_lost() -> Tested {
-    let (server, name) = (shared_server(), unique("door"));
-    let locks = client(server).await?;
-    let lock = locks.mutex(&name);
-    let fence = lock.run(async |lease: &Lease| Ok::<_, Error>(lease.fence())).await?;
-    assert!(fence.get() > 0 && !is_there(server, &name)?);
-
-    let mut went_on = false;
-    let result: Result<(), Error> = lock
-        .run(async |lease| {
-            server.cli(&["DEL", &name]).unwrap();
-            assert!(!lease.verify().await?);
-            std::future::pending::<()>().await;
-            went_on = true;
-            Ok(())
-        })
-        .await;
-    assert!(matches!(result, Err(Error::Lost { reason: LossReason::Gone, .. })), "{result:?}");
-    assert!(!went_on);
-    Ok(())
-}
-
-#[tokio::test]
 async fn close_ends_waits_frees_leases_and_leaves_no_connection() -> Tested {
     let server = Server::start()?;
     let (others, locks) = (client(&server).await?, client(&server).await?);
@@ -181,7 +130,9 @@ async fn close_ends_waits_frees_leases_and_leaves_no_connection() -> Tested {
     assert!(!lease.is_held() && !is_there(&server, "ours")? && waiters(&server, "theirs")? == 0);
     assert!(matches!(locks.mutex("ours").try_acquire().await, Err(Error::Closed)));
     assert!(matches!(locks.inspect("ours").await, Err(Error::Closed)));
+    assert_eq!(lease.lost().await, LossReason::Closed);
     assert_eq!(lease.release().await?, ReleaseOutcome::AlreadyExpired);
+    soon("a second close", locks.close()).await;
     theirs.release().await?;
     drop(others);
     until("no connection is left", async || connections(&server).is_ok_and(|count| count == 0)).await;

@@ -9,7 +9,6 @@ mod connecting;
 mod contention;
 mod crashes;
 mod data_loss;
-mod draining;
 mod eviction;
 mod fences;
 mod force;
