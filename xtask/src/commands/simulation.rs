@@ -69,44 +69,20 @@ impl Mutants {
 
 /// Explore every order of messages, replies, timers and faults, with real engines and the server in memory
 #[derive(Args, Default)]
+#[command(disable_help_flag = true)]
 pub(crate) struct Explore {
-    /// Only these scenarios; without names, all that have two clients
-    scenarios: Vec<String>,
-    /// At most this many faults in each run: 0 to 3
-    #[arg(long, default_value_t = 1)]
-    faults: u8,
-    /// Messages may take up to the response timeout without a fault; else they arrive before time passes
-    #[arg(long)]
-    slow: bool,
-    /// Stop each scenario after this many states
-    #[arg(long, value_name = "N")]
-    states: Option<u64>,
-    /// Stop after this many states, which the scenarios share. This is the same work on every machine
-    #[arg(long, value_name = "N", conflicts_with = "states")]
-    budget: Option<u64>,
-    /// Stop after this time, which the scenarios share
-    #[arg(long, value_name = "M")]
-    minutes: Option<f64>,
-    /// Take these steps of one scenario, and tell what happens
-    #[arg(long, value_name = "STEPS")]
-    steps: Option<String>,
-    /// Write what a client goes through in these steps, as a vector
-    #[arg(long, value_name = "CLIENT", requires = "steps")]
-    vector: Option<u8>,
-    /// List the scenarios
-    #[arg(long)]
-    list: bool,
-    /// Show which deliberate bugs of the engine the explorer finds; the names are those of mutants
-    #[arg(long, conflicts_with_all = ["faults", "slow", "states", "budget", "minutes", "steps", "list"])]
-    mutants: bool,
+    /// Scenarios and options of the explorer: see `cargo xtask explore --help`. `--mutants` shows which deliberate bugs of the
+    /// engine it finds; the names are those of mutants then
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
     #[arg(skip)]
     is_quick_build: bool,
 }
 
 impl Explore {
-    /// With one fault, and at most this many states, built quickly.
+    /// At most this many states, built quickly.
     pub(crate) fn within(states: u64) -> Self {
-        Self { faults: 1, budget: Some(states), is_quick_build: true, ..Self::default() }
+        Self { arguments: vec![format!("--budget={states}")], is_quick_build: true }
     }
 }
 
@@ -179,31 +155,14 @@ pub(crate) fn simulating(options: &Simulate) -> Result<Command> {
 }
 
 pub(crate) fn explore(options: &Explore) -> Result {
-    run(&mut exploring(options))
-}
-
-/// The command that explores.
-pub(crate) fn exploring(options: &Explore) -> Command {
-    if options.mutants {
-        let mut command = program_of(SIMULATION, &[], options.is_quick_build);
-        command.args(["mutants", "--explored"]).args(&options.scenarios);
-        return command;
+    const MUTANTS: &str = "--mutants";
+    let explores_mutants = options.arguments.iter().any(|argument| argument == MUTANTS);
+    let package = if explores_mutants { SIMULATION } else { "leasehold-explorer" };
+    let mut command = program_of(package, &[], options.is_quick_build);
+    if explores_mutants {
+        command.args(["mutants", "--explored"]);
     }
-    let mut command = program_of("leasehold-explorer", &[], options.is_quick_build);
-    command.args(&options.scenarios).args(["--faults", &options.faults.to_string()]);
-    let flags = [("--slow", options.slow), ("--list", options.list)];
-    command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
-    let values = [
-        ("--states", options.states.map(|states| states.to_string())),
-        ("--budget", options.budget.map(|budget| budget.to_string())),
-        ("--minutes", options.minutes.map(|minutes| minutes.to_string())),
-        ("--steps", options.steps.clone()),
-        ("--vector", options.vector.map(|client| client.to_string())),
-    ];
-    for (flag, value) in values {
-        command.args(value.map(|value| [flag.to_owned(), value]).into_iter().flatten());
-    }
-    command
+    run(command.args(options.arguments.iter().filter(|argument| *argument != MUTANTS)))
 }
 
 /// The tests of the simulation and the explorer themselves.
