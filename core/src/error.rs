@@ -320,8 +320,7 @@ impl Votes {
         if self.len().saturating_sub(self.errors().count()) >= needed {
             return Ok(());
         }
-        let refused = || self.errors().filter(|error| !error.is_retryable());
-        if let Some(error) = refused().next().filter(|_| refused().count() >= needed) {
+        if let Some(error) = self.refusals().next().filter(|_| self.refusals().count() >= needed) {
             return Err(error.clone());
         }
         let cause = self.errors().find_map(|error| match error {
@@ -334,6 +333,10 @@ impl Votes {
     /// Why servers did not grant it.
     pub(crate) fn errors(&self) -> impl Iterator<Item = &Error> {
         self.iter().filter_map(|vote| vote.answer.as_ref()?.as_ref().err())
+    }
+
+    fn refusals(&self) -> impl Iterator<Item = &Error> {
+        self.errors().filter(|error| !error.is_retryable())
     }
 }
 

@@ -304,6 +304,10 @@ fn check_bounds(field: &'static str, value: Duration, (least, most): (u64, u64),
     Ok(())
 }
 
+fn out_of_bounds(field: &'static str, choose: &str) -> Error {
+    Error::InvalidOption { field, problem: ["is out of bounds: choose ", choose].concat() }
+}
+
 /// The number of a value in the table: a count, a time, or none.
 macro_rules! number {
     (true) => {
@@ -527,18 +531,15 @@ pub(crate) fn check_drain(within: Duration) -> Result<(), Error> {
 
 impl Kind {
     fn check(self, mode: Mode) -> Result<(), Error> {
-        let refuse = |field, problem: &str, choose: &str| {
-            Err(Error::InvalidOption { field, problem: [problem, choose].concat() })
-        };
         if self != Self::Lock && mode == Mode::Shared {
-            return refuse("mode", "is shared: only a read-write lock has readers", "");
+            return Err(Error::invalid("mode", "is shared: only a read-write lock has readers"));
         }
         match self {
             Self::Semaphore { limit, .. } if limit == 0 || u64::from(limit) > LIMIT.bounds.most => {
-                refuse("limit", "is out of bounds: choose ", LIMIT.bounds.choose)
+                Err(out_of_bounds("limit", LIMIT.bounds.choose))
             }
             Self::Semaphore { permits, limit } if permits == 0 || permits > limit => {
-                refuse("permits", "is out of bounds: choose ", "1 to the semaphore's limit")
+                Err(out_of_bounds("permits", "1 to the semaphore's limit"))
             }
             Self::Once { keep } => KEEP.check(keep),
             _ => Ok(()),

@@ -15,9 +15,8 @@ use crate::text::Digits;
 /// assert_eq!(check_server("redis_version:6.0.16\r\n").unwrap_err().code(), "unsupported");
 /// ```
 pub fn check_server(info: &str) -> Result<(), Error> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     // Valkey reports a `redis_version` too, but never raises it.
-    let (server, found, needed) = match (field("valkey_version"), field("redis_version")) {
+    let (server, found, needed) = match (field(info, "valkey_version"), field(info, "redis_version")) {
         (Some(found), _) => ("Valkey", found, (7, 2)),
         (None, Some(found)) => ("Redis", found, (6, 2)),
         (None, None) => return Ok(()),
@@ -53,6 +52,11 @@ pub fn check_eviction(policy: &str) -> Result<(), Error> {
     }
     let problem = "`, which may evict a lock's keys: leasehold needs `noeviction`";
     Err(Error::Unsupported(["the server's maxmemory-policy is `", policy, problem].concat()))
+}
+
+/// The value of a line `name:value`.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 fn parsed(version: &str) -> Option<(u32, u32)> {

@@ -73,7 +73,7 @@ impl Client {
     #[cfg(feature = "quorum")]
     fn is_for_next_turn(&self, purpose: Purpose, request: &Request) -> bool {
         let Purpose::Renew { lock, token, .. } = purpose else { return false };
-        let hold = self.locks.get(lock).and_then(|lock| lock.hold.as_ref());
+        let hold = self.locks.hold(lock);
         matches!(request.body, Body::Raise { .. }) && hold.is_some_and(|hold| hold.token == token)
     }
 }

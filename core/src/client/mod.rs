@@ -115,27 +115,22 @@ impl Client {
     }
 
     fn is_wanted(&self, purpose: Purpose) -> bool {
-        let lock = |id: LockId| self.locks.get(id);
         match purpose {
-            Purpose::Acquire { lock: id, token } => lock(id).is_some_and(|name| name.wants_to_ask(token)),
-            Purpose::Refill { lock: id, token } => {
-                lock(id).and_then(|name| name.hold.as_ref()).is_some_and(|hold| hold.token == token)
-            }
+            Purpose::Acquire { lock, token } => self.locks.get(lock).is_some_and(|name| name.wants_to_ask(token)),
+            Purpose::Refill { lock, token } => self.locks.hold(lock).is_some_and(|hold| hold.token == token),
             // While a convert is in flight, no renewal is possible. The end of the convert schedules the next one, and so
             // does an answer that has given the holders enough time meanwhile.
-            Purpose::Renew { lock: id, token, op: None } => {
-                let hold = lock(id).and_then(|name| name.hold.as_ref());
-                hold.is_some_and(|hold| hold.token == token && hold.renews(&self.cx))
+            Purpose::Renew { lock, token, op: None } => {
+                self.locks.hold(lock).is_some_and(|hold| hold.token == token && hold.renews(&self.cx))
             }
-            Purpose::Renew { lock: id, op: Some(op), .. } => {
-                let hold = lock(id).and_then(|name| name.hold.as_ref());
-                hold.is_none_or(|hold| !hold.is_converting()) && self.cx.ops.contains_key(&op)
+            Purpose::Renew { lock, op: Some(op), .. } => {
+                self.locks.hold(lock).is_none_or(|hold| !hold.is_converting()) && self.cx.ops.contains_key(&op)
             }
-            Purpose::Convert { lock: id, new } => {
-                let converting = lock(id).and_then(|name| name.hold.as_ref()?.converting());
+            Purpose::Convert { lock, new } => {
+                let converting = self.locks.hold(lock).and_then(|hold| hold.converting());
                 converting.is_some_and(|converting| converting.new == new)
             }
-            Purpose::Observe { lock: id } => lock(id).is_some_and(|lock| lock.observed.is_some()),
+            Purpose::Observe { lock } => self.locks.get(lock).is_some_and(|lock| lock.observed.is_some()),
             Purpose::Inspect { op } | Purpose::Force { op } => self.cx.ops.contains_key(&op),
             Purpose::Release { token } => self.cx.releases.contains_key(&token),
             Purpose::Multi { script } => self.wants_multi(script),
@@ -175,7 +170,7 @@ impl Client {
     pub(crate) fn valid_until(&self, lease: LeaseId) -> Option<Instant> {
         let held = self.cx.leases.get(&lease)?;
         let until = match &held.of {
-            Leased::Lock(lock) => self.locks.get(*lock)?.hold.as_ref()?.validity.until,
+            Leased::Lock(lock) => self.locks.hold(*lock)?.validity.until,
             Leased::Parts(parts) => parts.iter().filter_map(|part| self.valid_until(*part)).min()?,
         };
         Some(held.ends.map_or(until, |ends| ends.at.min(until)))

@@ -458,7 +458,7 @@ impl Client {
             Leased::Lock(lock) => *lock,
             Leased::Parts(parts) => return parts.clone().into_iter().for_each(|part| self.stop_renewing(part)),
         };
-        let hold = self.locks.get(lock).and_then(|lock| lock.hold.as_ref());
+        let hold = self.locks.hold(lock);
         lease.known_end = hold.map_or(until, |hold| lease.bounded(hold.validity.until_with(lease.ttl)).max(until));
         self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(lease.known_end));
         self.with(lock, |lock, cx| {

@@ -80,23 +80,12 @@ fn read(reply: &Reply) -> Option<Inspection> {
         let token = text(rest.next()?)?;
         let left = integer(rest.next()?)?.saturating_sub(now / 1000);
         let remaining = Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
-        inspection.holders.push(Holder {
-            token,
-            mode: Mode::Shared,
-            remaining,
-            foreign: false,
-            held: None,
-            label: None,
-            lease_label: None,
-        });
+        inspection.holders.push(unnamed(token, Mode::Shared, remaining, false));
     }
     if !holder.is_empty() && holder != "shared" {
         let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
         let foreign = remaining.is_none() || !is_token(&holder);
-        let (held, label) = (None, None);
-        let holder =
-            Holder { token: holder, mode: Mode::Exclusive, remaining, foreign, held, label, lease_label: None };
-        inspection.holders = Vec::from([holder]);
+        inspection.holders = Vec::from([unnamed(holder, Mode::Exclusive, remaining, foreign)]);
     }
     for _ in 0..integer(rest.next()?)? {
         let token = text(rest.next()?)?;
@@ -115,6 +104,11 @@ fn read(reply: &Reply) -> Option<Inspection> {
     let listed = inspection.waiters.len() as u64;
     inspection.waiting = rest.next().and_then(integer).map_or(listed, i64::unsigned_abs);
     Some(inspection)
+}
+
+/// A holder whose labels are not known yet.
+fn unnamed(token: String, mode: Mode, remaining: Option<Duration>, foreign: bool) -> Holder {
+    Holder { token, mode, remaining, foreign, held: None, label: None, lease_label: None }
 }
 
 fn text(scalar: &Scalar) -> Option<String> {

@@ -227,21 +227,14 @@ impl LeaseLabels {
                 labels.push(label);
             }
         }
-        let time = |since: Option<Instant>| match since {
-            Some(since) => {
-                let milliseconds = u64::try_from(now.since(since).as_millis()).unwrap_or(LONGEST);
-                Digits::of(milliseconds.min(LONGEST)).as_str().to_string()
-            }
-            None => "-".into(),
-        };
         let (waited, of_waiter) = wait.map_or((None, None), |(since, label)| (Some(since), label));
         let text = [
             "told ",
             &self.client,
             " ",
-            &time(held),
+            &word(now, held),
             " ",
-            &time(waited),
+            &word(now, waited),
             " ",
             &labels.join(", "),
             "\n",
@@ -297,6 +290,13 @@ impl<'a> Answer<'a> {
 
 fn is_label(label: &str) -> bool {
     !label.is_empty() && check_label(label).is_ok()
+}
+
+/// The milliseconds since then, or `-`.
+fn word(now: Instant, since: Option<Instant>) -> String {
+    let Some(since) = since else { return "-".into() };
+    let milliseconds = u64::try_from(now.since(since).as_millis()).unwrap_or(LONGEST);
+    Digits::of(milliseconds.min(LONGEST)).as_str().to_string()
 }
 
 /// A time in milliseconds, or `-` for none. None if it is neither.

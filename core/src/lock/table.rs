@@ -46,6 +46,10 @@ impl LockTable {
         self.list.get_mut(id)
     }
 
+    pub(crate) fn hold(&self, id: LockId) -> Option<&Hold> {
+        self.get(id)?.hold.as_ref()
+    }
+
     pub(crate) fn find(&self, family: Family, key: &str) -> Option<LockId> {
         self.named.get(family as usize)?.get(key)
     }

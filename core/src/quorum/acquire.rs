@@ -127,9 +127,6 @@ impl QuorumLock {
         let options = of_one_server(&self.options);
         let same = mem::replace(&mut self.asked, options) == options;
         for (at, state) in (0..).zip(&mut self.states).filter(|(at, _)| servers.contains(at)) {
-            let owes = |members: &Members| {
-                members.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(&self.key))
-            };
             match *state {
                 MemberState::Late(op) if same => *state = MemberState::Asked(op),
                 // It was for a caller with other options.
@@ -139,7 +136,7 @@ impl QuorumLock {
                 _ => {}
             }
             if let MemberState::Empty | MemberState::Denied(_) = state {
-                if owes(members) {
+                if members.owes(at, &self.key) {
                     let cause = Some(Failure::Unavailable("it has not confirmed a release yet".into()));
                     *state = MemberState::Denied(Error::unreachable(Duration::ZERO, cause));
                     continue;

@@ -119,12 +119,10 @@ pub(super) fn by_majority(leases: &[u32], majority: usize) -> u32 {
 /// A client holds the lock if a majority reports it, and is listed once. Its token and remaining time are from the first
 /// server that does. The queue is the first server's.
 fn majority_view(gather: &Gather, majority: usize) -> Inspection {
-    let seen =
-        || gather.answers().filter_map(|part| if let Ok(Outcome::Inspected(seen)) = part { Some(seen) } else { None });
     let mut holders: Vec<Holder> = Vec::new();
-    for holder in seen().flat_map(|seen| &seen.holders) {
+    for holder in inspections(gather).flat_map(|seen| &seen.holders) {
         let is_same = |other: &Holder| owner(other) == owner(holder);
-        let reports = seen().filter(|seen| seen.holders.iter().any(is_same)).count();
+        let reports = inspections(gather).filter(|seen| seen.holders.iter().any(is_same)).count();
         if reports >= majority && !holders.iter().any(is_same) {
             holders.push(holder.clone());
         }
@@ -133,7 +131,12 @@ fn majority_view(gather: &Gather, majority: usize) -> Inspection {
         Some(Some(Ok(Outcome::Inspected(first)))) => (first.waiters.clone(), first.waiting),
         _ => (Vec::new(), 0),
     };
-    Inspection { holders, waiters, waiting, last_fence: seen().filter_map(|seen| seen.last_fence).max() }
+    Inspection { holders, waiters, waiting, last_fence: inspections(gather).filter_map(|seen| seen.last_fence).max() }
+}
+
+/// What the servers have answered to an inspect.
+fn inspections(gather: &Gather) -> impl Iterator<Item = &Inspection> {
+    gather.answers().filter_map(|part| if let Ok(Outcome::Inspected(seen)) = part { Some(seen) } else { None })
 }
 
 /// The part of a token that is the same on all servers: the client's id without its last 16 bits, and without the counter.

@@ -108,6 +108,11 @@ impl Members {
         self.list.get_mut(usize::from(at))
     }
 
+    /// Whether this server has not confirmed a release of the lock.
+    pub(super) fn owes(&self, at: u16, key: &str) -> bool {
+        self.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(key))
+    }
+
     pub(super) fn tell(&mut self, at: u16, now: Instant, input: Input<'_>) {
         let is_contended = self.is_contended;
         if let Some(Member { client, .. }) = self.get(at) {

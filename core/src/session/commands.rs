@@ -124,6 +124,11 @@ fn way(Request { name, body }: &Request) -> Option<&'static Way> {
     WAYS.get(kind)?.get::<usize>(what)
 }
 
+/// How each request of a batch travels.
+fn ways(entries: &[Queued]) -> impl Iterator<Item = (&Request, &'static Way)> {
+    entries.iter().filter_map(|Queued { request, .. }| Some((request, way(request)?)))
+}
+
 impl Way {
     fn keys(&self) -> usize {
         usize::from(self.queue).saturating_add(usize::from(self.members)).saturating_add(1)
@@ -232,9 +237,8 @@ impl Context {
     /// The fast path of the requests of a batch, or of one.
     fn batch_command(&self, form: Form, entries: &[Queued]) -> Command {
         let fast = if let [entry] = entries { way(&entry.request).and_then(|way| way.fast) } else { None };
-        let entries = || entries.iter().filter_map(|Queued { request, .. }| Some((request, way(request)?)));
         let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
-        for (request, way) in entries() {
+        for (request, way) in ways(entries) {
             keys = keys.saturating_add(way.keys());
             if matches!(request.body, Body::Acquire(_)) {
                 takes = takes.saturating_add(1);
@@ -243,7 +247,7 @@ impl Context {
         }
         let keys = keys.saturating_add(usize::from(fence.is_some()));
         let mut command = begin(fast.unwrap_or(&BATCH), form, keys, keys.saturating_mul(128));
-        for (request, way) in entries() {
+        for (request, way) in ways(entries) {
             way.push_keys(&mut command, &request.name);
         }
         if let Some(fence) = fence {
@@ -252,7 +256,7 @@ impl Context {
         if fast.is_none() {
             command.push_number(takes);
         }
-        for (request, way) in entries() {
+        for (request, way) in ways(entries) {
             if fast.is_none() {
                 command.push(way.entry.as_bytes());
             }

@@ -8,7 +8,8 @@ use core::marker::PhantomData;
 use crate::ids::{Caller, CommandId, LeaseId, OpId, PartId, Token};
 
 /// A map from ids to values. The values have slots of their own, so that all maps share the code that hashes. In
-/// WebAssembly, each hash map with another type of value would take 2 kB more.
+/// WebAssembly, each hash map with another type of value would take 2 kB more, and slots in a [`Slab`](super::slab::Slab),
+/// which keeps the free ones for each type, 0.4 kB.
 #[derive(Clone)]
 pub(crate) struct IdMap<K, V> {
     index: Index,
