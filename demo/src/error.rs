@@ -7,7 +7,8 @@ pub struct Error(String);
 pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    /// The error with this message.
+    pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
