@@ -20,7 +20,7 @@ pub use guarded::write_guarded;
 pub use messages::{hands_over_by_message, introduce, labels};
 pub use raw::{FENCE, connections, endless_keys, is_there, keys, number, side, subscribed, text, waiters};
 pub use toy_server::{CLOSE, OldServer, ToyServer};
-pub use waiting::{SOON, all_have, begin, busy, is_busy, renewed, soon, until, until_blocking};
+pub use waiting::{SOON, all_have, begin, busy, is_busy, queued, renewed, soon, until, until_blocking};
 pub use watched::Watched;
 pub use worker::Worker;
 

@@ -5,7 +5,7 @@ use leasehold::{Error, Lease, Lock};
 use leasehold_servers::Server;
 use tokio::task::JoinHandle;
 
-use crate::raw::is_there;
+use crate::raw::{is_there, waiters};
 
 /// The longest time that a test waits for something. Only a test that fails waits that long.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -13,6 +13,18 @@ pub const SOON: Duration = Duration::from_secs(60);
 /// Begins to acquire, in a separate task.
 pub fn begin(lock: Lock) -> JoinHandle<Result<Lease, Error>> {
     tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Begins to acquire, and returns once the caller is in the queue of this server, behind those that were there before.
+///
+/// # Panics
+/// If it never is.
+pub async fn queued(server: &Server, lock: Lock) -> JoinHandle<Result<Lease, Error>> {
+    let name = lock.name().to_owned();
+    let before = waiters(server, &name).unwrap_or(0);
+    let waiting = begin(lock);
+    until("it waits", async || waiters(server, &name).is_ok_and(|count| count > before)).await;
+    waiting
 }
 
 /// Waits this long for a lock that stays held, and returns the error. On a slow machine the server may not have

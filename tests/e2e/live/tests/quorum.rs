@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockManager, LossReason, ReleaseOutcome};
-use leasehold_live::{LONG, PATIENCE, RENEWED, Tested, all_have, begin, hasty_quorum, options, soon, until, waiters};
+use leasehold_live::{LONG, PATIENCE, RENEWED, Tested, all_have, begin, hasty_quorum, options, queued, soon, until};
 use leasehold_servers::{Reply, Server};
 
 const NAME: &str = "invoice:42";
@@ -25,8 +25,7 @@ async fn two_clients_exclude_each_other_and_fences_rise() -> Tested {
     let first = one.mutex(NAME).acquire().await?;
     all_have(&servers, NAME).await;
     assert!(two.mutex(NAME).try_acquire().await?.is_none());
-    let waiting = begin(two.mutex(NAME));
-    until("it waits", async || waiters(&servers[0], NAME).is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&servers[0], two.mutex(NAME)).await;
     assert!(!waiting.is_finished() && first.verify().await?);
     let fence = first.fence();
     assert_eq!(first.release().await?, ReleaseOutcome::Released);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{Error, LossReason, Owner, ReleaseOutcome};
-use leasehold_live::{LONG, Tested, begin, client, hasty, shared_server, soon, unique, until, waiters, write_guarded};
+use leasehold_live::{LONG, Tested, begin, client, hasty, queued, shared_server, soon, unique, until, write_guarded};
 use leasehold_servers::Server;
 
 #[tokio::test]
@@ -11,14 +11,12 @@ async fn the_adopter_goes_on_with_a_greater_fence_and_the_former_holder_is_told(
     let server = Server::start()?;
     let (first, second, third) = (client(&server).await?, client(&server).await?, client(&server).await?);
     let before = second.mutex("invoice").acquire().await?;
-    let waiting = begin(first.mutex("invoice"));
-    until("one waits", async || waiters(&server, "invoice").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, first.mutex("invoice")).await;
     before.release().await?;
     // A message told it of the grant, so it will hear of the adoption too.
     let lease = soon("the lock", waiting).await??;
     let token = lease.token()?;
-    let waiting = begin(third.mutex("invoice"));
-    until("one waits", async || waiters(&server, "invoice").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, third.mutex("invoice")).await;
 
     let adopted = second.mutex("invoice").adopt(&token).await?;
     assert!(adopted.fence() > lease.fence() && adopted.is_held() && adopted.verify().await?);

@@ -2,7 +2,7 @@
 
 use leasehold::Mode;
 use leasehold_live::{
-    LONG, Tested, begin, client, connections, hands_over_by_message, soon, subscribed, until, waiters,
+    LONG, Tested, client, connections, hands_over_by_message, queued, soon, subscribed, until, waiters,
 };
 use leasehold_servers::Server;
 
@@ -39,8 +39,7 @@ async fn a_waiter_survives_the_cutting_of_its_command_connection() -> Tested {
     let server = Server::start()?;
     let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let lease = holder.mutex("door").acquire().await?;
-    let waiting = begin(waiter.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, waiter.mutex("door")).await;
     cut(&server, "normal")?;
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;
@@ -52,8 +51,7 @@ async fn a_cut_subscription_is_made_again_and_messages_come_through_it() -> Test
     let server = Server::start()?;
     let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let lease = holder.mutex("door").acquire().await?;
-    let waiting = begin(waiter.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, waiter.mutex("door")).await;
     for _ in 0..3 {
         cut(&server, "pubsub")?;
         until("it is cut", async || subscribed(&server).is_ok_and(|count| count == 0)).await;
@@ -70,8 +68,7 @@ async fn a_grant_that_is_published_while_the_subscription_is_cut_is_not_lost() -
     let server = Server::start()?;
     let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let lease = holder.mutex("door").acquire().await?;
-    let waiting = begin(waiter.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, waiter.mutex("door")).await;
     cut(&server, "pubsub")?;
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;
@@ -83,8 +80,7 @@ async fn connections_that_are_cut_leave_none_behind() -> Tested {
     let server = Server::start()?;
     let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let lease = holder.mutex("door").acquire().await?;
-    let waiting = begin(waiter.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, waiter.mutex("door")).await;
     for _ in 0..20 {
         cut(&server, "normal")?;
         cut(&server, "pubsub")?;
@@ -107,8 +103,7 @@ async fn forgotten_scripts_are_sent_again() -> Tested {
     for _ in 0..3 {
         forget()?;
         let lease = first.mutex("door").acquire().await?;
-        let waiting = begin(second.read_write("door").read());
-        until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+        let waiting = queued(&server, second.read_write("door").read()).await;
         forget()?;
         assert!(lease.verify().await?);
         forget()?;

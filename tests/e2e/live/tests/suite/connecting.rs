@@ -8,8 +8,8 @@ use std::time::Duration;
 use leasehold::redis_1::redis::{self, Client, IntoConnectionInfo, ProtocolVersion};
 use leasehold::{Error, LockManager, redis_1};
 use leasehold_live::{
-    ASKING, CLOSE, OldServer, Tested, ToyServer, begin, client, hands_over_by_message, hasty, options, shared_server,
-    soon, unique, until, waiters,
+    ASKING, CLOSE, OldServer, Tested, ToyServer, client, hands_over_by_message, hasty, options, queued, shared_server,
+    soon, unique, until,
 };
 use leasehold_servers::Server;
 
@@ -225,8 +225,7 @@ async fn a_url_that_is_none_is_told_as_such() -> Tested {
 async fn works(first: &LockManager, second: &LockManager, server: &Server, name: &str) -> Tested {
     for _ in 0..3 {
         let lease = first.mutex(name).acquire().await?;
-        let waiting = begin(second.mutex(name));
-        until("it waits", async || waiters(server, name).is_ok_and(|count| count == 1)).await;
+        let waiting = queued(server, second.mutex(name)).await;
         lease.release().await?;
         let lease = soon("the lock", waiting).await??;
         assert!(lease.verify().await?);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold::Wait;
 use leasehold_live::{
-    ASKING, LONG, Tested, Worker, begin, client, is_there, options, shared_server, soon, unique, until, waiters,
-    write_guarded,
+    ASKING, LONG, Tested, Worker, begin, client, is_there, options, queued, shared_server, soon, unique, until,
+    waiters, write_guarded,
 };
 use leasehold_servers::{Error, Server};
 
@@ -56,8 +56,7 @@ async fn a_killed_waiter_delays_the_next_by_its_claim_window_at_most() -> Tested
     let lease = first.mutex(&name).acquire().await?;
     let mut dead = worker(server, &name, LONG)?;
     until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
-    let waiting = begin(last.mutex(&name));
-    until("both wait", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
+    let waiting = queued(server, last.mutex(&name)).await;
     dead.process().kill();
     // The dead waiter is granted, because its last heartbeat is still valid.
     lease.release().await?;
@@ -73,8 +72,7 @@ async fn a_dead_waiter_is_dropped_from_the_queue_while_the_lock_is_held() -> Tes
     let lease = first.mutex(&name).acquire().await?;
     let mut dead = worker(server, &name, LONG)?;
     until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
-    let waiting = begin(last.mutex(&name));
-    until("both wait", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
+    let waiting = queued(server, last.mutex(&name)).await;
     dead.process().kill();
     until("only the living waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
     lease.release().await?;

@@ -2,7 +2,7 @@
 
 use leasehold::{LossReason, ReleaseOutcome};
 use leasehold_live::{
-    ASKING, Tested, begin, client, introduce, options, shared_server, soon, subscribed, unique, until, waiters,
+    ASKING, Tested, client, introduce, options, queued, shared_server, soon, subscribed, unique, until,
 };
 use leasehold_servers::Server;
 
@@ -44,8 +44,7 @@ async fn a_waiter_gets_the_lock_after_flushall_and_the_holder_is_told() -> Teste
     let first = client(&server).await?;
     let second = options().claim_window(ASKING).connect(&server.url()).await?;
     let lease = first.mutex("door").acquire().await?;
-    let waiting = begin(second.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, second.mutex("door")).await;
     server.cli(&["FLUSHALL"])?;
     let next = soon("the lock", waiting).await??;
     assert!(!lease.verify().await?);
@@ -64,8 +63,7 @@ async fn a_restart_without_data_is_told_to_the_holder_and_survived_by_the_waiter
     introduce(&first, &server).await?;
     let alone = first.mutex("window").acquire().await?;
     let lease = first.mutex("door").acquire().await?;
-    let waiting = begin(second.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, second.mutex("door")).await;
     server.restart()?;
     let next = soon("the lock", waiting).await??;
     assert!(!lease.verify().await? && !alone.verify().await?);

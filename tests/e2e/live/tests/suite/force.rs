@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{LossReason, Owner, ReleaseOutcome};
-use leasehold_live::{
-    Tested, begin, busy, client, hasty, introduce, shared_server, soon, subscribed, unique, until, waiters,
-};
+use leasehold_live::{Tested, busy, client, hasty, introduce, queued, shared_server, soon, subscribed, unique, until};
 use leasehold_servers::Server;
 
 #[tokio::test]
@@ -15,8 +13,7 @@ async fn the_holders_are_told_and_the_next_in_line_is_granted() -> Tested {
     introduce(&holder, &server).await?;
     let lease = holder.mutex("door").acquire().await?;
     until("it listens", async || subscribed(&server).is_ok_and(|count| count == 1)).await;
-    let waiting = begin(waiter.mutex("door"));
-    until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, waiter.mutex("door")).await;
     assert_eq!(operator.force_release("door").await?, 1);
     assert_eq!(soon("the loss", lease.lost()).await, LossReason::Revoked);
     let next = soon("the lock", waiting).await??;
@@ -68,8 +65,7 @@ async fn one_call_takes_it_from_one_holder_even_if_the_answer_is_late() -> Teste
     let (holder, waiter) = (client(&server).await?, client(&server).await?);
     let operator = hasty(&server, Duration::from_millis(500)).await;
     let lease = holder.mutex("door").acquire().await?;
-    let waiting = begin(waiter.mutex("door"));
-    until("one waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, waiter.mutex("door")).await;
     // Loads the script.
     holder.force_release("window").await?;
     server.pause()?;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use leasehold_live::{
-    ASKING, FENCE, LONG, Tested, begin, busy, client, endless_keys, keys, options, shared_server, side, soon, text,
-    unique, until, waiters,
+    ASKING, FENCE, LONG, Tested, begin, busy, client, endless_keys, keys, options, queued, shared_server, side, soon,
+    text, unique, until, waiters,
 };
 use leasehold_servers::Server;
 
@@ -88,8 +88,7 @@ async fn every_key_but_the_counter_has_a_ttl_and_no_name_leaves_a_key_behind() -
     for name in ["door", "{door}", "a{door}b"] {
         let lease = first.mutex(name).acquire().await?;
         all_end()?;
-        let waiting = begin(second.read_write(name).read());
-        until("it waits", async || waiters(&server, name).is_ok_and(|count| count == 1)).await;
+        let waiting = queued(&server, second.read_write(name).read()).await;
         all_end()?;
         lease.extend(LONG * 2).await?;
         lease.downgrade().await?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::LockManager;
-use leasehold_live::{Tested, begin, busy, client, introduce, keys, labels, options, soon, unique, until, waiters};
+use leasehold_live::{Tested, begin, busy, client, introduce, keys, labels, options, queued, soon, unique, until};
 use leasehold_servers::{Cluster, Server};
 
 async fn labelled(server: &Server, label: &str) -> Result<LockManager, leasehold::Error> {
@@ -47,10 +47,8 @@ async fn inspect_shows_who_holds_a_lock_and_who_waits_and_for_how_long() -> Test
     let third = labelled(&server, "").await?;
     let lease = first.mutex("door").acquire().await?;
     let granted = Instant::now();
-    let waiting = begin(second.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
-    let other = begin(third.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 2)).await;
+    let waiting = queued(&server, second.mutex("door")).await;
+    let other = queued(&server, third.mutex("door")).await;
     // So that the times differ.
     tokio::time::sleep(MOMENT).await;
     let (waited, held) = (MOMENT - MOMENT / 10, granted.elapsed());
@@ -75,8 +73,7 @@ async fn inspect_shows_what_clients_call_their_leases_and_how_long_they_have_hel
     let third = labelled(&server, "web-3").await?;
     let lease = first.mutex("door").label("job 17").acquire().await?;
     let next = begin(first.mutex("door").label("job 18"));
-    let waiting = begin(second.mutex("door").label("job λ"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, second.mutex("door").label("job λ")).await;
     let called = async |locks: &LockManager| {
         let seen = locks.inspect("door").await.ok()?;
         let holder = seen.holders.first()?.clone();
@@ -266,8 +263,7 @@ async fn without_the_right_to_labels_everything_works_and_they_are_missing() -> 
     let (first, second) =
         (options().label("web-1").connect(&url).await?, options().label("web-2").connect(&url).await?);
     let lease = first.mutex("door").acquire().await?;
-    let waiting = begin(second.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, second.mutex("door")).await;
     let seen = second.inspect("door").await?;
     assert_eq!((seen.holders.len(), seen.waiters.len()), (1, 1));
     // The client's own label needs no server.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold::{Error, LossReason, Mode, Owner, ReleaseOutcome, Wait};
 use leasehold_live::{
-    LONG, RENEWED, Tested, begin, client, connections, is_there, number, renewed, shared_server, soon, unique, until,
-    waiters,
+    LONG, RENEWED, Tested, begin, client, connections, is_there, number, queued, renewed, shared_server, soon, unique,
+    until, waiters,
 };
 use leasehold_servers::Server;
 
@@ -107,8 +107,7 @@ async fn a_nested_hold_keeps_the_lock_until_the_last_is_given_back() -> Tested {
     let (server, name) = (shared_server(), unique("page"));
     let (locks, others) = (client(server).await?, client(server).await?);
     let outer = locks.read_write(&name).read().acquire().await?;
-    let waiting = begin(others.read_write(&name).write());
-    until("a writer waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+    let waiting = queued(server, others.read_write(&name).write()).await;
     let inner = outer.nested()?;
     assert_eq!((inner.mode(), inner.hold_count(), inner.fence()), (Mode::Shared, 2, outer.fence()));
     assert_eq!(outer.release().await?, ReleaseOutcome::StillHeld);

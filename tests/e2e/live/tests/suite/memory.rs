@@ -1,7 +1,7 @@
 //! The server's memory is full, and it evicts nothing.
 
 use leasehold::ReleaseOutcome;
-use leasehold_live::{LONG, Tested, begin, client, soon, until, waiters};
+use leasehold_live::{LONG, Tested, client, queued, soon};
 use leasehold_servers::Server;
 
 /// Less than an empty server uses, so that every command that could need more memory is refused.
@@ -53,8 +53,7 @@ async fn at_maxmemory_a_release_still_grants_the_next_waiter() -> Tested {
     let server = Server::start()?;
     let (first, second) = (client(&server).await?, client(&server).await?);
     let lease = first.mutex("door").acquire().await?;
-    let waiting = begin(second.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, second.mutex("door")).await;
     use_up(&server)?;
     lease.release().await?;
     soon("the lock", waiting).await??.release().await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::metrics::{LocalRecorderGuard, Unit, set_default_local_recorder};
 use leasehold::{LossReason, Owner, Wait, redis_1};
 use leasehold_live::{
-    LONG, RENEWED, Tested, begin, busy, client, connections, options, shared_server, soon, unique, until, waiters,
+    LONG, RENEWED, Tested, begin, busy, client, connections, options, queued, shared_server, soon, unique, until,
 };
 use leasehold_servers::Server;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -124,8 +124,7 @@ async fn acquires_without_a_lease_are_counted_by_their_code() -> Tested {
     let waited = seen.times("leasehold_wait_seconds code=busy mode=exclusive");
     assert!(waited.len() == 2 && waited[1] >= wait.as_secs_f64(), "{waited:?}");
 
-    let waiting = begin(other.mutex(&name).wait(Wait::Forever));
-    until("it waits", async || waiters(shared_server(), &name).is_ok_and(|count| count == 1)).await;
+    let waiting = queued(shared_server(), other.mutex(&name).wait(Wait::Forever)).await;
     assert_eq!(seen.number("leasehold_waiting"), 1.0);
     waiting.abort();
     assert!(waiting.await.is_err());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold::{Error, LockManager, Mode};
-use leasehold_live::{LONG, PATIENCE, Tested, begin, client, hasty, soon, until, waiters};
+use leasehold_live::{LONG, PATIENCE, Tested, client, hasty, queued, soon};
 use leasehold_servers::Server;
 
 /// How long a client waits for an answer that doesn't come.
@@ -87,8 +87,7 @@ async fn close_ends_without_a_server_and_counts_what_it_could_not_give_back() ->
         let (waits, leaving) = (hasty(&server, TIMEOUT).await, hasty(&server, TIMEOUT).await);
         used.mutex("a").acquire().await?.release().await?;
         let left = leaving.mutex("b").acquire().await?;
-        let waiting = begin(waits.mutex("b"));
-        until("it waits", async || waiters(&server, "b").is_ok_and(|count| count == 1)).await;
+        let waiting = queued(&server, waits.mutex("b")).await;
         trouble.strike(&mut server)?;
         let closes = async |what: &str, locks: &LockManager| soon(what, locks.close()).await.unreleased;
         for nothing_held in [&idle, &used] {
@@ -113,8 +112,7 @@ async fn an_outage_shorter_than_the_ttl_that_keeps_the_data_costs_nothing() -> T
     let server = Server::start()?;
     let (first, second) = (client(&server).await?, client(&server).await?);
     let lease = first.read_write("page").write().acquire().await?;
-    let waiting = begin(second.mutex("page"));
-    until("it waits", async || waiters(&server, "page").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, second.mutex("page")).await;
     server.pause()?;
     // Nothing can answer this within the pause.
     assert!(tokio::time::timeout(TIMEOUT, lease.verify()).await.is_err());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::LossReason;
-use leasehold_live::{Tested, begin, client, hasty, soon, until, waiters};
+use leasehold_live::{Tested, client, hasty, queued, soon};
 use leasehold_servers::Server;
 
 /// Much longer than any test takes. The pause stops scripts only, because `CLIENT UNPAUSE` can't end a pause of all
@@ -15,8 +15,7 @@ async fn a_client_pause_within_the_ttl_costs_nobody_a_lease() -> Tested {
     let server = Server::start()?;
     let (first, second) = (client(&server).await?, client(&server).await?);
     let lease = first.mutex("door").acquire().await?;
-    let waiting = begin(second.mutex("door"));
-    until("it waits", async || waiters(&server, "door").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(&server, second.mutex("door")).await;
     server.cli(&["CLIENT", "PAUSE", "500"])?;
     assert!(soon("an answer after the pause", lease.verify()).await?);
     lease.release().await?;

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockManager, redis_1};
+use leasehold::{Error, LockManager, redis_1};
 use leasehold_live::{
-    ASKING, Tested, begin, client, hands_over_by_message, is_there, options, shared_server, soon, subscribed, unique,
-    until, waiters,
+    ASKING, Tested, client, hands_over_by_message, is_there, options, queued, shared_server, soon, subscribed, unique,
+    until,
 };
 use leasehold_servers::Server;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
 
 fn resp3(server: &Server) -> redis::RedisResult<Client> {
     Client::open(format!("{}?protocol=resp3", server.url()))
@@ -31,13 +30,6 @@ async fn reconnecting(
     let config = ConnectionManagerConfig::new().set_push_sender(sender);
     let config = if resubscribes { config.set_automatic_resubscription() } else { config };
     Ok((ConnectionManager::new_with_config(resp3(server)?, config).await?, pushes))
-}
-
-/// Begins to acquire, and returns once the waiter is in the server's queue.
-async fn waiting(locks: &LockManager, server: &Server, name: &str) -> JoinHandle<Result<Lease, Error>> {
-    let waiting = begin(locks.mutex(name));
-    until("it waits", async || waiters(server, name).is_ok_and(|count| count == 1)).await;
-    waiting
 }
 
 #[tokio::test]
@@ -62,7 +54,7 @@ async fn a_waiter_gets_its_lock_after_the_connection_was_killed_and_waits_by_mes
         let (mut connection, pushes) = reconnecting(&server, resubscribes).await?;
         let locks = options().from_connection(redis_1::connection_with_push(connection.clone(), pushes)).await?;
         let lease = holder.mutex("door").acquire().await?;
-        let waiter = waiting(&locks, &server, "door").await;
+        let waiter = queued(&server, locks.mutex("door")).await;
         let id: u64 = redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await?;
         server.cli(&["CLIENT", "KILL", "ID", &id.to_string()])?;
         lease.release().await?;
@@ -75,7 +67,7 @@ async fn a_waiter_gets_its_lock_after_the_connection_was_killed_and_waits_by_mes
         };
         until("it subscribes again", async || line().is_some_and(|line| !line.contains(" sub=0 "))).await;
         let lease = holder.mutex("door").acquire().await?;
-        let waiter = waiting(&locks, &server, "door").await;
+        let waiter = queued(&server, locks.mutex("door")).await;
         lease.release().await?;
         soon("the lock by message", waiter).await??.release().await?;
     }
@@ -97,7 +89,7 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
     let locks = options().label("").from_connection(redis_1::connection_with_push(connection.clone(), pushes)).await?;
     let holder = options().connect(&server.url()).await?;
     let lease = holder.mutex("door").acquire().await?;
-    let waiter = waiting(&locks, &server, "door").await;
+    let waiter = queued(&server, locks.mutex("door")).await;
     server.cli(&["PUBLISH", "news", "rain"])?;
     lease.release().await?;
     let lease = soon("the lock", waiter).await??;
@@ -114,7 +106,7 @@ async fn the_callers_own_channels_and_messages_stay_theirs() -> Tested {
 
     // The manager leaves its channels and nothing else, even if it is closed during a wait.
     let lease = holder.mutex("door").acquire().await?;
-    let waiter = waiting(&locks, &server, "door").await;
+    let waiter = queued(&server, locks.mutex("door")).await;
     locks.close().await;
     assert!(matches!(soon("the end of the wait", waiter).await?, Err(Error::Closed)));
     lease.release().await?;
@@ -133,7 +125,7 @@ async fn a_caller_that_leaves_all_channels_does_not_strand_a_waiter() -> Tested 
     let locks = options().from_connection(redis_1::connection_with_push(connection.clone(), pushes)).await?;
     let holder = options().connect(&server.url()).await?;
     let lease = holder.mutex(&name).acquire().await?;
-    let waiter = waiting(&locks, server, &name).await;
+    let waiter = queued(server, locks.mutex(&name)).await;
     connection.subscribe(&["news", "weather"]).await?;
     let no_channel: [&str; 0] = [];
     let mut beside = connection.clone();
@@ -200,7 +192,7 @@ async fn without_resp3_or_with_the_wrong_receiver_waiters_poll() -> Tested {
         let (locks, connection, _others) = connected.ok_or("connected")?;
         let holder = options().connect(&server.url()).await?;
         let lease = holder.mutex(&name).acquire().await?;
-        let waiter = waiting(&locks, server, &name).await;
+        let waiter = queued(server, locks.mutex(&name)).await;
         lease.release().await?;
         let lease = soon(what, waiter).await??;
         assert!(is_there(server, &name)?, "{what}");

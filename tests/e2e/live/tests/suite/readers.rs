@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::Mode;
-use leasehold_live::{Tested, begin, client, shared_server, soon, unique, until, waiters};
+use leasehold_live::{Tested, client, queued, shared_server, soon, unique};
 use tokio::task::JoinSet;
 
 #[tokio::test]
@@ -12,8 +12,7 @@ async fn readers_of_several_clients_hold_together_and_a_writer_waits_for_the_las
     let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
     let one = first.read_write(&name).read().acquire().await?;
     let other = second.read_write(&name).read().acquire().await?;
-    let writing = begin(third.read_write(&name).write());
-    until("a writer waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+    let writing = queued(server, third.read_write(&name).write()).await;
     one.release().await?;
     assert!(other.verify().await? && !writing.is_finished());
     other.release().await?;
@@ -29,10 +28,8 @@ async fn a_writer_that_waits_is_not_overtaken_by_new_readers() -> Tested {
     let (server, name) = (shared_server(), unique("page"));
     let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
     let reader = first.read_write(&name).read().acquire().await?;
-    let writing = begin(second.read_write(&name).write());
-    until("a writer waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
-    let reading = begin(third.read_write(&name).read());
-    until("a reader waits behind", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
+    let writing = queued(server, second.read_write(&name).write()).await;
+    let reading = queued(server, third.read_write(&name).read()).await;
     assert!(third.read_write(&name).read().try_acquire().await?.is_none());
     reader.release().await?;
     let writer = soon("the writer's lease", writing).await??;
@@ -48,10 +45,8 @@ async fn a_downgrade_lets_waiting_readers_in_and_no_writer_between() -> Tested {
     let (first, second, third) = (client(server).await?, client(server).await?, client(server).await?);
     let lease = first.read_write(&name).write().acquire().await?;
     let before = lease.fence();
-    let reading = begin(second.read_write(&name).read());
-    until("a reader waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
-    let writing = begin(third.read_write(&name).write());
-    until("a writer waits behind", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
+    let reading = queued(server, second.read_write(&name).read()).await;
+    let writing = queued(server, third.read_write(&name).write()).await;
     lease.downgrade().await?;
     assert_eq!(lease.mode(), Mode::Shared);
     assert!(lease.fence() > before);

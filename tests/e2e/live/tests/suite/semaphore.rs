@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::{Error, LossReason, ReleaseOutcome};
-use leasehold_live::{Tested, begin, client, shared_server, soon, unique, until, waiters};
+use leasehold_live::{Tested, begin, client, queued, shared_server, soon, unique, until, waiters};
 use leasehold_servers::Server;
 use tokio::task::JoinSet;
 
@@ -65,11 +65,9 @@ async fn a_big_request_is_not_passed_by_small_ones() -> Tested {
     let (server, name) = (shared_server(), unique("reports"));
     let (holder, big, small) = (client(server).await?, client(server).await?, client(server).await?);
     let (one, two) = (holder.semaphore(&name, 3).acquire().await?, holder.semaphore(&name, 3).acquire().await?);
-    let waiting = begin(big.semaphore(&name, 3).permits(3));
-    until("the big one waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+    let waiting = queued(server, big.semaphore(&name, 3).permits(3)).await;
     assert!(small.semaphore(&name, 3).try_acquire().await?.is_none(), "one is free, and somebody is before us");
-    let behind = begin(small.semaphore(&name, 3).permits(1));
-    until("the small one waits", async || waiters(server, &name).is_ok_and(|count| count == 2)).await;
+    let behind = queued(server, small.semaphore(&name, 3).permits(1)).await;
     one.release().await?;
     assert_eq!(waiters(server, &name)?, 2, "two are free, and three are wanted");
     two.release().await?;
@@ -104,8 +102,7 @@ async fn the_latest_limit_stands_and_takes_nothing_from_anybody() -> Tested {
     assert!(other.semaphore(&name, 2).try_acquire().await?.is_none(), "lowered to two");
     assert!(held[0].verify().await? && held[1].verify().await?);
     let third = other.semaphore(&name, 3).try_acquire().await?.expect("raised again");
-    let waiting = begin(locks.semaphore(&name, 3).permits(3));
-    until("it waits for three", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+    let waiting = queued(server, locks.semaphore(&name, 3).permits(3)).await;
     assert!(other.semaphore(&name, 1).try_acquire().await?.is_none(), "lowered to one");
     for lease in held.into_iter().chain([third]) {
         assert!(!waiting.is_finished());

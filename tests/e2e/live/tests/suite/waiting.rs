@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::Mode;
-use leasehold_live::{LONG, Tested, begin, client, shared_server, soon, unique, until, waiters};
+use leasehold_live::{LONG, Tested, begin, client, queued, shared_server, soon, unique, until, waiters};
 
 #[tokio::test]
 async fn try_acquire_never_waits() -> Tested {
@@ -35,8 +35,7 @@ async fn cancelled_acquires_leave_no_waiter_and_no_lease_behind() -> Tested {
     // And while it is granted.
     let mut lease = lease;
     for millis in 0..20 {
-        let waiting = begin(second.mutex(&name));
-        until("it waits", async || waiters(server, &name).is_ok_and(|count| count == 1)).await;
+        let waiting = queued(server, second.mutex(&name)).await;
         let released = tokio::spawn(lease.release());
         tokio::time::sleep(Duration::from_micros(millis * 100)).await;
         waiting.abort();

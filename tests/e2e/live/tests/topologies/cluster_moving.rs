@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold::{Lease, LockManager};
-use leasehold_live::{Tested, begin, options, side, soon, until, waiters};
+use leasehold_live::{Tested, begin, options, queued, side, soon, until, waiters};
 use leasehold_servers::{Cluster, Server, SlotMove};
 
 async fn client(cluster: &Cluster) -> Result<LockManager, leasehold::Error> {
@@ -28,8 +28,7 @@ async fn an_upgrade_while_its_slot_moves_leaves_no_room_for_a_second_holder() ->
     assert_eq!(lease.upgrade().await.unwrap_err().code(), "conflict");
     other.release().await?;
     let owner = cluster.owner("a")?;
-    let waiting = begin(second.read_write("a").write());
-    until("it waits", async || waiters(cluster.server(owner), "a").is_ok_and(|count| count == 1)).await;
+    let waiting = queued(cluster.server(owner), second.read_write("a").write()).await;
     let moving = cluster.begin_move("a", (owner + 1) % 3)?;
     let (upgraded, finished) = tokio::join!(lease.upgrade(), finish(moving));
     finished?;
