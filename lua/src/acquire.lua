@@ -161,7 +161,7 @@ end
 mark_holder()
 local position = redis.call('ZRANK', KEYS[3], token) - tombstones + 1
 local reply = with_holder(answer('waiting', position, crowded and 1 or 0, left()))
-if position == 1 and reply[7] == 0 then
+if position == 1 and reply[7] == 0 and per == 0 then
   tell_holders('wanted ')
 end
 return reply

@@ -16,7 +16,7 @@ pass(us + 1023)
 draw()
 local victims = holders(-1)
 for _, token in ipairs(victims) do
-  give_up(token)
+  give_up(token, true)
   leave_tombstone(token, 60000)
 end
 grant()

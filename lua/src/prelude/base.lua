@@ -15,6 +15,7 @@ local result -- the stored result of a once: its fence and its value
 local propose -- what a new acquire tells about the lock, if its kind wants to know
 local epoch -- the fence of the lease, if its kind keeps it until the lease ends
 local announce -- publishes what has changed, if its kind has something to say
+local per = 0 -- a semaphore's rate: how long its permits count, in ms. 0 without a rate
 
 -- The server's last fence. A lost counter begins above each fence that a block can still contain. A counter that these
 -- scripts can't have written stops the script before it grants anything.

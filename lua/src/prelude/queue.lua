@@ -5,11 +5,13 @@ local function block(wanted)
   return math.max(1, math.min(wanted, us + 1024 - draw()))
 end
 
+local moved = false -- whether a waiter has left the queue
+
 -- Removes a waiter from the queue.
 local function drop(token)
   redis.call('ZREM', KEYS[3], token)
   redis.call('HDEL', KEYS[4], token)
-  waiting = waiting - 1
+  waiting, moved = waiting - 1, true
 end
 
 -- A token's score in the queue: when it joined, or the negative end of its tombstone in server ms.
@@ -51,7 +53,7 @@ local function sweep(tokens, count)
   if count > 0 then
     redis.call('ZREM', KEYS[3], unpack(tokens, 1, count))
     redis.call('HDEL', KEYS[4], unpack(tokens, 1, count))
-    waiting, swept = waiting - count, swept + count
+    waiting, swept, moved = waiting - count, swept + count, true
   end
 end
 
@@ -79,12 +81,25 @@ local function head()
   end
 end
 
--- Grants the head of the queue, or all readers that stand there, for the waiter's claim window. The caller itself gets
+-- A message that the server refuses is only a lost hint. It must not fail a script that has already written.
+local function publish(token, payload)
+  redis.pcall('PUBLISH', 'leasehold:' .. string.match(token, '^[^:]*'), payload)
+end
+
+-- Grants the head of the queue, or up to 64 readers or permits, for the waiter's claim window. The caller itself gets
 -- its whole TTL. A waiter leaves the queue before it is written elsewhere, so that a grant is allowed at maxmemory.
 local function grant(caller)
-  for _ = 1, mixed and 0 or 64 do
+  for turn = 1, mixed and 0 or 65 do
     local token, mode, ttl, claim, wanted = head()
-    if not mode or not compatible(mode) then
+    local fits = mode and compatible(mode)
+    if turn > 64 or not fits then
+      -- No release grants the permits of a rate. So its new first waiter learns when to ask.
+      if mode and per > 0 and moved and token ~= caller then
+        local ms = fits and 0 or math.max(left(), 0)
+        announce = function()
+          publish(token, string.format('next %s %.0f ', token, ms) .. KEYS[1])
+        end
+      end
       return
     end
     local ms = tonumber(ttl)
@@ -104,11 +119,6 @@ local function grant(caller)
       return
     end
   end
-end
-
--- A message that the server refuses is only a lost hint. It must not fail a script that has already written.
-local function publish(token, payload)
-  redis.pcall('PUBLISH', 'leasehold:' .. string.match(token, '^[^:]*'), payload)
 end
 
 -- Writes the last fence, publishes the grants, and returns the answer.

@@ -1,8 +1,9 @@
 
 -- A semaphore's state: N is a ZSET of token -> expiry (ms), beside KEYS[5], a HASH of token -> mode with the sum `used`,
 -- the `limit` and the last `fence`. A mode is `<permits>/<limit>`. The limit of the latest acquire counts. A request for more than the
--- limit is granted when everything else is free. Reads every key before the first write, so a key of the wrong type
--- fails the script while nothing has changed.
+-- limit is granted when everything else is free. The mode of a rate is `<permits>/<limit>/<per>`, and the HASH has `per`, too. Its
+-- permits count for `per` ms from their grant on: no release gives them back, and nothing renews them. Reads every key before
+-- the first write, so a key of the wrong type fails the script while nothing has changed.
 local lingers = false
 local members = redis.call('ZCARD', KEYS[1])
 if members > 0 and not is_token(redis.call('ZRANGE', KEYS[1], '0', '0')[1]) then
@@ -11,8 +12,23 @@ end
 local known = redis.call('HLEN', KEYS[5])
 local used, limit = 0, 0
 if known > 0 then
-  used = tonumber(redis.call('HGET', KEYS[5], 'used') or 0)
-  limit = tonumber(redis.call('HGET', KEYS[5], 'limit') or 0)
+  local counts = redis.call('HMGET', KEYS[5], 'used', 'limit', 'per')
+  used, limit, per = tonumber(counts[1] or 0), tonumber(counts[2] or 0), tonumber(counts[3] or 0)
+end
+local is_whole = known == (members > 0 and members + (per > 0 and 4 or 3) or 0)
+
+local function per_of(mode)
+  return tonumber(string.match(mode, '^%d+/%d+/(%d+)$') or 0)
+end
+
+-- An acquire and a convert have a mode. Another `per` is another kind. Permits that have all ended are nobody's.
+local asked = string.match(ARGV[2] .. ' ' .. ARGV[3], '%d+/%d+[/%d]*')
+if asked and members > 0 and is_whole and per_of(asked) ~= per then
+  if tonumber(redis.call('ZRANGE', KEYS[1], '-1', '-1', 'WITHSCORES')[2]) > now then
+    return { err = 'WRONGTYPE the semaphore has another `per`, or none' }
+  end
+  redis.call('DEL', KEYS[1], KEYS[5])
+  members, known, used, limit = 0, 0, 0, 0
 end
 
 -- Unknown permits count as more than the limit: somebody deleted the HASH under its holders.
@@ -33,8 +49,12 @@ local function save()
   end
 end
 
--- Takes the permits from a token. Returns true if the token held any.
-local function give_up(token)
+-- Takes the permits from a token. Returns true if the token held any. Those of a rate count until they end, unless they are taken
+-- by force.
+local function give_up(token, ends)
+  if per > 0 and not ends then
+    return members > 0 and tonumber(redis.call('ZSCORE', KEYS[1], token) or 0) > now
+  end
   if redis.call('ZREM', KEYS[1], token) == 0 then
     return false
   end
@@ -46,7 +66,7 @@ local function give_up(token)
 end
 
 local function purge()
-  if known ~= (members > 0 and members + 3 or 0) then
+  if not is_whole then
     used = 0
     for _, token in ipairs(redis.call('ZRANGE', KEYS[1], '0', '-1')) do
       used = used + permits(redis.call('HGET', KEYS[5], token))
@@ -60,7 +80,7 @@ local function purge()
     -- At most 100, which take about a millisecond. The permits of the others count as used until the next call.
     local over = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'LIMIT', '0', '100')
     for _, token in ipairs(over) do
-      give_up(token)
+      give_up(token, true)
     end
     crowded = #over == 100 and members > 0
   end
@@ -77,7 +97,7 @@ end
 
 -- A new acquire brings the limit along.
 propose = function(mode)
-  limit = tonumber(string.match(mode, '%d+$'))
+  limit = tonumber(string.match(mode, '/(%d+)'))
   if members > 0 then
     save()
   end
@@ -86,20 +106,30 @@ end
 -- A waiter of another kind is never granted here. It asks for itself.
 local function compatible(mode)
   local wanted = tonumber(string.match(mode, '^%d+'))
-  if not wanted then
+  if not wanted or members > 0 and per_of(mode) ~= per then
     return false
   end
   return used + wanted <= math.max(limit, wanted)
 end
 
 local function hold(token, mode, ms)
+  if members == 0 then
+    per = per_of(mode)
+  end
+  if per > 0 then
+    -- The millisecond of the grant has begun before it. So the window lasts for the one after its last.
+    ms = per + 1
+  end
   if redis.call('ZADD', KEYS[1], text(now + ms), token) == 1 then
     members, used = members + 1, used + permits(mode)
     -- All holders had ended, and the limit with them. The limit of the first waiter counts.
     if limit == 0 then
-      limit = tonumber(string.match(mode, '%d+$'))
+      limit = tonumber(string.match(mode, '/(%d+)'))
     end
     redis.call('HSET', KEYS[5], token, mode, 'fence', text(draw()))
+    if per > 0 then
+      redis.call('HSET', KEYS[5], 'per', text(per))
+    end
     save()
   end
   if redis.call('PTTL', KEYS[1]) < ms then
@@ -110,9 +140,13 @@ local function hold(token, mode, ms)
   end
 end
 
--- Raises a token's remaining time to `ms` and returns the new value.
+-- Raises a token's remaining time to `ms` and returns the new value. That of a rate's permits stays.
 local function raise(token, mode, ms)
-  ms = math.max(ms, cut(math.floor(redis.call('ZSCORE', KEYS[1], token)) - now))
+  local rest = cut(math.floor(redis.call('ZSCORE', KEYS[1], token)) - now)
+  if per > 0 then
+    return rest
+  end
+  ms = math.max(ms, rest)
   hold(token, mode, ms)
   return ms
 end

@@ -44,7 +44,7 @@ pub(crate) fn acquire<K: Kind + EarlyReturn>(mut call: Call<'_>, arguments: Argu
         _ => return Err(arguments.bad("way to acquire", how, "try, wait or refill")),
     };
     if !K::is_mode(mode) {
-        return Err(arguments.bad("mode", mode, "<permits>/<limit>"));
+        return Err(arguments.bad("mode", mode, "<permits>/<limit> or <permits>/<limit>/<per>"));
     }
     let request = Request {
         token,
@@ -58,7 +58,7 @@ pub(crate) fn acquire<K: Kind + EarlyReturn>(mut call: Call<'_>, arguments: Argu
     if let Some(answer) = K::return_early(&mut call, keys, request)? {
         return Ok(answer);
     }
-    let prelude = Prelude::<K>::begin(call, keys, used_fence, request.fleet)?;
+    let prelude = Prelude::<K>::begin(call, keys, used_fence, request.fleet, Some(mode))?;
     Acquire { prelude, request }.run().map(Answer::List)
 }
 
@@ -153,7 +153,7 @@ impl<K: Kind> Acquire<'_, K> {
         let block = self.prelude.base.crowded.into();
         let reply = self.prelude.answer("waiting", Said { value: position, block, ms })?;
         let (reply, foreign) = self.with_holder(reply)?;
-        if position == 1 && !foreign {
+        if position == 1 && !foreign && self.prelude.kind.per() == 0 {
             self.tell_holders(b"wanted ")?;
         }
         Ok(reply)

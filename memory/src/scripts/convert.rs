@@ -16,7 +16,7 @@ pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outc
     let [old, new, mode, ttl, block, tombstone, used_fence, fleet] = *arguments.words()?;
     let (ttl, block) = (arguments.number("ttl", ttl)?, arguments.number("block", block)?);
     let (tombstone, used_fence) = (arguments.number("tombstone", tombstone)?, arguments.used_fence(used_fence)?);
-    let mut lock = Prelude::<K>::begin(call, keys, used_fence, arguments.fleet(fleet)?)?;
+    let mut lock = Prelude::<K>::begin(call, keys, used_fence, arguments.fleet(fleet)?, Some(mode))?;
     let (holds, held_before) = (lock.held(new, mode)?, lock.held(old, mode)?);
     let adopts = client_of(old) != client_of(new);
     let answered = if lock.has_tombstone(new)? {

@@ -32,7 +32,7 @@ pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcom
     lock.base.draw();
     let victims = lock.holders(-1)?;
     for token in &victims {
-        lock.give_up(token)?;
+        lock.take(token)?;
         lock.leave_tombstone(token, TOMBSTONE_MS)?;
     }
     let reply = lock.grant_and_answer("released", Said { value: victims.len() as i64, ..Said::default() })?;

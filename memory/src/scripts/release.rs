@@ -34,7 +34,7 @@ pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Argumen
     {
         return Ok(answer);
     }
-    let mut prelude = Prelude::<K>::begin(call, keys, used_fence, fleet)?;
+    let mut prelude = Prelude::<K>::begin(call, keys, used_fence, fleet, None)?;
     prelude.base.stores = stores;
     let status = if prelude.give_up(token)? {
         "released"

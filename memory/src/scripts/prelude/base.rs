@@ -22,6 +22,10 @@ pub(crate) struct Base<'a> {
     pub(crate) crowded: bool,
     /// How many dead waiters were dropped.
     pub(crate) swept: usize,
+    /// Whether a waiter has left the queue.
+    pub(crate) moved: bool,
+    /// The new first waiter of a rate, which is told in how many ms to ask.
+    pub(crate) next: Option<(Vec<u8>, i64)>,
     /// Whether N was written by this script.
     pub(crate) granted_here: bool,
     /// What is published at the end.
@@ -86,6 +90,8 @@ impl<'a> Base<'a> {
             tombstones: 0,
             crowded: false,
             swept: 0,
+            moved: false,
+            next: None,
             granted_here: false,
             grants: Vec::new(),
             mine: None,

@@ -35,6 +35,16 @@ pub(crate) trait Kind: Sized {
     /// changed.
     fn read(base: &mut Base<'_>) -> Done<Self>;
 
+    /// Fails if the mode that the caller asks for is another kind of what is there.
+    fn check(&mut self, _: &mut Base<'_>, _: &[u8]) -> Done {
+        Ok(())
+    }
+
+    /// How long the permits of a semaphore with a rate count, in ms. 0 without one.
+    fn per(&self) -> i64 {
+        0
+    }
+
     /// Whether an argument is a mode of this kind. The lock takes others as modes that are never granted.
     fn is_mode(mode: &[u8]) -> bool;
 
@@ -57,8 +67,14 @@ pub(crate) trait Kind: Sized {
     /// Raises a token's remaining time to `ms` and returns the new value.
     fn raise(&mut self, base: &mut Base<'_>, token: &[u8], mode: &[u8], ms: i64) -> Done<i64>;
 
-    /// Takes the lock, or its share of it, from a token. True if the token held anything.
+    /// Takes the lock, or its share of it, from a token. True if the token held anything. The permits of a rate count until
+    /// they end, unless they are taken by force.
     fn give_up(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool>;
+
+    /// As `give_up`, by force.
+    fn take(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool> {
+        self.give_up(base, token)
+    }
 
     /// The first holders, up to this rank. -1 is all.
     fn holders(&self, base: &mut Base<'_>, till: i64) -> Done<Vec<Vec<u8>>>;

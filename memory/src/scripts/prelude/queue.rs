@@ -11,12 +11,14 @@ use crate::answer::Refusal;
 use crate::keys::Range;
 use crate::scripts::arguments::{Fleet, Keys};
 use crate::scripts::call::{Call, Done};
-use crate::scripts::text::{Record, first_word, word};
+use crate::scripts::text::{Record, first_word, number_text, word};
 
 /// A script stops once it has dropped this many dead waiters, which takes the server about 2 ms.
 const MOST_SWEPT: usize = 1000;
 /// How many waiters a script looks at together, at most.
 const LARGEST_BLOCK: i64 = 500;
+/// How many waiters a script grants, at most.
+const MOST_GRANTS: usize = 64;
 
 /// Who is first in the queue.
 enum Head {
@@ -47,9 +49,18 @@ pub(crate) struct Said {
 }
 
 impl<'a, K: Kind> Prelude<'a, K> {
-    /// Reads every key, and then removes the holders whose time is over.
-    pub(crate) fn begin(call: Call<'a>, keys: Keys<'a>, used_fence: i64, fleet: Fleet) -> Done<Self> {
+    /// Reads every key, and then removes the holders whose time is over. `asked` is the mode that the caller asks for, if any.
+    pub(crate) fn begin(
+        call: Call<'a>,
+        keys: Keys<'a>,
+        used_fence: i64,
+        fleet: Fleet,
+        asked: Option<&[u8]>,
+    ) -> Done<Self> {
         let mut lock = Self::read(call, keys, used_fence, fleet)?;
+        if let Some(mode) = asked {
+            lock.kind.check(&mut lock.base, mode)?;
+        }
         lock.purge()?;
         Ok(lock)
     }
@@ -88,6 +99,10 @@ impl<'a, K: Kind> Prelude<'a, K> {
         self.kind.give_up(&mut self.base, token)
     }
 
+    pub(crate) fn take(&mut self, token: &[u8]) -> Done<bool> {
+        self.kind.take(&mut self.base, token)
+    }
+
     pub(crate) fn holders(&mut self, till: i64) -> Done<Vec<Vec<u8>>> {
         self.kind.holders(&mut self.base, till)
     }
@@ -97,6 +112,7 @@ impl<'a, K: Kind> Prelude<'a, K> {
         self.base.call.zrem(self.base.keys.queue, token)?;
         self.base.call.hdel(self.base.keys.waiters, token)?;
         self.base.waiting -= 1;
+        self.base.moved = true;
         Ok(())
     }
 
@@ -174,6 +190,7 @@ impl<'a, K: Kind> Prelude<'a, K> {
         self.base.call.hdel_all(self.base.keys.waiters, tokens)?;
         self.base.waiting -= tokens.len() as i64;
         self.base.swept += tokens.len();
+        self.base.moved = true;
         Ok(())
     }
 
@@ -182,16 +199,22 @@ impl<'a, K: Kind> Prelude<'a, K> {
         Ok(!matches!(self.head()?, Head::Nobody))
     }
 
-    /// Grants the head of the queue, or all readers that stand there, for the waiter's claim window. The caller itself
+    /// Grants the head of the queue, or up to 64 readers or permits, for the waiter's claim window. The caller itself
     /// gets its whole TTL. A waiter leaves the queue before it is written elsewhere, so that a grant is allowed at
     /// maxmemory.
     pub(crate) fn grant(&mut self, caller: Option<&[u8]>) -> Done {
-        for _ in 0..if self.base.is_mixed() { 0 } else { 64 } {
+        for turn in 0..if self.base.is_mixed() { 0 } else { MOST_GRANTS + 1 } {
             let Head::Waiter(Waiter { token, record }) = self.head()? else { return Ok(()) };
-            if !self.kind.compatible(&record.mode) {
+            let is_caller = caller == Some(token.as_slice());
+            let fits = self.kind.compatible(&record.mode);
+            if turn == MOST_GRANTS || !fits {
+                // No release grants the permits of a rate. So its new first waiter learns when to ask.
+                if self.kind.per() > 0 && self.base.moved && !is_caller {
+                    let ms = if fits { 0 } else { self.kind.left(&mut self.base)?.max(0) };
+                    self.base.next = Some((token, ms));
+                }
                 return Ok(());
             }
-            let is_caller = caller == Some(token.as_slice());
             let ms = if is_caller { record.ttl } else { record.ttl.min(record.claim) };
             self.drop_waiter(&token)?;
             self.hold(&token, &record.mode, ms)?;
@@ -232,6 +255,10 @@ impl<'a, K: Kind> Prelude<'a, K> {
                 let words = [b"grant ", token.as_slice(), b" ", &mode, numbers.as_bytes(), self.base.keys.name];
                 self.base.call.publish_to(&token, &words.concat());
             }
+        }
+        if let Some((next, ms)) = self.base.next.take() {
+            let payload = [b"next", next.as_slice(), &number_text(ms), self.base.keys.name].join(&b' ');
+            self.base.call.publish_to(&next, &payload);
         }
         self.kind.announce(&mut self.base);
         Ok(reply)

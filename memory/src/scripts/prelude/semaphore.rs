@@ -1,6 +1,7 @@
 //! A semaphore's state: N is a sorted set of token -> expiry (ms), beside a hash of token -> mode with the sum `used`, the
 //! `limit` and the last `fence`. A mode is `<permits>/<limit>`. The limit of the latest acquire counts. A request for
-//! more than the limit is granted when everything else is free.
+//! more than the limit is granted when everything else is free. The mode of a rate is `<permits>/<limit>/<per>`, and the hash has `per`,
+//! too. Its permits count for `per` ms from their grant on: no release gives them back, and nothing renews them.
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,7 @@ use super::base::{Base, cut};
 use crate::answer::Refusal;
 use crate::keys::{Bound, Range};
 use crate::scripts::call::{Done, at};
-use crate::scripts::text::{is_token, leading_number, number_text, trailing_number};
+use crate::scripts::text::{is_token, leading_number, number, number_text};
 
 pub(crate) struct SemaphoreState {
     /// How many tokens hold permits.
@@ -18,8 +19,13 @@ pub(crate) struct SemaphoreState {
     known: i64,
     used: i64,
     limit: i64,
+    /// How long the permits of a rate count, in ms. 0 without a rate.
+    per: i64,
+    /// Whether the hash has all that it must have.
+    is_whole: bool,
 }
 
+const ANOTHER_RATE: Refusal = Refusal::new("WRONGTYPE the semaphore has another `per`, or none");
 pub(crate) const NOT_A_SEMAPHORE: Refusal = Refusal::new("WRONGTYPE the sorted set is no semaphore");
 /// How many expired permits a script removes, at most. This takes the server about a millisecond. The others count as used
 /// until the next call.
@@ -31,11 +37,29 @@ fn permits(mode: Option<&[u8]>) -> i64 {
     mode.and_then(leading_number).unwrap_or(1_000_000_000)
 }
 
+/// The numbers of a mode: permits, limit, and the `per` of a rate. None if it is no mode of a semaphore.
+fn numbers(mode: &[u8]) -> Option<(i64, i64, Option<i64>)> {
+    let mut parts = mode.split(|byte| *byte == b'/').map(number);
+    let (permits, limit) = (parts.next()??, parts.next()??);
+    let per = match parts.next() {
+        None => None,
+        Some(per) => Some(per?),
+    };
+    parts.next().is_none().then_some((permits, limit, per))
+}
+
+fn per_of(mode: &[u8]) -> i64 {
+    numbers(mode).and_then(|(_, _, per)| per).unwrap_or(0)
+}
+
+fn limit_of(mode: &[u8]) -> Done<i64> {
+    numbers(mode).map(|(_, limit, _)| limit).ok_or(NOT_A_NUMBER)
+}
+
 impl SemaphoreState {
-    fn count(base: &mut Base<'_>, field: &[u8]) -> Done<i64> {
-        let text = base.call.hget(base.keys.members, field)?;
-        let number = |text: Vec<u8>| core::str::from_utf8(&text).ok()?.parse().ok();
-        text.map_or(Ok(0), |text| number(text).ok_or(NOT_A_NUMBER))
+    fn count(text: Option<&Option<Vec<u8>>>) -> Done<i64> {
+        let Some(Some(text)) = text else { return Ok(0) };
+        core::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(NOT_A_NUMBER)
     }
 
     fn permits_of(base: &mut Base<'_>, token: &[u8]) -> Done<i64> {
@@ -73,24 +97,41 @@ impl Kind for SemaphoreState {
             }
         }
         let known = base.call.hlen(base.keys.members)?;
-        let (mut used, mut limit) = (0, 0);
+        let (mut used, mut limit, mut per) = (0, 0, 0);
         if known > 0 {
-            used = Self::count(base, b"used")?;
-            limit = Self::count(base, b"limit")?;
+            let counts = base.call.hmget(base.keys.members, &[b"used", b"limit", b"per"])?;
+            (used, limit, per) =
+                (Self::count(counts.first())?, Self::count(counts.get(1))?, Self::count(counts.get(2))?);
         }
-        Ok(Self { members, known, used, limit })
+        let fields = if per > 0 { 4 } else { 3 };
+        let is_whole = known == if members > 0 { members + fields } else { 0 };
+        Ok(Self { members, known, used, limit, per, is_whole })
+    }
+
+    /// Another `per` is another kind. Permits that have all ended are nobody's.
+    fn check(&mut self, base: &mut Base<'_>, mode: &[u8]) -> Done {
+        if self.members == 0 || !self.is_whole || per_of(mode) == self.per {
+            return Ok(());
+        }
+        let last = base.call.zrange_one(base.keys.name, Range::LAST)?;
+        if last.is_some_and(|(expiry, _)| expiry > base.call.now) {
+            return Err(ANOTHER_RATE);
+        }
+        base.call.del(&[base.keys.name, base.keys.members])?;
+        (self.members, self.known, self.used, self.limit) = (0, 0, 0, 0);
+        Ok(())
+    }
+
+    fn per(&self) -> i64 {
+        self.per
     }
 
     fn is_mode(mode: &[u8]) -> bool {
-        let mut parts = mode.split(|byte| *byte == b'/');
-        let numbers = [parts.next(), parts.next()]
-            .map(|part| part.is_some_and(|part| super::super::text::number(part).is_some()));
-        numbers == [true; 2] && parts.next().is_none()
+        numbers(mode).is_some()
     }
 
     fn purge(&mut self, base: &mut Base<'_>) -> Done {
-        let expected = if self.members > 0 { self.members + 3 } else { 0 };
-        if self.known != expected {
+        if !self.is_whole {
             self.used = 0;
             for (_, token) in base.call.zrange(base.keys.name, Range::ALL)? {
                 self.used += Self::permits_of(base, &token)?;
@@ -104,7 +145,7 @@ impl Kind for SemaphoreState {
             let over = Range::Scores(Bound::LOWEST, at(base.call.now));
             let over = base.call.zrange_some(base.keys.name, over, MOST_OVER)?;
             for (_, token) in &over {
-                self.give_up(base, token)?;
+                self.take(base, token)?;
             }
             base.crowded = over.len() == MOST_OVER && self.members > 0;
         }
@@ -123,24 +164,33 @@ impl Kind for SemaphoreState {
 
     /// A new acquire brings the limit along.
     fn propose(&mut self, base: &mut Base<'_>, mode: &[u8]) -> Done {
-        self.limit = trailing_number(mode).ok_or(NOT_A_NUMBER)?;
+        self.limit = limit_of(mode)?;
         if self.members > 0 { self.save(base) } else { Ok(()) }
     }
 
     fn compatible(&self, mode: &[u8]) -> bool {
-        leading_number(mode).is_some_and(|wanted| self.used + wanted <= self.limit.max(wanted))
+        let fits = |wanted: i64| self.used + wanted <= self.limit.max(wanted);
+        leading_number(mode).is_some_and(fits) && (self.members == 0 || per_of(mode) == self.per)
     }
 
     fn hold(&mut self, base: &mut Base<'_>, token: &[u8], mode: &[u8], ms: i64) -> Done {
+        if self.members == 0 {
+            self.per = per_of(mode);
+        }
+        // The millisecond of the grant has begun before it. So the window lasts for the one after its last.
+        let ms = if self.per > 0 { self.per + 1 } else { ms };
         if base.call.zadd(base.keys.name, base.call.now + ms, token)? {
             self.members += 1;
             self.used += permits(Some(mode));
             // All holders had ended, and the limit with them. The limit of the first waiter counts.
             if self.limit == 0 {
-                self.limit = trailing_number(mode).ok_or(NOT_A_NUMBER)?;
+                self.limit = limit_of(mode)?;
             }
             let fence = number_text(base.draw());
             base.call.hset(base.keys.members, &[(token, mode), (b"fence", &fence)])?;
+            if self.per > 0 {
+                base.call.hset(base.keys.members, &[(b"per", &number_text(self.per))])?;
+            }
             self.save(base)?;
         }
         base.call.expire_at_least(base.keys.name, ms)?;
@@ -149,12 +199,24 @@ impl Kind for SemaphoreState {
 
     fn raise(&mut self, base: &mut Base<'_>, token: &[u8], mode: &[u8], ms: i64) -> Done<i64> {
         let expiry = base.call.zscore(base.keys.name, token)?.unwrap_or(0);
-        let ms = ms.max(cut(expiry - base.call.now));
+        let rest = cut(expiry - base.call.now);
+        if self.per > 0 {
+            return Ok(rest);
+        }
+        let ms = ms.max(rest);
         self.hold(base, token, mode, ms)?;
         Ok(ms)
     }
 
     fn give_up(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool> {
+        if self.per == 0 {
+            return self.take(base, token);
+        }
+        let expiry = if self.members > 0 { base.call.zscore(base.keys.name, token)? } else { None };
+        Ok(expiry.is_some_and(|expiry| expiry > base.call.now))
+    }
+
+    fn take(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool> {
         if !base.call.zrem(base.keys.name, token)? {
             return Ok(false);
         }

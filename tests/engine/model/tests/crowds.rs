@@ -86,7 +86,8 @@ fn call(lock: &mut Lock<Model>, rng: &mut Rng, is_semaphore: bool, seen: &mut BT
         false => [ACQUIRE, RELEASE, FORCE],
     };
     let (token, tombstone) = (token(1 + rng.below(3) as u32, 1), *rng.pick(&["0", "0", "900"]));
-    let mode = *rng.pick(if is_semaphore { &["1/3", "2/3"] } else { &["exclusive", "shared"] });
+    let mode =
+        *rng.pick(if is_semaphore { &["1/3", "2/3", "1/3/40", "1/200/40"][..] } else { &["exclusive", "shared"] });
     let how = *rng.pick(&["wait", "wait", "try", "refill"]);
     let (script, keys, arguments): (_, &[usize], _) = match rng.below(16) {
         0..=1 if !is_semaphore => (MULTI, &[0, 2, 3, 1], vec!["30000", &token]),
@@ -138,7 +139,7 @@ fn queue(lock: &mut Lock<Model>, rng: &mut Rng, size: u64) {
     for place in first..first + size {
         let token = token(2_000_000 + place as u32, 1);
         joins.extend([(1_000 + place).to_string(), token.clone()]);
-        let mode = *rng.pick(&["exclusive", "shared", "shared", "shared", "1/2", "2/3", "odd"]);
+        let mode = *rng.pick(&["exclusive", "shared", "shared", "shared", "1/2", "2/3", "1/200/40", "odd"]);
         let expiry = if live > 0 && rng.once_in(live) { now + 20_000 } else { now };
         match rng.below(60) {
             0 => {}

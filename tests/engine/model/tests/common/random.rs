@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 4] = ["invoice:42", "a", "{a}", "x y"];
 const SIDES: [&str; 6] = ["queue", "waiters", "readers", "permits", "result", "none"];
 
 /// What random calls must reach.
-pub(crate) const PATHS: [&str; 88] = [
+pub(crate) const PATHS: [&str; 89] = [
     "acquire entered",
     "acquire again",
     "acquire waiting",
@@ -73,6 +73,7 @@ pub(crate) const PATHS: [&str; 88] = [
     "semaphore-acquire again",
     "semaphore-acquire waiting",
     "semaphore-acquire conflict",
+    "semaphore-acquire WRONGTYPE",
     "semaphore-convert converted",
     "semaphore-convert again",
     "semaphore-convert conflict",
@@ -133,6 +134,8 @@ pub(crate) struct Calls {
     foreign: u64,
     /// Whether leases and claims end soon.
     short: bool,
+    /// Whether the semaphores have a rate.
+    rates: bool,
 }
 
 /// What a key holds, for calls that fit it.
@@ -183,7 +186,8 @@ impl Calls {
         let names = *rng.pick(&[1, 1, 2, 4]);
         let foreign = *rng.pick(&[0, 20, 100, 300]);
         let short = rng.once_in(3);
-        Self { rng, kinds, names, foreign, short }
+        let rates = rng.once_in(3);
+        Self { rng, kinds, names, foreign, short, rates }
     }
 
     /// The next command.
@@ -221,6 +225,8 @@ impl Calls {
     fn mode(&mut self, kind: Kind) -> String {
         let other = self.rng.once_in(60);
         let modes: &[&str] = match kind {
+            Kind::Semaphore if self.rates && !other => &["1/1/40", "1/2/40", "2/3/40", "1/3/40"],
+            Kind::Semaphore if other => &["1/3/40", "1/3/60000"],
             Kind::Semaphore => &["1/1", "1/2", "2/3", "5/3", "1/3"],
             _ if other => &["1/2", "odd", "two words"],
             Kind::Lock => &[EXCLUSIVE, EXCLUSIVE, SHARED],
@@ -229,6 +235,11 @@ impl Calls {
             Kind::Election => &["leader ", "leader a b", "leader 1:1=1 2 3", "leader x:1"],
         };
         (*self.rng.pick(modes)).to_owned()
+    }
+
+    /// The mode of a batch, which has no rates.
+    fn permits(&mut self) -> String {
+        (*self.rng.pick(&["1/1", "1/2", "2/3", "5/3", "1/3"])).to_owned()
     }
 
     fn ttl(&mut self) -> String {
@@ -345,7 +356,7 @@ impl Calls {
             let (name, kind) = (NAMES[place], self.kind(place));
             let (token, ttl) = (self.token(), self.ttl());
             let words = match (kind, self.rng.below(6)) {
-                (Kind::Semaphore, 0..=2) => ["permit".to_owned(), token, ttl, self.mode(kind)].to_vec(),
+                (Kind::Semaphore, 0..=2) => ["permit".to_owned(), token, ttl, self.permits()].to_vec(),
                 (Kind::Semaphore, 3) => ["renew-permit".to_owned(), token, ttl].to_vec(),
                 (Kind::Semaphore, _) => ["unpermit".to_owned(), token].to_vec(),
                 (Kind::Reentrant, 0) => ["acquire-reentrant".to_owned(), token, ttl].to_vec(),
@@ -411,6 +422,7 @@ impl Calls {
             "2/x",
             "odd",
             "1/1 30000 3000 1 9999999999999",
+            "1/2/40 30000 3000 1 9999999999999",
             "12 leads",
             "7 ",
         ];

@@ -14,6 +14,7 @@ mod grants;
 mod mark;
 mod moving;
 mod queue;
+mod rate;
 mod readers;
 mod release;
 mod renew;
