@@ -155,6 +155,11 @@ pub struct AcquireOptions {
     /// `max_hold`. Default: none. The rest of that time is left to the server, as by [`Input::Detach`](crate::Input::Detach).
     /// Not for reentrant locks, several names and quorums.
     pub at_least: Option<Duration>,
+    /// Makes a semaphore a rate: in each window of this length by the server's clock, at most `limit` permits are granted: 10 ms to
+    /// 30 days. Default: none. The permits count for this time from their grant on, whatever their holder does. So the call
+    /// ends with a grant whose lease is over at once: nothing renews it, loses it or gives it back, and a close doesn't wait
+    /// for it. `ttl`, `renew` and `max_hold` don't count. Only for semaphores.
+    pub per: Option<Duration>,
 }
 
 /// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
@@ -182,6 +187,7 @@ impl Default for AcquireOptions {
             replicas: None,
             linger: None,
             at_least: None,
+            per: None,
         }
     }
 }
@@ -412,6 +418,8 @@ settings! {
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
         LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
             "";
+        PER "per" (none) (10 ms to 30 days) [semaphore]
+            "Semaphore only: a rate. In each window of this length, at most `limit` permits are granted. See [rates](kinds.md#rates).";
         KEEP "keep" (24 h) (1 s to 366 days) [once]
             "Once only: how long the server keeps the result. See [once](kinds.md#once).";
         PERMITS "permits" (1) () [semaphore]
@@ -477,7 +485,7 @@ macro_rules! times {
     };
 }
 
-times! { max_hold MAX_HOLD, linger LINGER, at_least AT_LEAST }
+times! { max_hold MAX_HOLD, linger LINGER, at_least AT_LEAST, per PER }
 
 /// The longest TTL.
 pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL.bounds.most);
@@ -572,6 +580,16 @@ impl AcquireOptions {
             }
             if !self.kind.family().moves() {
                 return Err(not_detached());
+            }
+        }
+        if self.per.is_some() {
+            if self.kind.family() != Family::Semaphore {
+                return Err(Error::invalid("per", "is only for semaphores: leave it out"));
+            }
+            if self.at_least.is_some() || self.replicas.is_some() {
+                return Err(Error::unsupported(
+                    "permits of a rate can't wait for replicas, or be held for a least time",
+                ));
             }
         }
         if let Some(Replicas { min, timeout }) = self.replicas {

@@ -53,6 +53,15 @@ impl Client {
                     });
                 }
             }
+            Some(Message::Next { token, left, key }) => {
+                for id in self.lanes(key) {
+                    self.with(id, |lock, cx| {
+                        if let Some(claim) = lock.claim.as_mut().filter(|claim| claim.token == token) {
+                            claim.send_when_free(cx, id, Some(left));
+                        }
+                    });
+                }
+            }
             Some(Message::Revoked { .. }) | None => {}
         }
     }

@@ -83,7 +83,7 @@ impl Client {
             return Err(Error::Closed);
         }
         options.check()?;
-        if !options.kind.family().moves() {
+        if !options.kind.family().moves() || options.per.is_some() {
             return Err(only_adoptable());
         }
         let key = Name::check(&self.cx.config.prefix, name)?;

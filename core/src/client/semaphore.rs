@@ -134,8 +134,9 @@ impl Client {
         {
             return false;
         }
-        let kind = lane.hold.as_ref().map(|hold| hold.kind).or(lane.claim.as_ref().map(|claim| claim.kind));
-        kind.map(permits) == Some(permits(options.kind))
+        let held = lane.hold.as_ref().map(|hold| (permits(hold.kind), None));
+        let wants = held.or(lane.claim.as_ref().map(|claim| (permits(claim.kind), claim.per)));
+        wants == Some((permits(options.kind), options.per))
     }
 
     /// Makes a call the caller of a lane.

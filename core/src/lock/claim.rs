@@ -104,7 +104,8 @@ impl LockState {
             token: claim.token,
             kind: claim.kind,
             mode: claim.mode,
-            ttl: head.max_hold.map_or(head.ttl, |most| head.ttl.min(covering(most))),
+            per: claim.per,
+            ttl: claim.per.or(head.max_hold.map(|most| head.ttl.min(covering(most)))).unwrap_or(head.ttl),
             how: match (joins, cx.config.ahead) {
                 (true, _) => AcquireMode::Wait,
                 (false, false) => AcquireMode::Try,
@@ -121,7 +122,8 @@ impl LockState {
             Some(old) => Body::Convert(Convert { used_fence: self.used_fence, ..adoption(old, &what) }),
         };
         let request = Request::new(&self.name, body);
-        let is_fast = self.adopts.is_none() && !matches!(self.name.family, Family::Once | Family::Election);
+        let is_fast =
+            self.adopts.is_none() && what.per.is_none() && !matches!(self.name.family, Family::Once | Family::Election);
         let sent = if path == Path::Fast && is_fast {
             cx.send_fast(soon, purpose, request)
         } else {

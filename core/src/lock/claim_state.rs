@@ -18,6 +18,8 @@ pub(crate) struct Claim {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
+    /// How long its permits count, if it asks a rate for them.
+    pub(crate) per: Option<Duration>,
     /// Whether a local caller waits, so that the claim may join the queue.
     pub(crate) waits: bool,
     /// Whether it may be in the server's queue.
@@ -55,6 +57,7 @@ impl Claim {
             token,
             kind: options.kind,
             mode: options.mode,
+            per: options.per,
             waits: false,
             joined: false,
             joining: false,
@@ -92,7 +95,7 @@ impl Claim {
     }
 
     /// Schedules the next command for when the holder's lease should have ended.
-    pub(super) fn send_when_free(&mut self, cx: &mut Context, lock: LockId, left: Option<Duration>) {
+    pub(crate) fn send_when_free(&mut self, cx: &mut Context, lock: LockId, left: Option<Duration>) {
         if let Some(left) = left {
             let free = left.saturating_add(Duration::from_millis(1)).max(SOON);
             self.send_by(cx, lock, cx.now + free);

@@ -9,7 +9,7 @@ use super::fences::Fences;
 use super::hold::{GiveBack, Hold, HoldTimers, Refill, Validity};
 use super::{LockState, waited};
 use crate::error::{Error, Failure, LossReason};
-use crate::event::{Outcome, ReleaseOutcome};
+use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, Token};
 use crate::options::Mode;
 use crate::session::{Context, ReleaseParams};
@@ -45,7 +45,7 @@ impl LockState {
             let Some(since) = granted_since(cx, claim, grant) else { return };
             let mut validity = Validity::new(cx, since, grant.ttl);
             validity.answered = None;
-            if validity.until <= cx.now {
+            if validity.until <= cx.now && claim.per.is_none() {
                 // The message is too old to rely on, so ask the server.
                 return claim.send_by(cx, self.id, cx.now);
             }
@@ -81,6 +81,9 @@ impl LockState {
         let Some(mut claim) = self.claim.take() else { return };
         claim.clear_timer(cx, self.id);
         self.stop_listening(cx);
+        if claim.per.is_some() {
+            return self.started(cx, &claim, validity.until, fences);
+        }
         if validity.until <= cx.now {
             // The grant came too late to be useful. Gives the token back; the callers ask with a new one.
             let attempts = claim.attempts.saturating_add(1);
@@ -124,6 +127,20 @@ impl LockState {
         hold.note_waiting(cx, self.id, if cx.config.mixed_fleet { Some(1) } else { waiting });
         hold.watch(cx, self.id);
         self.hold = Some(hold);
+        self.settle(cx, None);
+    }
+
+    /// Permits of a rate count for their time, whatever their caller does and however late it hears of them. So nothing is
+    /// held here.
+    fn started(&mut self, cx: &mut Context, claim: &Claim, valid_until: Instant, mut fences: Fences) {
+        if claim.in_flight.any() {
+            // A late copy of an acquire must not take more.
+            cx.give_back(&self.name, ReleaseParams::of(claim.token, true));
+        }
+        if let Some(((op, options), fence)) = self.queue.head().zip(fences.take()) {
+            let grant = Grant { lease: cx.new_lease(), mode: options.mode, fence, valid_until, local: false };
+            self.answer_caller(cx, op, Ok(Outcome::Acquired(grant)));
+        }
         self.settle(cx, None);
     }
 

@@ -139,7 +139,7 @@ impl LockState {
 
 /// The error for leases that can't be adopted.
 pub(crate) fn only_adoptable() -> Error {
-    Error::unsupported("a lease of a reentrant lock, a once or an election can't be adopted")
+    Error::unsupported("a lease of a reentrant lock, a once, an election or a rate can't be adopted")
 }
 
 pub(crate) fn waited(cx: &Context, op: Caller) -> Duration {

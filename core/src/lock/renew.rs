@@ -235,6 +235,7 @@ impl LockState {
             token: hold.token,
             kind: hold.kind,
             mode: hold.mode,
+            per: None,
             ttl: hold.wants(cx).unwrap_or(rest),
             how: AcquireMode::Refill,
             block: size,

@@ -184,7 +184,7 @@ impl Context {
                 if what.kind == Kind::Election {
                     command.push_parts(&["leader ", &name.value]);
                 } else {
-                    push_mode(&mut command, what.kind, what.mode);
+                    push_mode(&mut command, what.kind, what.mode, what.per);
                 }
                 command.push_number(millis(what.ttl));
                 command.push(match what.how {
@@ -274,7 +274,7 @@ impl Context {
                 command.push(if way.fast.is_some() { b" " } else { b"" });
                 command.push_number(millis(what.ttl));
                 if let Kind::Semaphore { .. } = what.kind {
-                    push_mode(command, what.kind, what.mode);
+                    push_mode(command, what.kind, what.mode, None);
                 }
             }
             Body::Release(what) => {
@@ -307,7 +307,7 @@ impl Context {
             Old::Adopted(token) => command.push(token.text().as_bytes()),
         }
         self.push_token(&mut command, what.new);
-        push_mode(&mut command, what.kind, what.mode);
+        push_mode(&mut command, what.kind, what.mode, None);
         command.push_number(millis(what.ttl));
         command.push_number(what.block);
         push_tombstone(&mut command, what.tombstone);
@@ -375,10 +375,14 @@ impl Context {
     }
 }
 
-fn push_mode(command: &mut Command, kind: Kind, mode: Mode) {
+fn push_mode(command: &mut Command, kind: Kind, mode: Mode, per: Option<Duration>) {
     match kind {
         Kind::Semaphore { permits, limit } => {
-            command.push_parts(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()]);
+            command.extend(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()]);
+            if let Some(per) = per {
+                command.extend(&["/", Digits::of(millis(per)).as_str()]);
+            }
+            command.push(b"");
         }
         // No script of another kind grants it.
         Kind::Once { .. } => command.push(b"once"),

@@ -138,6 +138,8 @@ pub(crate) struct Acquire {
     pub(crate) token: Token,
     pub(crate) kind: Kind,
     pub(crate) mode: Mode,
+    /// For a rate: how long its permits count, in place of the TTL.
+    pub(crate) per: Option<Duration>,
     pub(crate) ttl: Duration,
     pub(crate) how: AcquireMode,
     pub(crate) block: u64,

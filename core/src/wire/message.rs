@@ -14,6 +14,8 @@ pub(crate) enum Message<'a> {
     Tried { key: &'a str },
     /// A once that we wait for has a result.
     Done { key: &'a str },
+    /// A waiting token of ours is the first now. It can be granted after this time.
+    Next { token: Token, left: Duration, key: &'a str },
     /// An operator took a lock that we hold.
     Revoked { client: &'a str, token: Token, key: &'a str },
 }
@@ -104,6 +106,12 @@ impl<'a> Message<'a> {
         }
         if let Some(key) = text.strip_prefix("done ") {
             return Some(Self::Done { key });
+        }
+        if let Some(rest) = text.strip_prefix("next ") {
+            let mut words = Words(rest);
+            let (_, counter) = words.word()?.split_once(':')?;
+            let (token, left) = (Token(counter.parse().ok()?), super::answer::time_left(Some(words.number()?))??);
+            return Some(Self::Next { token, left, key: words.0 });
         }
         if let Some(rest) = text.strip_prefix("revoked ") {
             let mut words = Words(rest);
