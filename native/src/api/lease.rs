@@ -47,6 +47,12 @@ impl Lease {
         Self { client, id: grant.lease, name, at_grant, fences: None, released: false, detached, holding }
     }
 
+    /// Nothing is held: the server keeps the permits of a rate for their time.
+    pub(super) fn detached(mut self) -> Self {
+        self.detached = AtomicBool::new(true);
+        self
+    }
+
     pub(super) fn with_fences(mut self, fences: Fences) -> Self {
         self.fences = Some(fences);
         self

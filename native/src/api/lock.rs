@@ -3,6 +3,7 @@
 use std::fmt;
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::{AcquireOptions, Fence, Kind, LeaseToken, Mode, Operation, Outcome, Wait, check_label};
 use tracing::{Instrument, Span};
@@ -330,7 +331,10 @@ impl Lock {
             Ok((outcome, grant)) => {
                 acquiring.granted(&grant);
                 let holding = Holding::begin(&self.lock.name, mode, grant.fence, &caller);
-                let lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.lock.name), &grant, holding);
+                let mut lease = Lease::new(Arc::clone(&self.client), Arc::clone(&self.lock.name), &grant, holding);
+                if options.per.is_some() {
+                    lease = lease.detached();
+                }
                 Ok(Taken::Lease(match (outcome, &self.several) {
                     (Outcome::AcquiredAll { fences, .. }, Some(several)) => {
                         let fences = fences.into_iter().map(Fence::new);
@@ -374,6 +378,35 @@ pub struct Semaphore {
 impl Semaphore {
     pub(super) fn new(lock: Lock, limit: u32) -> Self {
         Self { lock, limit }
+    }
+
+    /// Makes it a rate: in each window of this length (10 ms to 30 days), at most `limit` permits are granted. Callers are served first
+    /// come, first served, and nobody polls.
+    ///
+    /// ```no_run
+    /// # async fn call_api() -> Result<(), leasehold::Error> { Ok(()) }
+    /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let api = locks.semaphore("api", 100).per(Duration::from_secs(60));
+    /// drop(api.acquire().await?); // waits until it may start: at most 100 in a minute, for all processes together
+    /// call_api().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The server's clock decides, and the time of the grant counts. A permit counts for the whole window from its grant on, also
+    /// if its holder releases the lease, ends or never learns of the grant. So the lease is detached from its grant on:
+    /// [`is_held`](Lease::is_held) is false, [`release`](Lease::release) returns
+    /// [`Detached`](leasehold_core::ReleaseOutcome::Detached), and [`lost`](Lease::lost) never resolves. Work may take longer than the
+    /// window. A [`close`](crate::LockManager::close) doesn't wait for it. The options `ttl`, `renew` and `max_hold` don't count.
+    ///
+    /// All callers should use the same limit. The limit of the latest acquire counts. While permits count, an acquire of the same name
+    /// with another window, or with none, fails with `wrong-kind`. With `at_least`, `wait_for_replicas` and
+    /// [`adopt`](Lock::adopt) it fails with `unsupported`.
+    pub fn per(mut self, window: Duration) -> Self {
+        self.lock = self.lock.per(window);
+        self
     }
 
     /// A lock that takes this many permits at once: 1 to the limit. They are one lease, with one fence and one release.

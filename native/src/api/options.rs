@@ -162,6 +162,11 @@ options! {
         at_least(time: Duration) from Duration as "leasehold_core::serial::optional_duration", |lock| {
             lock.options.at_least = Some(time);
         };
+        /// Makes a semaphore a rate: see [`Semaphore::per`](crate::Semaphore::per). 10 ms to 30 days. Default: none. With another
+        /// kind of lock, the acquire fails with `invalid-option`.
+        per(window: Duration) from Duration as "leasehold_core::serial::optional_duration", |lock| {
+            lock.options.per = Some(window);
+        };
         /// A name for the leases of this lock, such as the job that needs it: at most 128 bytes without control
         /// characters. Default: nothing.
         ///

@@ -193,18 +193,24 @@ impl State {
     // Separate from the loop, which mostly finds nothing to take.
     #[inline(never)]
     fn complete(&mut self, now: Instant, op: OpId, result: CallResult, deferred: &mut Deferred) {
-        let Driven { labels, calls, leases, .. } = &mut self.driven;
+        let Driven { engine, labels, calls, leases, .. } = &mut self.driven;
         // If the future was dropped, nobody needs the result. An acquire was cancelled then, so it got no lease.
         let starting = self.starting.as_mut().filter(|(starting, _)| *starting == op).map(|(_, call)| call);
         let Some(Call { kept, result: place, .. }) = starting.or_else(|| calls.get_mut(&op)) else { return };
         if let Some(grant) = result.as_ref().ok().and_then(Outcome::grant) {
             let lock = kept.lock.take();
+            // The permits of a rate are no lease.
+            let is_held = engine.lease(grant.lease).is_some();
             if let (Some(labels), Some(lock)) = (labels, &lock) {
                 labels.granted(&lock.name);
-                labels.holds(now);
+                if is_held {
+                    labels.holds(now);
+                }
             }
-            // The owner of a reentrant lock may get a lease that it already has.
-            leases.entry(grant.lease).or_insert(LeaseState::new(lock, now));
+            if is_held {
+                // The owner of a reentrant lock may get a lease that it already has.
+                leases.entry(grant.lease).or_insert(LeaseState::new(lock, now));
+            }
         }
         *place = Some(result);
         if let Some(waker) = kept.waker.take() {

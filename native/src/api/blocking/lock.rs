@@ -125,6 +125,12 @@ impl Semaphore {
         Self { inner, background }
     }
 
+    /// Makes it a rate: see [`Semaphore::per`](crate::Semaphore::per).
+    pub fn per(mut self, window: Duration) -> Self {
+        self.inner = self.inner.per(window);
+        self
+    }
+
     /// A lock that takes this many permits at once: 1 to the limit. They are one lease, with one fence and one release.
     pub fn permits(&self, permits: u32) -> Lock {
         Lock::new(Arc::clone(&self.background), self.inner.permits(permits))
