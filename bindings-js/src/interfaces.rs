@@ -88,6 +88,17 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
          limit takes nothing from current holders. A request for more than the new limit is granted when everything else \
          is free.",
     ),
+    (
+        "per",
+        "Duration",
+        "a release gives the permits back",
+        "A call that would be one too many waits, first come, first served. The server's clock decides, and the time of the grant \
+         counts. A permit counts for this time from its grant on, also if its holder releases the lease, ends or never learns \
+         of the grant.\n\nSo the lease is detached from its grant on: `isHeld` is false, `release` answers `detached`, and `signal` \
+         never aborts. You don't need to release it. Work may take longer than `per`, and `close` doesn't wait for it. \
+         `ttl`, `renew` and `maxHold` don't count.\n\nWhile permits count, an acquire of the same name with another `per`, or \
+         without one, rejects with `wrong-kind`. With `atLeast`, `waitForReplicas` and `adopt` it rejects with `unsupported`.",
+    ),
     ("keep", "Duration", "", "Work that runs again in that time gets the stored result."),
     ("permits", "number", "", "How many permits one acquire takes: 1 to `limit`."),
     (

@@ -36,6 +36,7 @@ Examples:
   leasehold exec report -- ./report.sh                   one run at a time, on all machines
   leasehold exec --wait 0 cache -- ./refresh.sh          skip the run if it is busy (exit code 75)
   leasehold exec --permits 1 --of 5 reports -- ./one     at most five at a time
+  leasehold exec --permits 1 --of 9 --per 1m api -- ./one   at most nine starts in a minute
   leasehold lead scheduler -- ./scheduler                one process leads, another one follows it
   TOKEN=$(leasehold acquire --ttl 30m deploy)            take a lock in one step of a pipeline,
   leasehold release --token \"$TOKEN\" deploy              and give it back in another one
@@ -174,6 +175,11 @@ pub(crate) struct Exec {
     /// How many permits the semaphore has. All callers must give the same number
     #[arg(long, value_name = "M", requires = "permits")]
     pub(crate) of: Option<u32>,
+    /// At most --of permits in each window of this length: 10 ms to 30 days. The command may run longer. Nothing is held while it
+    /// runs, and no permit comes back when it ends
+    #[arg(long, value_name = "TIME", value_parser = in_bounds("per"), requires = "of", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["max_hold", "at_least"])]
+    pub(crate) per: Option<Duration>,
     /// Keep the lock for this time from its grant on, even if the command ends earlier or fails: 10 ms to 30 days, and
     /// not longer than --max-hold. Not with --quorum
     #[arg(long, value_name = "TIME", value_parser = in_bounds("at_least"), allow_hyphen_values = true)]

@@ -293,6 +293,7 @@ export class Lease implements AsyncDisposable {
     const { ended, loss } = this.#state;
     if (loss !== undefined) return `lost: ${loss}`;
     if (ended !== undefined) return ended.code;
+    if (this.#state.detached) return 'detached';
     return this.#released === undefined ? 'lost: expired' : 'released';
   }
 

@@ -142,8 +142,8 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   semaphore(name: string, options: SemaphoreOptions): Lock {
-    const { permits, limit, ...rest } = readSemaphoreOptions(options);
-    return makeLock(this.#context, { name, mode: 'exclusive', kind: { type: 'semaphore', permits, limit } }, rest);
+    const { permits, limit, per, ...rest } = readSemaphoreOptions(options);
+    return makeLock(this.#context, { name, mode: 'exclusive', kind: { type: 'semaphore', permits, limit, per } }, rest);
   }
 
   /**

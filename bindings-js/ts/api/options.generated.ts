@@ -118,6 +118,20 @@ export interface SemaphoreOptions extends Omit<LockOptions, 'linger'> {
    * free. 1 to 1,000,000.
    */
   readonly limit: number;
+  /**
+   * Semaphore only: a rate. In each window of this length, at most `limit` permits are granted. A call that would be
+   * one too many waits, first come, first served. The server's clock decides, and the time of the grant counts. A
+   * permit counts for this time from its grant on, also if its holder releases the lease, ends or never learns of the
+   * grant. 10 ms to 30 days. Default: a release gives the permits back.
+   *
+   * So the lease is detached from its grant on: `isHeld` is false, `release` answers `detached`, and `signal` never
+   * aborts. You don't need to release it. Work may take longer than `per`, and `close` doesn't wait for it. `ttl`,
+   * `renew` and `maxHold` don't count.
+   *
+   * While permits count, an acquire of the same name with another `per`, or without one, rejects with `wrong-kind`.
+   * With `atLeast`, `waitForReplicas` and `adopt` it rejects with `unsupported`.
+   */
+  readonly per?: Duration | undefined;
   /** How many permits one acquire takes: 1 to `limit`. Default `1`. */
   readonly permits?: number | undefined;
 }

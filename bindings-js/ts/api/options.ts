@@ -96,14 +96,14 @@ export function readAcquireOptions(options: unknown, defaults: AcquireSettings):
 }
 
 /** Checks the options of a semaphore. */
-export function readSemaphoreOptions(options: unknown): { permits: number; limit: number } {
-  const { limit, permits = 1, ...rest } = readFields(options, SEMAPHORE satisfies Fields<SemaphoreOptions>);
+export function readSemaphoreOptions(options: unknown): { permits: number; limit: number; per: number | undefined } {
+  const { limit, permits = 1, per, ...rest } = readFields(options, SEMAPHORE satisfies Fields<SemaphoreOptions>);
   const [, most, bounds] = BOUNDS.limit;
   if (!isCount(limit) || limit > most) throw new InvalidOptionError('limit', `is ${formatValue(limit)}: choose ${bounds} permits`);
   if (!isCount(permits) || permits > limit) {
     throw new InvalidOptionError('permits', `is ${formatValue(permits)}: choose 1 to the semaphore's limit, ${limit}`);
   }
-  return { ...rest, permits, limit };
+  return { ...rest, permits, limit, per: per === undefined ? undefined : readBounded('per', per) };
 }
 
 /** Checks the options of a once, and merges them over its manager's. The engine checks how long it keeps the result. */

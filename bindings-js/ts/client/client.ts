@@ -609,7 +609,14 @@ export class Client {
       known.holds += 1;
       return known;
     }
-    const lease = new LeaseState(grant, lock, ttl, this.#driver.now, label);
+    const { kind } = lock;
+    const per = kind.type === 'semaphore' ? kind.per : undefined;
+    const lease = new LeaseState(grant, lock, per ?? ttl, this.#driver.now, label);
+    if (per !== undefined) {
+      // The server keeps the permits of a rate for their time, so nothing is held here.
+      lease.detached = true;
+      return lease;
+    }
     if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.names, outcome.fences);
     this.#leases.set(lease.id, lease);
     return lease;

@@ -115,6 +115,7 @@ export const InputField = {
   maxHold: 28,
   linger: 29,
   atLeast: 30,
+  per: 31,
 } as const;
 
 /**

@@ -108,6 +108,7 @@ export class Engine {
       case 'semaphore':
         record.set(InputField.permits, kind.permits);
         record.set(InputField.limit, kind.limit);
+        record.setOptional(InputField.per, kind.per);
         break;
       case 'once':
         record.set(InputField.keep, kind.keep);

@@ -14,7 +14,7 @@ export type Mode = 'exclusive' | 'shared';
 export type LockKind =
   | { readonly type: 'plain' }
   | { readonly type: 'reentrant'; readonly owner: number }
-  | { readonly type: 'semaphore'; readonly permits: number; readonly limit: number }
+  | { readonly type: 'semaphore'; readonly permits: number; readonly limit: number; readonly per?: number | undefined }
   /** A lock whose holder stores a result, which the server keeps for so many milliseconds. */
   | { readonly type: 'once'; readonly keep: number }
   /** An election. An acquire campaigns in it, with what others learn about this client when it leads. */

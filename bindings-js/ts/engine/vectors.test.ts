@@ -91,10 +91,10 @@ function handle(engine: Engine, event: Event, token?: string): void {
   const { op, lease } = fields as { op: number; lease: number };
   switch (kind) {
     case 'acquire': {
-      const { name, mode = 'exclusive', owner, permits, keep, election } = fields as {
-        name: string; mode?: Mode; owner?: number; permits?: [number, number]; keep?: number; election?: string;
+      const { name, mode = 'exclusive', owner, permits, per, keep, election } = fields as {
+        name: string; mode?: Mode; owner?: number; permits?: [number, number]; per?: number; keep?: number; election?: string;
       };
-      const kind: LockKind = election === undefined ? kindOf(owner, permits, keep) : { type: 'election', value: election };
+      const kind: LockKind = election === undefined ? kindOf(owner, permits, keep, per) : { type: 'election', value: election };
       return engine.acquire(op, { name, mode, kind }, settingsOf(fields), token);
     }
     case 'adopt': {
@@ -155,10 +155,10 @@ function camelCased(fields: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [camelCase(name), value]));
 }
 
-function kindOf(owner: number | undefined, permits: [number, number] | undefined, keep: number | undefined): LockKind {
+function kindOf(owner: number | undefined, permits: [number, number] | undefined, keep: number | undefined, per: number | undefined): LockKind {
   if (keep !== undefined) return { type: 'once', keep };
   if (owner !== undefined) return { type: 'reentrant', owner };
-  return permits === undefined ? PLAIN : { type: 'semaphore', permits: permits[0], limit: permits[1] };
+  return permits === undefined ? PLAIN : { type: 'semaphore', permits: permits[0], limit: permits[1], per };
 }
 
 /** The client's own channel, if the step names none. */

@@ -64,6 +64,7 @@ export const BOUNDS = {
   linger: [1, 60_000, '1 ms to 60 s'],
   atLeast: [10, 2_592_000_000, '10 ms to 30 days'],
   limit: [1, 1_000_000, '1 to 1,000,000'],
+  per: [10, 2_592_000_000, '10 ms to 30 days'],
   keep: [1_000, 31_622_400_000, '1 s to 366 days'],
   localHandoffs: [0, 1_023, '0 to 1023'],
   responseTimeout: [10, 60_000, '10 ms to 60 s'],
@@ -77,7 +78,7 @@ export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'ling
 export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
 export const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
 export const CLOSE = ['drain'] as const;
-export const SEMAPHORE = ['limit', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'label'] as const;
+export const SEMAPHORE = ['limit', 'per', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'label'] as const;
 export const ONCE = ['keep', 'ttl', 'maxHold', 'wait', 'label'] as const;
 export const MULTI = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait', 'label'] as const;
 

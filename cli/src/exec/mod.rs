@@ -82,7 +82,13 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
 fn lock(locks: &LockManager, arguments: &Exec) -> Lock {
     let name = &arguments.take.name;
     let lock = match (arguments.permits, arguments.of) {
-        (Some(permits), Some(limit)) => locks.semaphore(name, limit).permits(permits),
+        (Some(permits), Some(limit)) => {
+            let permits = locks.semaphore(name, limit).permits(permits);
+            match arguments.per {
+                Some(window) => permits.per(window),
+                None => permits,
+            }
+        }
         _ if arguments.read => locks.read_write(name).read(),
         _ => locks.mutex(name),
     };
