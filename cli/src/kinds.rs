@@ -40,6 +40,8 @@ pub(crate) struct Stored {
 /// The permits of a semaphore.
 pub(crate) struct Permits {
     limit: u32,
+    /// How long each permit of a rate counts.
+    per: Option<Duration>,
     /// How many each token holds.
     held: HashMap<String, u32>,
 }
@@ -81,6 +83,11 @@ impl Kind {
     /// How many permits the semaphore has.
     pub(crate) fn limit(&self) -> Option<u32> {
         Some(self.permits()?.limit)
+    }
+
+    /// How long each permit of a rate counts.
+    pub(crate) fn per(&self) -> Option<Duration> {
+        self.permits()?.per
     }
 
     /// How many permits these holders have. None if it is not known of one of them.
@@ -149,10 +156,11 @@ fn read(kind: &Value, fields: &Value, permits: &Value) -> Option<Kind> {
         "zset" => {
             let mut fields: HashMap<String, String> = redis::from_redis_value_ref(permits).ok()?;
             let limit = fields.remove("limit")?.parse().ok()?;
-            // A mode is `<permits>/<limit>`.
+            let per = fields.remove("per").and_then(|per| per.parse().ok()).map(Duration::from_millis);
+            // A mode is `<permits>/<limit>`, or `<permits>/<limit>/<per>` of a rate.
             let held =
                 fields.into_iter().filter_map(|(token, mode)| Some((token, mode.split_once('/')?.0.parse().ok()?)));
-            Some(Kind::Semaphore(Permits { limit, held: held.collect() }))
+            Some(Kind::Semaphore(Permits { limit, per, held: held.collect() }))
         }
         _ => None,
     }

@@ -38,6 +38,7 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
     let (leader, stored) = (kind.and_then(Kind::leader), kind.and_then(Kind::stored));
     json!({
         "name": name, "state": state_of(seen, kind), "kind": kind.map(Kind::word), "limit": kind.and_then(Kind::limit),
+        "per_ms": kind.and_then(Kind::per).map(milliseconds),
         "permits": kind.and_then(|kind| kind.taken(seen)), "holders": holders, "waiters": waiters,
         "waiting": seen.waiting, "last_fence": seen.last_fence.map(Fence::get),
         "leader": leader.map(|leader| json!({ "fence": leader.fence, "value": leader.value })),
@@ -53,7 +54,11 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
     let mut text = format!("{}: {}", shown(name), state_of(seen, kind));
     if let Some(kind) = kind {
         let of = kind.limit().zip(kind.taken(seen));
-        let permits = of.map(|(limit, taken)| format!(", {taken} of {limit} permits are taken")).unwrap_or_default();
+        let permits = of.map(|(limit, taken)| match kind.per() {
+            Some(per) => format!(", a rate: {taken} of {limit} permits were started in the last {}", time(per)),
+            None => format!(", {taken} of {limit} permits are taken"),
+        });
+        let permits = permits.unwrap_or_default();
         let _ = write!(text, "\n  kind    {}{permits}", kind.word());
         if let Some(leader) = kind.leader() {
             let value = if leader.value.is_empty() { "-".to_owned() } else { shown(&leader.value) };
@@ -65,7 +70,12 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
         let _ = write!(text, "\n  result  stored, {bytes} bytes; the server keeps it for {kept}");
         let _ = write!(text, "{NEXT}its work began {began} ago, with the fence {fence}{NEXT}client {client}");
     }
-    for holder in &seen.holders {
+    // Nobody holds the permits of a rate.
+    let is_rate = kind.and_then(Kind::per).is_some();
+    if let Some(next) = seen.holders.iter().filter_map(|holder| holder.remaining).min().filter(|_| is_rate) {
+        let _ = write!(text, "\n  next    permits come back in {}", time(next));
+    }
+    for holder in seen.holders.iter().filter(|_| !is_rate) {
         let what = match kind {
             Some(Kind::Election(_)) => Some("leads".to_owned()),
             Some(kind) => kind.permits_of(holder).map(|permits| match permits {

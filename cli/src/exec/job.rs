@@ -22,15 +22,20 @@ pub(super) struct Job<'a> {
 /// What is held while the command runs.
 pub(super) enum Held {
     Lock(Lease),
+    /// Permits of a rate: nothing is held, so the command may run for as long as it likes.
+    Start(Lease),
     /// The success of the command is stored.
     Once(Lease),
     Term(Term),
 }
 
+/// Longer than any command runs.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 impl Held {
     pub(super) fn fence(&self) -> Fence {
         match self {
-            Self::Lock(lease) | Self::Once(lease) => lease.fence(),
+            Self::Lock(lease) | Self::Start(lease) | Self::Once(lease) => lease.fence(),
             Self::Term(term) => term.fence(),
         }
     }
@@ -38,20 +43,21 @@ impl Held {
     pub(super) fn remaining(&self) -> Duration {
         match self {
             Self::Lock(lease) | Self::Once(lease) => lease.remaining(),
+            Self::Start(_) => NEVER,
             Self::Term(term) => term.remaining(),
         }
     }
 
     pub(super) fn lost(&self) -> impl Future<Output = LossReason> + use<> {
         match self {
-            Self::Lock(lease) | Self::Once(lease) => Either::Left(lease.lost()),
+            Self::Lock(lease) | Self::Start(lease) | Self::Once(lease) => Either::Left(lease.lost()),
             Self::Term(term) => Either::Right(term.lost()),
         }
     }
 
     pub(super) async fn release(self) -> Result<ReleaseOutcome, Error> {
         match self {
-            Self::Lock(lease) | Self::Once(lease) => lease.release().await,
+            Self::Lock(lease) | Self::Start(lease) | Self::Once(lease) => lease.release().await,
             Self::Term(term) => term.resign().await,
         }
     }
@@ -60,6 +66,7 @@ impl Held {
     pub(super) async fn give_back(self, succeeded: bool, events: &Events<'_>) -> Option<String> {
         let held = match self {
             Self::Once(lease) if succeeded => return store(lease, events).await,
+            Self::Start(_) => return None,
             held => held,
         };
         match held.release().await {

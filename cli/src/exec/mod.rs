@@ -67,7 +67,9 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
     let taking = Taking { take, locks: &locks, output, token };
     let acquired = tokio::select! {
         signal = signals.ending() => Err(Ok(status(signal))),
-        acquired = taking.lease(lock(&locks, arguments)), if !arguments.once => acquired.map(Held::Lock),
+        acquired = taking.lease(lock(&locks, arguments)), if !arguments.once => {
+            acquired.map(if arguments.per.is_some() { Held::Start } else { Held::Lock })
+        }
         acquired = taking.once(once(&locks, arguments)), if arguments.once => acquired.map(Held::Once),
     };
     let outcome = match acquired {

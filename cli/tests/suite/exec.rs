@@ -66,6 +66,33 @@ fn a_lock_that_is_held_at_least_stays_taken_after_the_command_whatever_its_statu
 }
 
 #[test]
+fn a_rate_starts_so_many_commands_in_a_window_and_their_end_gives_nothing_back() -> Tested {
+    let server = Server::start()?;
+    let start = |status: &str, per: &str| {
+        let script = format!("echo $LEASEHOLD_FENCE; exit {status}");
+        let rate = ["exec", "--wait", "0", "--permits", "1", "--of", "2", "--per", per];
+        run(&server, &[&rate[..], &["--verbose", "api", "--", "sh", "-c", &script]].concat())
+    };
+    let outputs = [start("0", "1h")?, start("7", "1h")?];
+    assert_eq!([&outputs[0], &outputs[1]].map(|output| output.status.code()), [Some(0), Some(7)]);
+    let fences = [&outputs[0], &outputs[1]].map(|output| text(&output.stdout));
+    assert!(fences[0] < fences[1], "{fences:?}");
+    let (_, message) = exit(&outputs[0]);
+    assert!(!message.contains("released") && !message.contains("stays taken"), "{message}");
+    assert_eq!(start("0", "1h")?.status.code(), Some(75));
+    let (code, message) = exit(&start("0", "2h")?);
+    assert!(code != Some(0) && message.contains("another `per`"), "{message}");
+    let seen = inspect(&server, "api");
+    assert_eq!((&seen["permits"], &seen["limit"], &seen["per_ms"]), (&2.into(), &2.into(), &3_600_000.into()));
+    let shown = text(&run(&server, &["inspect", "api"])?.stdout);
+    assert!(shown.contains("semaphore, a rate: 2 of 2 permits were started in the last 1h\n"), "{shown}");
+    assert!(shown.contains("next    permits come back in 59m") && !shown.contains("holder"), "{shown}");
+    assert_eq!(run(&server, &["force-release", "--yes", "api"])?.status.code(), Some(0));
+    assert_eq!(start("0", "1h")?.status.code(), Some(0));
+    Ok(())
+}
+
+#[test]
 fn a_command_that_is_run_once_succeeds_in_one_of_six_processes_and_only_status_0_is_stored() -> Tested {
     let (server, directory) = (Server::start()?, tempdir()?);
     let file = directory.path().join("runs");
