@@ -86,8 +86,8 @@ codes! {
         /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
         /// limit?, or keep?; the name.
         Acquire,
-        /// op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
-        /// each name; the names.
+        /// op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with three numbers
+        /// for each part: the length of its name, its permits, and their limit. Without permits, a limit means a reader; the names.
         AcquireAll,
         /// As for `acquire`, and channelLength; the lease's token and the name.
         Adopt,

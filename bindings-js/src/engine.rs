@@ -113,7 +113,7 @@ impl Engine {
             core.catch_up(now);
         }
         let node = ONLY_SERVER;
-        let (names, options);
+        let (parts, options);
         let input = if let Some(call) = call_at(kind) {
             call.read(&CallRecord { record, text })?
         } else {
@@ -126,9 +126,9 @@ impl Engine {
                     match kind {
                         InputKind::Acquire => Input::Acquire { op, name: text, options },
                         InputKind::AcquireAll => {
-                            names = record.texts(text)?;
+                            parts = record.parts(text)?;
                             let one_script = record.flag(InputField::OneScript);
-                            Input::AcquireAll { op, names: &names, options, one_script }
+                            Input::AcquireAll { op, parts: &parts, options, one_script }
                         }
                         _ => {
                             let (first, name) = record.channel(text)?;

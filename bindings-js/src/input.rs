@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallFields, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Replicas, Reply,
-    Wait,
+    AcquireOptions, CallFields, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Part, Replicas,
+    Reply, Wait,
 };
 
 use crate::codes::{ABSENT, Code, FIELDS, InputField};
@@ -96,10 +96,17 @@ impl InputRecord {
         Some(options)
     }
 
-    /// The texts whose lengths are in the list.
-    pub(crate) fn texts<'a>(&self, text: &'a str) -> Option<Vec<&'a str>> {
+    /// The parts of a lock on several names.
+    pub(crate) fn parts<'a>(&self, text: &'a str) -> Option<Vec<Part<'a>>> {
         let mut texts = Texts::new(text);
-        self.list()?.iter().map(|length| texts.take(*length)).collect()
+        let part = |numbers: &[f64]| {
+            let [length, permits, limit] = *numbers else { return None };
+            let (permits, limit) = (small(permits)?, small(limit)?);
+            let kind = if permits > 0 { Kind::Semaphore { permits, limit } } else { Kind::Lock };
+            let mode = if permits == 0 && limit > 0 { Mode::Shared } else { Mode::Exclusive };
+            Some(Part { name: texts.take(length)?, kind, mode })
+        };
+        self.list()?.chunks(3).map(part).collect()
     }
 
     pub(crate) fn reply(&self, text: &str) -> Option<Reply> {
@@ -271,9 +278,16 @@ mod tests {
 
     #[test]
     fn texts_that_follow_each_other_are_taken_apart() {
-        let lengths = record(&[(InputField::ListLength, 2.0)], &[3.0, 2.0]);
-        assert_eq!(lengths.texts("a😀éz"), Some(vec!["a😀", "éz"]));
-        assert_eq!(lengths.texts("a"), None);
+        let list = [3.0, 0.0, 0.0, 2.0, 0.0, 1.0, 1.0, 2.0, 5.0];
+        let lengths = record(&[(InputField::ListLength, 9.0)], &list);
+        let [mutex, reader, permits] = [
+            Part { name: "a😀", kind: Kind::Lock, mode: Mode::Exclusive },
+            Part { name: "éz", kind: Kind::Lock, mode: Mode::Shared },
+            Part { name: "s", kind: Kind::Semaphore { permits: 2, limit: 5 }, mode: Mode::Exclusive },
+        ];
+        assert_eq!(lengths.parts("a😀ézs"), Some(vec![mutex, reader, permits]));
+        assert_eq!(lengths.parts("a"), None);
+        assert_eq!(record(&[(InputField::ListLength, 2.0)], &list).parts("abc"), None);
         let channel = record(&[(InputField::ChannelLength, 2.0)], &[]);
         assert_eq!(channel.channel("é:payload"), Some(("é:", "payload")));
     }

@@ -36,7 +36,7 @@ impl Operation<'_> {
         match self {
             Self::Acquire { name, .. } | Self::Campaign { name, .. } | Self::Adopt { name, .. } => name.len(),
             Self::Store { value, .. } => value.len(),
-            Self::AcquireAll { names, .. } => names.iter().map(|name| name.len()).sum(),
+            Self::AcquireAll { parts, .. } => parts.iter().map(|part| part.name.len()).sum(),
             _ => 0,
         }
     }

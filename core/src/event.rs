@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::error::{Error, Failure, LossReason};
 use crate::ids::{CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
-use crate::options::{AcquireOptions, Mode};
+use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
 use crate::wire::{Command, Reply};
 
@@ -28,14 +28,15 @@ acquires<'a> {
         /// The options.
         options: &'a AcquireOptions,
     },
-    /// Acquire one exclusive lease of several names: all of them or none. Ends with [`Outcome::AcquiredAll`].
+    /// Acquire one lease of several names: all of them or none. Ends with [`Outcome::AcquiredAll`].
     ///
-    /// If all names are in one cluster slot and free, one script takes them. Otherwise the engine takes them one by one
-    /// in sorted order, each through its queue, which prevents deadlocks.
+    /// The engine takes the parts one by one in the order of their names, each through its queue, which prevents deadlocks. A
+    /// part that is held stays held while the engine waits for the next one. If all parts are exclusive locks in one cluster
+    /// slot and free, one script takes them.
     AcquireAll {
-        /// The locks' names, without the prefix: 1 to 256 different names, in any order.
-        names: &'a [&'a str],
-        /// The options. `Mode::Shared` fails with [`Error::Unsupported`].
+        /// The parts: 1 to 256 different names, in any order.
+        parts: &'a [Part<'a>],
+        /// The options of all parts. Their `kind` and `mode` are not used.
         options: &'a AcquireOptions,
         /// Refuse names that no single script can take, with [`Error::CrossSlot`]. A try then succeeds or fails at one moment.
         one_script: bool,
@@ -449,6 +450,24 @@ impl Outcome {
             }
             _ => None,
         }
+    }
+}
+
+/// One of the locks that [`Input::AcquireAll`] takes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Part<'a> {
+    /// The lock's name, without the prefix.
+    pub name: &'a str,
+    /// The kind of lock: [`Kind::Lock`] or [`Kind::Semaphore`]. Others fail with [`Error::Unsupported`].
+    pub kind: Kind,
+    /// Exclusive or shared.
+    pub mode: Mode,
+}
+
+impl<'a> Part<'a> {
+    /// The exclusive locks of these names.
+    pub fn mutexes(names: &[&'a str]) -> Vec<Self> {
+        names.iter().map(|name| Self { name, kind: Kind::Lock, mode: Mode::Exclusive }).collect()
     }
 }
 

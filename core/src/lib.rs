@@ -221,7 +221,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
 pub use event::{
     CallFields, CallKind, Field, Grant, Holder, Input, Inspection, Leader, LeaseInfo, Operation, Outcome, OutcomeKind,
-    Output, Reason, ReleaseOutcome, Waiter,
+    Output, Part, Reason, ReleaseOutcome, Waiter,
 };
 pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};

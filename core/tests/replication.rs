@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Config, Error, Failure, Input, Instant, LossReason, NodeId, OpId, Outcome,
+    AcquireOptions, ClientId, Config, Error, Failure, Input, Instant, LossReason, NodeId, OpId, Outcome, Part,
     ReleaseOutcome, Replicas, Reply, Scalar, Wait,
 };
 use leasehold_harness::Client;
@@ -312,8 +312,8 @@ fn what_cannot_work_is_refused_before_anything_is_sent() {
     }
 
     let mut several = Waiter::new();
-    let names = ["a", "b"];
-    several.input(Input::AcquireAll { op: ACQUIRE, names: &names, options: &options(1), one_script: false });
+    let parts = Part::mutexes(&["a", "b"]);
+    several.input(Input::AcquireAll { op: ACQUIRE, parts: &parts, options: &options(1), one_script: false });
     assert_eq!(several.error().code(), "unsupported");
     assert!(several.engine.is_idle());
 }

@@ -78,7 +78,7 @@ pub use api::testing;
 pub use api::tower;
 pub use api::{
     Address, Builder, Closed, Connection, Election, Leader, Lease, LeaseToken, Lock, LockInfo, LockManager,
-    LockOptions, ManagerOptions, Observer, Owner, QuorumMember, ReadWrite, Semaphore, Snapshot, Term,
+    LockOptions, ManagerOptions, Observer, Owner, Part, QuorumMember, ReadWrite, Semaphore, Snapshot, Term,
 };
 #[cfg(feature = "once")]
 pub use api::{Begun, Once, OnceOptions};

@@ -175,21 +175,26 @@ export class LockManager implements AsyncDisposable {
   }
 
   /**
-   * Several names as one lock: one lease on all names, or none. Clients that name them in different orders never deadlock.
-   * Names with one hash tag are taken by one script if all are free. Otherwise they are taken one after the other, in sorted order. It takes
-   * 1 to 256 names of at most 1 MiB together, prefixes included.
+   * Several locks as one: one lease on all of them, or none. Clients that name them in different orders never deadlock. A part is a
+   * name, which means its mutex, or a lock: a mutex, a reader, a writer or permits of a semaphore. Of a lock, only its name, mode and
+   * permits count. Set the options on the whole.
    *
-   * @throws `invalid-option`.
+   * Mutexes with one hash tag are taken by one script if all are free. Otherwise the parts are taken one after the other, in the order
+   * of their names. The client holds the parts before while it waits for the next one. It takes 1 to 256 names of at most 1 MiB
+   * together, prefixes included. A quorum has no semaphores.
+   *
+   * @throws `invalid-option`, and `unsupported` for other kinds of locks.
    *
    * @example
    * ```ts
    * await locks.multi(['account:1', 'account:2']).run(async (lease) => {
    *   for (const [account, fence] of lease.fences) await book(account, fence);
    * });
+   * await locks.multi([locks.mutex('order:7'), locks.semaphore('tenant:9', { limit: 2 })]).run(() => ship());
    * ```
    */
-  multi(names: readonly string[], options?: MultiOptions): Lock {
-    return makeMultiLock(this.#context, names, options);
+  multi(parts: readonly (string | Lock)[], options?: MultiOptions): Lock {
+    return makeMultiLock(this.#context, parts, options);
   }
 
   /**

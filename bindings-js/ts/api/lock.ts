@@ -10,9 +10,12 @@ import { ignore } from '../support/ignore.js';
 import { withoutWait } from '../support/options.generated.js';
 import { type Lease, openLease, stateOf } from './lease.js';
 import {
-  type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readNames,
+  type AcquireOptions, type LockOptions, readAcquireOptions, readLockOptions, readMultiOptions, readParts,
 } from './options.js';
 import { readName, readToken } from './validate.js';
+
+/** What a lock is, without its options. Undefined for something else. */
+let specOf: (value: unknown) => LockSpec | undefined;
 
 /**
  * A lock's name, mode and options. Making one sends nothing. You can keep it and acquire it as often as you like, also
@@ -34,6 +37,10 @@ export class Lock {
     this.mode = spec.mode;
     this.#spec = spec;
     this.#settings = settings;
+  }
+
+  static {
+    specOf = (value) => typeof value === 'object' && value !== null && #spec in value ? value.#spec : undefined;
   }
 
   /**
@@ -208,12 +215,12 @@ export function withoutLinger(defaults: AcquireSettings): AcquireSettings {
   return { ...defaults, linger: undefined };
 }
 
-/** Makes a lock on several names. Its own name is all of them, separated by commas. */
+/** Makes one lock of several. Its own name is all of theirs, separated by commas. */
 export function makeMultiLock({ client, defaults }: ManagerContext, given: unknown, options: unknown): Lock {
-  const names = readNames(given, client.prefix);
+  const parts = readParts(given, client.prefix, specOf);
   const { oneScript, ...rest } = readMultiOptions(options);
-  const kind = { type: 'multi', names, oneScript } as const;
-  return new Lock(client, { name: names.join(', '), mode: 'exclusive', kind }, readLockOptions(rest, withoutLinger(defaults)));
+  const spec: LockSpec = { name: parts.map(({ name }) => name).join(', '), mode: 'exclusive', kind: { type: 'multi', parts, oneScript } };
+  return new Lock(client, spec, readLockOptions(rest, withoutLinger(defaults)));
 }
 
 /**

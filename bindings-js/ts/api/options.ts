@@ -1,7 +1,7 @@
 /** Reads the options of managers, locks and acquires. Most of their types come from the engine's table. */
 
-import type { AcquireSettings, Config } from '../engine/index.js';
-import { InvalidOptionError } from '../support/errors.js';
+import { type AcquireSettings, type Config, type LockSpec, nameOnServer, PLAIN } from '../engine/index.js';
+import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
 import {
@@ -118,11 +118,17 @@ function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1;
 }
 
-/** Checks the names of a lock on several names. */
-export function readNames(given: unknown, prefix: string): readonly string[] {
-  const names = listOf(given).map((name) => readName(name, prefix));
-  if (new Set(names).size < names.length) throw new InvalidOptionError('names', 'has a name twice: give each name once');
-  return names;
+/** Checks the parts of a lock on several names: names of mutexes, or locks. `specOf` says what a lock is. */
+export function readParts(given: unknown, prefix: string, specOf: (part: unknown) => LockSpec | undefined): readonly LockSpec[] {
+  const parts = listOf(given).flatMap((part): readonly LockSpec[] => {
+    const spec = specOf(part) ?? { name: readName(part, prefix), mode: 'exclusive', kind: PLAIN };
+    if (spec.kind.type === 'multi') return spec.kind.parts;
+    if (spec.kind.type === 'plain' || spec.kind.type === 'semaphore') return [spec];
+    throw new UnsupportedError('one lease has mutexes, read-write locks and semaphores, and no other kinds', { lockName: spec.name });
+  });
+  const names = new Set(parts.map(nameOnServer));
+  if (names.size < parts.length) throw new InvalidOptionError('names', 'has a name twice: give each name once');
+  return parts;
 }
 
 /** Checks the options of a lock on several names. */

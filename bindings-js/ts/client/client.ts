@@ -588,7 +588,7 @@ export class Client {
     for (const { lock, attempt, label } of this.#operations.acquires()) {
       if (wait !== undefined || ++seen > LABEL_RULES.mostSeen) break;
       const { kind } = lock;
-      const names = kind.type === 'multi' ? kind.names : [nameOnServer(lock)];
+      const names = kind.type === 'multi' ? kind.parts.map(nameOnServer) : [nameOnServer(lock)];
       if (names.some((one) => this.prefix + one === key)) wait = called(attempt.began ?? now, label);
     }
     return { leases, wait };
@@ -617,7 +617,7 @@ export class Client {
       lease.detached = true;
       return lease;
     }
-    if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.names, outcome.fences);
+    if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.parts.map(({ name }) => name), outcome.fences);
     this.#leases.set(lease.id, lease);
     return lease;
   }

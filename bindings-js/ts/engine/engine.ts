@@ -99,9 +99,14 @@ export class Engine {
     switch (kind.type) {
       case 'multi':
         record.setFlag(InputField.oneScript, kind.oneScript);
-        record.beginList(kind.names.length);
-        for (const { length } of kind.names) record.push(length);
-        return this.#inputWithText(InputKind.acquireAll, kind.names.join(''));
+        record.beginList(3 * kind.parts.length);
+        for (const part of kind.parts) {
+          const { permits, limit } = part.kind.type === 'semaphore' ? part.kind : { permits: 0, limit: Number(part.mode === 'shared') };
+          record.push(nameOnServer(part).length);
+          record.push(permits);
+          record.push(limit);
+        }
+        return this.#inputWithText(InputKind.acquireAll, kind.parts.map(nameOnServer).join(''));
       case 'reentrant':
         record.set(InputField.owner, kind.owner);
         break;

@@ -53,7 +53,7 @@ test('an_input_follows_one_that_has_moved_the_record', () => {
   const { engine: one, sent } = engine();
   const { engine: other, sent: othersSent } = engine();
   const names = Array.from({ length: 256 }, (_, at) => `{door}${at}`);
-  const several: LockSpec = { name: names.join(), mode: 'exclusive', kind: { type: 'multi', names, oneScript: true } };
+  const several: LockSpec = { name: names.join(), mode: 'exclusive', kind: { type: 'multi', parts: names.map(plain), oneScript: true } };
   one.acquire(1, several, SETTINGS);
   assert.deepEqual(names.filter((name) => sent.at(-1)?.words.includes(name)), names);
   for (const [its, commands] of [[one, sent], [other, othersSent]] as const) {

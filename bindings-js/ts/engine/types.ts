@@ -19,8 +19,8 @@ export type LockKind =
   | { readonly type: 'once'; readonly keep: number }
   /** An election. An acquire campaigns in it, with what others learn about this client when it leads. */
   | { readonly type: 'election'; readonly value: string }
-  /** Several names that are taken as one lock. `oneScript` refuses names that one script can't take. */
-  | { readonly type: 'multi'; readonly names: readonly string[]; readonly oneScript: boolean };
+  /** Several locks that are taken as one. `oneScript` refuses names that one script can't take. */
+  | { readonly type: 'multi'; readonly parts: readonly LockSpec[]; readonly oneScript: boolean };
 
 /** A lock, and how to hold it. */
 export interface LockSpec {

@@ -102,8 +102,14 @@ function handle(engine: Engine, event: Event, token?: string): void {
       return handle(engine, { acquire }, token);
     }
     case 'acquire-all': {
-      const { names, mode = 'exclusive', one_script = false } = fields as { names: string[]; mode?: Mode; one_script?: boolean };
-      return engine.acquire(op, { name: names.join(', '), mode, kind: { type: 'multi', names, oneScript: one_script } }, settingsOf(fields));
+      const { names, kinds = [], mode = 'exclusive', one_script = false } = fields as {
+        names: string[]; kinds?: (Mode | [number, number])[]; mode?: Mode; one_script?: boolean;
+      };
+      const parts = names.map((name, at): LockSpec => {
+        const kind = kinds[at] ?? 'exclusive';
+        return typeof kind === 'string' ? { name, mode: kind, kind: PLAIN } : { name, mode: 'exclusive', kind: kindOf(undefined, kind, undefined) };
+      });
+      return engine.acquire(op, { name: names.join(', '), mode, kind: { type: 'multi', parts, oneScript: one_script } }, settingsOf(fields));
     }
     case 'campaign': {
       const { value, acquire } = fields as { value: string; acquire: Record<string, never> };
@@ -239,7 +245,7 @@ async function learnScripts(): Promise<Map<string, string>> {
     'semaphore-renew': () => engine.extend(10, 3, 60_000),
     'semaphore-release': () => engine.release(11, 3),
     'semaphore-convert': () => engine.acquire(16, lock({ type: 'semaphore', permits: 1, limit: 2 }), settings, '01234567-89ab-cdef-0123-456789abcdef:7'),
-    multi: () => engine.acquire(12, lock({ type: 'multi', names: ['{a}1', '{a}2'], oneScript: false }), settings),
+    multi: () => engine.acquire(12, lock({ type: 'multi', parts: ['{a}1', '{a}2'].map((name): LockSpec => ({ name, mode: 'exclusive', kind: PLAIN })), oneScript: false }), settings),
     force: () => engine.forceRelease(15, 'a', false),
     'reentrant-force': () => forceAnother(13, 1),
     'semaphore-force': () => forceAnother(14, 2),

@@ -277,8 +277,8 @@ impl Client {
     #[inline(never)]
     fn take_in_more(&mut self, input: Input<'_>) {
         match input {
-            Input::AcquireAll { op, names, options, one_script } => {
-                self.acquire_all(Caller::User(op), names, options, one_script);
+            Input::AcquireAll { op, parts, options, one_script } => {
+                self.acquire_all(Caller::User(op), parts, options, one_script);
             }
             Input::Campaign { op, name, value, options } => self.campaign(Caller::User(op), name, value, options),
             Input::Observe { op, name } => self.observe(Caller::User(op), name),

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Client;
-use super::multi::{AcquireAll, HoldAll, PartCall, only_exclusive};
+use super::multi::{AcquireAll, HoldAll, PartCall, not_several};
 use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken, LockId};
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// A lease has ended, by this call.
-    fn left(&mut self, id: LeaseId, lock: LockId, op: Option<Caller>) {
+    pub(super) fn left(&mut self, id: LeaseId, lock: LockId, op: Option<Caller>) {
         if let Some(lock) = self.locks.get_mut(lock) {
             lock.leave(id);
         }
@@ -194,7 +194,7 @@ impl Client {
 
     pub(super) fn convert(&mut self, op: Caller, id: LeaseId, mode: Mode) {
         let Some(lease) = self.cx.leases.get(&id) else { return self.cx.refuse(op, Error::NotHeld) };
-        let Some(lock) = lease.lock() else { return self.cx.refuse(op, only_exclusive()) };
+        let Some(lock) = lease.lock() else { return self.cx.refuse(op, not_several()) };
         self.cx.open(op, OpKind::Convert { lease: id }, None);
         self.with(lock, |lock, cx| lock.convert(cx, op, id, mode));
     }
@@ -235,7 +235,7 @@ impl Client {
         let lock = self.cx.leases.get(&id).map(|lease| lease.lock());
         let token = match lock {
             None => Err(Error::NotHeld),
-            Some(None) => Err(only_exclusive()),
+            Some(None) => Err(not_several()),
             Some(Some(lock)) => self.locks.get_mut(lock).map_or(Err(Error::NotHeld), |lock| lock.export(&self.cx, id)),
         };
         if token.is_ok() {

@@ -29,7 +29,7 @@ use crate::client::{AcquireAll, HoldAll, Multi};
 use crate::error::{Error, Failure};
 use crate::event::{Input, LeaseInfo, Outcome, Output, Reason};
 use crate::ids::{Caller, ClientId, LeaseId, LockId, NodeId, OpId};
-use crate::options::{Config, Mode};
+use crate::options::{Config, Kind, Mode};
 use crate::session::{Context, Leased, NameHash, Names, Slab, Timer};
 use crate::time::Instant;
 use lock::QuorumLock;
@@ -134,8 +134,11 @@ impl Quorum {
         match input {
             Input::Acquire { op, name, options } => self.acquire(Caller::User(op), name, options),
             Input::AcquireAll { op, one_script: true, .. } => self.cx.answer(Caller::User(op), Err(not_by_script())),
-            Input::AcquireAll { op, names, options, .. } => {
-                self.acquire_all(Caller::User(op), names, options, false);
+            Input::AcquireAll { op, parts, .. } if parts.iter().any(|part| part.kind != Kind::Lock) => {
+                self.cx.answer(Caller::User(op), Err(no_such_kind()));
+            }
+            Input::AcquireAll { op, parts, options, .. } => {
+                self.acquire_all(Caller::User(op), parts, options, false);
             }
             Input::Cancel { op } => self.end_acquire(Caller::User(op), Error::Cancelled),
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
@@ -324,7 +327,7 @@ mod tests {
 
     use super::Quorum;
     use crate::ids::ClientId;
-    use crate::options::{Config, Mode};
+    use crate::options::{Config, Kind, Mode};
 
     #[test]
     fn a_new_name_gets_the_place_that_became_free_last_without_a_look_at_the_other_names() {

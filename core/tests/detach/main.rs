@@ -6,7 +6,7 @@ mod world;
 
 use leasehold_core::{
     AcquireOptions, ClientId, Config, Engine, Error, Failure, Input, Kind, LeaseToken, LossReason, Mode, Outcome,
-    Owner, ReleaseOutcome, Wait,
+    Owner, Part, ReleaseOutcome, Wait,
 };
 use leasehold_harness::Client;
 
@@ -209,9 +209,10 @@ fn what_cant_be_detached_says_so_and_stays_as_it_was() {
     world.detach(0, lease, None);
     assert_eq!(world.call(0, |op| Input::Detach { op, lease, time: None }), Some(Err(Error::NotHeld)));
 
+    let parts = Part::mutexes(&["a", "b"]);
     let several = world.clients[0].call(|op| Input::AcquireAll {
         op,
-        names: &["a", "b"],
+        parts: &parts,
         options: Box::leak(Box::new(options())),
         one_script: false,
     });

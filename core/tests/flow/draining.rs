@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Config, Error, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Outcome, Owner, ReleaseOutcome,
-    Wait,
+    AcquireOptions, Config, Error, Input, Instant, Kind, LeaseId, Mode, NodeId, OpId, Outcome, Owner, Part,
+    ReleaseOutcome, Wait,
 };
 
 use super::client::{Client, SERVER_US, denied, entries, fixed, name_of, status, words};
@@ -23,8 +23,8 @@ fn without_batches() -> Client {
 }
 
 fn acquires_all(client: &mut Client, names: [&str; 2]) -> OpId {
-    let options = renewed();
-    client.call(|op| Input::AcquireAll { op, names: &names, options: &options, one_script: false })
+    let (options, parts) = (renewed(), Part::mutexes(&names));
+    client.call(|op| Input::AcquireAll { op, parts: &parts, options: &options, one_script: false })
 }
 
 fn drains(client: &mut Client, within: Duration) -> OpId {

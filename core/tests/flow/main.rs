@@ -10,8 +10,8 @@ mod pauses;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Command, Config, Error, Failure, Input, Mode, NodeId, OpId, Outcome, ReleaseOutcome, Reply, Scalar,
-    Wait,
+    AcquireOptions, Command, Config, Error, Failure, Input, Mode, NodeId, OpId, Outcome, Part, ReleaseOutcome, Reply,
+    Scalar, Wait,
 };
 
 use self::client::{
@@ -276,8 +276,8 @@ fn several_names_wait_for_room_as_long_as_the_server_answers() {
     for one_script in [false, true] {
         let mut client = Client::new(Config { max_in_flight: 4, ..Config::default() });
         fill(&mut client, 100);
-        let options = tries();
-        let op = client.call(|op| Input::AcquireAll { op, names: &["{a}1", "{a}2"], options: &options, one_script });
+        let (options, parts) = (tries(), Part::mutexes(&["{a}1", "{a}2"]));
+        let op = client.call(|op| Input::AcquireAll { op, parts: &parts, options: &options, one_script });
 
         serve_until_it_leaves(&mut client, "{a}1", op);
 
@@ -451,7 +451,9 @@ fn a_try_ends_at_its_callers_deadline_while_its_command_waits_for_room() {
         let op = client.next_op();
         match names {
             [name] => client.feed(Input::Acquire { op, name, options: &tries }),
-            _ => client.feed(Input::AcquireAll { op, names, options: &tries, one_script: false }),
+            _ => {
+                client.feed(Input::AcquireAll { op, parts: &Part::mutexes(names), options: &tries, one_script: false })
+            }
         }
         for time in [100, 100, 99] {
             assert_eq!(client.result_of(op), None);

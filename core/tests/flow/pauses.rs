@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Config, Engine, Error, Input, Instant, MOST_PAUSES, OpId, Outcome, ReleaseOutcome,
+    AcquireOptions, ClientId, Config, Engine, Error, Input, Instant, MOST_PAUSES, OpId, Outcome, Part, ReleaseOutcome,
     Replicas, Wait,
 };
 
@@ -50,7 +50,12 @@ fn calls(client: &mut Client) -> Vec<OpId> {
         client.acquire("tries in time", AcquireOptions { within, ..tries() }),
     ];
     let several = client.next_op();
-    client.feed(Input::AcquireAll { op: several, names: &["several"], options: &tries(), one_script: false });
+    client.feed(Input::AcquireAll {
+        op: several,
+        parts: &Part::mutexes(&["several"]),
+        options: &tries(),
+        one_script: false,
+    });
     [verify, extend, release, several].into_iter().chain(acquires).collect()
 }
 

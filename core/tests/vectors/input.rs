@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, CallFields, CallKind, CommandId, Failure, Input, Instant, Kind, LeaseId, LeaseToken, Mode, NodeId,
-    OpId, Owner, Replicas, Reply, Scalar, Wait,
+    OpId, Owner, Part, Replicas, Reply, Scalar, Wait,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -102,10 +102,36 @@ pub(crate) struct Acquire {
 #[derive(Deserialize)]
 pub(crate) struct AcquireAll {
     names: Vec<String>,
+    /// For each name, if they are not all exclusive locks.
+    #[serde(default)]
+    kinds: Vec<KindText>,
     #[serde(default)]
     one_script: bool,
     #[serde(flatten)]
     acquire: Acquire,
+}
+
+/// How one of several names is taken.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(untagged)]
+enum KindText {
+    Lock(ModeText),
+    /// How many permits, of how many.
+    Semaphore(u32, u32),
+}
+
+impl AcquireAll {
+    pub(crate) fn parts(&self) -> Vec<Part<'_>> {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let mut parts = Part::mutexes(&names);
+        for (part, kind) in parts.iter_mut().zip(&self.kinds) {
+            match *kind {
+                KindText::Lock(mode) => part.mode = mode.mode(),
+                KindText::Semaphore(permits, limit) => part.kind = Kind::Semaphore { permits, limit },
+            }
+        }
+        parts
+    }
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -207,9 +233,8 @@ impl Event {
                 take(Input::Campaign { op, name: &acquire.name, value, options: &options });
             }
             Self::Other(Other::AcquireAll(all)) => {
-                let names: Vec<&str> = all.names.iter().map(String::as_str).collect();
-                let (op, options) = (OpId(all.acquire.op), all.acquire.options());
-                take(Input::AcquireAll { op, names: &names, options: &options, one_script: all.one_script });
+                let (op, options, parts) = (OpId(all.acquire.op), all.acquire.options(), all.parts());
+                take(Input::AcquireAll { op, parts: &parts, options: &options, one_script: all.one_script });
             }
             Self::Other(other) => take(other.input()),
         }

@@ -5,10 +5,13 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Fence, Kind, LeaseToken, Mode, Operation, Outcome, Wait, check_label};
+use leasehold_core::{
+    AcquireOptions, Fence, Kind, LeaseToken, Mode, Operation, Outcome, Part as EnginePart, Wait, check_label,
+};
 use tracing::{Instrument, Span};
 
 use super::lease::Lease;
+use super::part::Part;
 use super::spans::{Acquiring, Holding, ModeLabel};
 use crate::client::{Client, Named, Observation, unexpected_outcome};
 use crate::errors::Error;
@@ -50,6 +53,8 @@ pub(super) enum Taken {
 #[derive(Clone)]
 pub(super) struct Several {
     pub(super) names: Arc<[Arc<str>]>,
+    /// For each name.
+    kinds: Arc<[(Kind, Mode)]>,
     pub(super) one_script: bool,
 }
 
@@ -69,13 +74,14 @@ impl Lock {
 
     pub(super) fn of_several(
         client: Arc<Client>,
-        names: impl IntoIterator<Item: AsRef<str>>,
+        parts: impl IntoIterator<Item: Into<Part>>,
         options: AcquireOptions,
     ) -> Self {
-        let names: Arc<[Arc<str>]> = names.into_iter().map(|name| Arc::from(name.as_ref())).collect();
+        let (names, kinds): (Vec<Arc<str>>, Vec<_>) = parts.into_iter().flat_map(|part| part.into().0).unzip();
         let lock = Named { name: names.join(", ").into(), called: None };
+        let (names, kinds) = (names.into(), kinds.into());
         let options = AcquireOptions { linger: None, ..options };
-        Self { client, lock, several: Some(Several { names, one_script: false }), options }
+        Self { client, lock, several: Some(Several { names, kinds, one_script: false }), options }
     }
 
     pub(super) fn with_kind(mut self, kind: Kind) -> Self {
@@ -83,6 +89,14 @@ impl Lock {
         // The manager's default is for locks that can linger.
         self.options.linger = None;
         self
+    }
+
+    /// What it is as a part of a lock over several names.
+    pub(super) fn parts(&self) -> Vec<(Arc<str>, (Kind, Mode))> {
+        match &self.several {
+            Some(several) => several.names.iter().cloned().zip(several.kinds.iter().copied()).collect(),
+            None => vec![(Arc::clone(&self.lock.name), (self.options.kind, self.options.mode))],
+        }
     }
 
     fn with_mode(mut self, mode: Mode) -> Self {
@@ -351,9 +365,9 @@ impl Lock {
     }
 
     async fn execute_several(&self, several: &Several, options: &AcquireOptions) -> Result<Outcome, Error> {
-        let names: Vec<&str> = several.names.iter().map(|name| &**name).collect();
-        let one_script = several.one_script;
-        let operation = Operation::AcquireAll { names: &names, options, one_script };
+        let parts = several.names.iter().zip(&*several.kinds);
+        let parts: Vec<_> = parts.map(|(name, (kind, mode))| EnginePart { name, kind: *kind, mode: *mode }).collect();
+        let operation = Operation::AcquireAll { parts: &parts, options, one_script: several.one_script };
         self.client.acquire(operation, &self.lock).await
     }
 }

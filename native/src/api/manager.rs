@@ -9,6 +9,7 @@ use leasehold_core::{AcquireOptions, Inspection, Kind, Mode, Operation, Outcome}
 use super::election::Election;
 use super::lock::{Lock, ReadWrite, Semaphore};
 use super::owner::Owner;
+use super::part::Part;
 use super::query::{LockInfo, Snapshot};
 use crate::client::{Client, Listed, unexpected_outcome};
 use crate::errors::Error;
@@ -82,17 +83,20 @@ impl LockManager {
         Election::new(self.mutex(name))
     }
 
-    /// One exclusive lock over several names: all or none. Clients that name them in different orders never deadlock.
+    /// Several locks as one lease: all or none. Clients that name them in different orders never deadlock. A part is a name,
+    /// which means its mutex, or a lock: a mutex, a reader, a writer or permits of a semaphore. Other kinds fail with
+    /// `unsupported`.
     ///
     /// It takes 1 to 256 names of at most 1 MiB together, prefixes included. Its calls refuse others with
     /// `invalid-option`.
     ///
-    /// If all names have one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes them
-    /// at one moment. Otherwise the client takes them in sorted order, each through its queue. If that fails, is
-    /// cancelled, or takes longer than the wait, the client releases the names that it has. The lease is renewed,
-    /// extended, lost and released as a whole, and has a [fence for each name](crate::Lease::fences).
+    /// If all parts are mutexes with one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes
+    /// them at one moment. Otherwise the client takes them in the order of their names, each through its queue. It holds the
+    /// parts before while it waits for the next one. If that fails, is cancelled, or takes longer than the wait, the client
+    /// releases what it has. The lease is renewed, extended, lost and released as a whole, and has a
+    /// [fence for each name](crate::Lease::fences).
     ///
-    /// In a [quorum](Self::quorum), a majority of the servers has each name. The client always takes them in sorted order.
+    /// In a [quorum](Self::quorum), a majority of the servers has each name. It has no semaphores.
     ///
     /// ```no_run
     /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {
@@ -101,11 +105,15 @@ impl LockManager {
     ///     println!("{name} with fence {fence}");
     /// }
     /// lease.release().await?;
+    ///
+    /// let tenant = locks.semaphore("tenant:9", 2).permits(1);
+    /// let lease = locks.multi([locks.mutex("order:7"), tenant]).acquire().await?;
+    /// lease.release().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Lock {
-        Lock::of_several(Arc::clone(&self.client), names, self.defaults)
+    pub fn multi(&self, parts: impl IntoIterator<Item: Into<Part>>) -> Lock {
+        Lock::of_several(Arc::clone(&self.client), parts, self.defaults)
     }
 
     /// Asks the server who holds the lock `name`, who waits for it, and for how long. A second round trip asks for their

@@ -19,6 +19,7 @@ mod manager;
 mod once;
 mod options;
 mod owner;
+mod part;
 mod query;
 mod quorum_member;
 #[cfg(feature = "redis-1")]
@@ -42,6 +43,7 @@ pub use once::{Begun, Once};
 pub use options::OnceOptions;
 pub use options::{LockOptions, ManagerOptions};
 pub use owner::Owner;
+pub use part::Part;
 pub use query::{LockInfo, Snapshot};
 pub use quorum_member::QuorumMember;
 

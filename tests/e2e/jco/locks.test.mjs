@@ -61,7 +61,7 @@ test('readers share, and exclude a writer', async () => {
 
 test('several names are one lease with a fence for each', async () => {
   const [one, other] = [await open(), await open()];
-  const both = (names) => ({ tag: 'multi', val: { names, oneScript: false } });
+  const both = (names) => ({ tag: 'multi', val: { parts: names.map((val) => ({ tag: 'mutex', val })), oneScript: false } });
   const lease = await one.acquire(both(['to', 'from']), undefined);
   // jco returns lists as promises, even though the call is synchronous.
   assert.deepEqual((await lease.fences()).map(([name]) => name), ['to', 'from']);

@@ -64,6 +64,8 @@ pub(super) enum Names {
     One(Rc<str>),
     All {
         names: Vec<String>,
+        /// For each name.
+        kinds: Vec<(Kind, engine::Mode)>,
         /// All names, joined, for errors and for the lease.
         label: Rc<str>,
         one_script: bool,
@@ -121,12 +123,23 @@ fn read_target(target: Target) -> (Names, engine::Mode, Kind) {
         Target::Semaphore(locks::Semaphore { name, limit, permits }) => {
             (name, engine::Mode::Exclusive, Kind::Semaphore { permits, limit })
         }
-        Target::Multi(locks::Multi { names, one_script }) => {
+        Target::Multi(locks::Multi { parts, one_script }) => {
+            let (names, kinds): (Vec<_>, Vec<_>) = parts.into_iter().map(read_part).unzip();
             let label = names.join(", ").into();
-            return (Names::All { names, label, one_script }, engine::Mode::Exclusive, Kind::Lock);
+            return (Names::All { names, kinds, label, one_script }, engine::Mode::Exclusive, Kind::Lock);
         }
     };
     (Names::One(name.into()), mode, kind)
+}
+
+fn read_part(part: locks::Part) -> (String, (Kind, engine::Mode)) {
+    match part {
+        locks::Part::Mutex(name) => (name, (Kind::Lock, engine::Mode::Exclusive)),
+        locks::Part::Read(name) => (name, (Kind::Lock, engine::Mode::Shared)),
+        locks::Part::Semaphore(locks::Semaphore { name, limit, permits }) => {
+            (name, (Kind::Semaphore { permits, limit }, engine::Mode::Exclusive))
+        }
+    }
 }
 
 /// Reads the argument of `hold`. Fails if the instance has no room for one more call.

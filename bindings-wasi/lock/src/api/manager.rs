@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, NodeId, Operation, Outcome, Wait,
+    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, NodeId, Operation, Outcome, Part, Wait,
     check_label,
 };
 
@@ -139,9 +139,10 @@ impl LockManager {
         let client = &self.client;
         let outcome = match target {
             Names::One(name) => client.run(&Operation::Acquire { name, options: &options }).await?,
-            Names::All { names, one_script, .. } => {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let operation = Operation::AcquireAll { names: &names, options: &options, one_script: *one_script };
+            Names::All { names, kinds, one_script, .. } => {
+                let parts = names.iter().zip(kinds).map(|(name, (kind, mode))| Part { name, kind: *kind, mode: *mode });
+                let parts: Vec<_> = parts.collect();
+                let operation = Operation::AcquireAll { parts: &parts, options: &options, one_script: *one_script };
                 client.run(&operation).await?
             }
         };

@@ -1,21 +1,21 @@
 //! Wanting several names: all or none.
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Entry, Group, HoldAll, MOST_BYTES, MOST_NAMES, PartLocks, only_exclusive};
+use super::{Entry, Group, HoldAll, MOST_BYTES, MOST_NAMES, PartLocks, Wanted};
 use crate::error::{Error, LossReason};
-use crate::event::Outcome;
+use crate::event::{Outcome, Part};
 use crate::ids::{Caller, LeaseId, PartId};
 use crate::lock::waited;
-use crate::options::{AcquireOptions, Family, Mode, Wait};
+use crate::options::{AcquireOptions, Kind, Mode, Wait};
 use crate::session::{Context, Lease, Leased, OpKind};
 use crate::wire::{Name, hash_slot};
 
 pub(crate) trait AcquireAll: HoldAll {
-    fn acquire_all(&mut self, op: Caller, names: &[&str], options: &AcquireOptions, one_script: bool) {
-        let group = match Group::new(self.cx(), op, names, *options, one_script) {
+    fn acquire_all(&mut self, op: Caller, parts: &[Part<'_>], options: &AcquireOptions, one_script: bool) {
+        let group = match Group::new(self.cx(), op, parts, *options, one_script) {
             Ok(group) => group,
             Err(error) => return self.cx().answer(op, Err(error)),
         };
@@ -28,12 +28,12 @@ pub(crate) trait AcquireAll: HoldAll {
     /// Acquires the next name in order. If all are held, completes the call.
     fn next(&mut self, id: LeaseId) {
         let Some(group) = self.multi().group(id) else { return };
-        let mut parts = (0..).zip(&group.grants).zip(&group.names);
-        let Some(((index, _), name)) = parts.find(|((_, grant), _)| grant.is_none()) else { return self.all_held(id) };
-        let name = name.clone();
+        let mut parts = (0..).zip(&group.grants).zip(&group.wanted);
+        let Some(((index, _), part)) = parts.find(|((_, grant), _)| grant.is_none()) else { return self.all_held(id) };
+        let (name, options) = (part.name.clone(), group.options_of(part));
         // The part is renewed until all parts are held. The options of the whole lease apply from then on.
-        let wait = if group.options.wait == Wait::No { Wait::No } else { Wait::Forever };
-        let options = AcquireOptions { renew: true, max_hold: None, wait, ..group.options };
+        let wait = if options.wait == Wait::No { Wait::No } else { Wait::Forever };
+        let options = AcquireOptions { renew: true, max_hold: None, wait, ..options };
         self.acquire_part(Caller::Part(PartId::new(id, index)), &name, &options);
     }
 
@@ -136,9 +136,10 @@ pub(crate) trait AcquireAll: HoldAll {
     /// The wait has ended. The error is that of the part that is still missing.
     fn all_ends(&mut self, id: LeaseId) {
         let Some(group) = self.multi().group(id) else { return };
-        let mut parts = (0..).zip(&group.grants).zip(&group.names);
+        let mut parts = (0..).zip(&group.grants).zip(&group.wanted);
         let missing = parts.find(|((_, grant), _)| grant.is_none());
-        let missing = missing.map(|((index, _), name)| (group.op, Caller::Part(PartId::new(id, index)), name.clone()));
+        let missing =
+            missing.map(|((index, _), part)| (group.op, Caller::Part(PartId::new(id, index)), part.name.clone()));
         let error = missing.and_then(|(whole, part, name)| self.empty_handed(&name, whole, part));
         let error = error.unwrap_or(Error::unreachable(Duration::ZERO, None));
         self.fail_all(id, error);
@@ -154,20 +155,16 @@ pub(crate) trait AcquireAll: HoldAll {
 impl<T: PartLocks> AcquireAll for T {}
 
 impl Group {
-    /// Checks the names and options.
+    /// Checks the parts and options.
     pub(crate) fn new(
         cx: &Context,
         op: Caller,
-        names: &[&str],
+        parts: &[Part<'_>],
         options: AcquireOptions,
         one_script: bool,
     ) -> Result<Self, Error> {
         if cx.draining {
             return Err(Error::Closed);
-        }
-        options.check()?;
-        if options.mode == Mode::Shared || options.kind.family() != Family::Lock {
-            return Err(only_exclusive());
         }
         if options.linger.is_some() {
             return Err(Error::unsupported("locks on several names don't linger"));
@@ -175,40 +172,54 @@ impl Group {
         if options.at_least.is_some() {
             return Err(crate::options::not_detached());
         }
-        if names.is_empty() || names.len() > MOST_NAMES {
+        if parts.is_empty() || parts.len() > MOST_NAMES {
             return Err(Error::invalid("names", "has none, or too many: give 1 to 256 names"));
         }
-        let prefixes = names.len().saturating_mul(cx.config.prefix.len());
-        if names.iter().fold(prefixes, |bytes, name| bytes.saturating_add(name.len())) > MOST_BYTES {
+        let prefixes = parts.len().saturating_mul(cx.config.prefix.len());
+        if parts.iter().fold(prefixes, |bytes, part| bytes.saturating_add(part.name.len())) > MOST_BYTES {
             return Err(Error::invalid(
                 "names",
                 "are longer than 1 MiB together, each with its prefix: hash them first",
             ));
         }
-        let mut sorted: Vec<String> = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
         let mut slots = None;
-        let mut by_script = names.len() > 1 || one_script;
-        for name in names {
+        let (mut by_script, mut one_slot) = (parts.len() > 1 || one_script, true);
+        for Part { name, kind, mode } in parts.iter().copied() {
+            AcquireOptions { kind, mode, ..options }.check()?;
+            if !kind.family().moves() {
+                return Err(Error::unsupported(
+                    "one lease has mutexes, read-write locks and semaphores, and no other kinds",
+                ));
+            }
             let slot = hash_slot(Name::check(&cx.config.prefix, name)?.as_bytes());
-            by_script &= *slots.get_or_insert(slot) == slot;
-            match sorted.binary_search_by(|other| other.as_str().cmp(name)) {
+            one_slot &= *slots.get_or_insert(slot) == slot;
+            by_script &= kind == Kind::Lock && mode == Mode::Exclusive;
+            match wanted.binary_search_by(|other| other.name.as_str().cmp(name)) {
                 Ok(_) => return Err(Error::invalid("names", "has one twice: give each name once")),
-                Err(at) => sorted.insert(at, name.to_string()),
+                Err(at) => wanted.insert(at, Wanted { name: name.to_string(), kind, mode }),
             }
         }
-        if one_script && !by_script {
+        if one_script && !one_slot {
             return Err(Error::CrossSlot);
         }
-        let place = |name: &&str| sorted.iter().position(|other| other == name);
-        let order = names.iter().filter_map(place).collect();
-        let grants = names.iter().map(|_| None).collect();
-        Ok(Self { op, names: sorted, order, options, by_script, grants })
+        let place = |part: &Part<'_>| wanted.iter().position(|other| other.name == part.name);
+        let order = parts.iter().filter_map(place).collect();
+        let grants = parts.iter().map(|_| None).collect();
+        let options = AcquireOptions { kind: Kind::Lock, mode: Mode::Exclusive, ..options };
+        Ok(Self { op, wanted, order, options, by_script: by_script && one_slot, grants })
+    }
+
+    fn options_of(&self, part: &Wanted) -> AcquireOptions {
+        AcquireOptions { kind: part.kind, mode: part.mode, ..self.options }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use alloc::string::String;
 
     use crate::engine::Engine;
     use crate::event::{Input, Output};
@@ -222,8 +233,12 @@ mod tests {
         let mut engine = Engine::new(ClientId::from_random([7; 16]), config).unwrap();
         let names: Vec<String> = (0..count).map(|number| alloc::format!("{number:0bytes$}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let input =
-            Input::AcquireAll { op: OpId(1), names: &names, options: &AcquireOptions::default(), one_script: false };
+        let input = Input::AcquireAll {
+            op: OpId(1),
+            parts: &Part::mutexes(&names),
+            options: &AcquireOptions::default(),
+            one_script: false,
+        };
         engine.handle(Instant::from_micros(1), input);
         engine.handle(Instant::from_micros(1), Input::Wake);
         core::iter::from_fn(|| engine.poll_output()).collect()

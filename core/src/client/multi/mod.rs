@@ -26,7 +26,7 @@ use core::time::Duration;
 use crate::error::Error;
 use crate::event::Grant;
 use crate::ids::{Caller, LeaseId, LockId, Token};
-use crate::options::AcquireOptions;
+use crate::options::{AcquireOptions, Kind, Mode};
 use crate::session::{Context, IdMap};
 use crate::time::Instant;
 
@@ -52,7 +52,7 @@ pub(crate) trait PartLocks: Sized {
     fn stop_wanting(&mut self, op: Caller);
     /// Gives a lease back that has ended here.
     fn give_back_part(&mut self, lock: LockId, part: LeaseId);
-    /// Why a part is not granted yet. None if its name is not in use.
+    /// Why a part is not granted yet, if it is wanted.
     fn empty_handed(&self, name: &str, whole: Caller, part: Caller) -> Option<Error>;
     /// Moves the end of a part.
     fn keep_part(&mut self, part: LeaseId, until: Instant);
@@ -85,19 +85,27 @@ enum Entry {
     Script(Script),
 }
 
-/// Names that are wanted together.
+/// Locks that are wanted together.
 #[derive(Clone, Hash)]
 pub(crate) struct Group {
     op: Caller,
-    /// Sorted. The order by name is the order by key, whatever the prefix.
-    names: Vec<String>,
-    /// For each of the caller's names, its index among the sorted ones.
+    /// Sorted by name. That is the order by key, whatever the prefix.
+    wanted: Vec<Wanted>,
+    /// For each of the caller's parts, its index among the sorted ones.
     order: Vec<usize>,
     pub(crate) options: AcquireOptions,
     /// Whether one script takes all names at once.
     by_script: bool,
-    /// What is held of the sorted names.
+    /// What is held of the sorted parts.
     grants: Vec<Option<Grant>>,
+}
+
+/// A part of a group.
+#[derive(Clone, Hash)]
+struct Wanted {
+    name: String,
+    kind: Kind,
+    mode: Mode,
 }
 
 /// A script for all names of a group. It may outlive the group.
@@ -131,6 +139,6 @@ impl Multi {
     }
 }
 
-pub(super) fn only_exclusive() -> Error {
-    Error::unsupported("several names are held as exclusive locks")
+pub(super) fn not_several() -> Error {
+    Error::unsupported("a lease of several names can't be converted or adopted")
 }

@@ -28,7 +28,7 @@ impl PartLocks for Client {
 
     fn begin(&mut self, id: LeaseId, mut group: Group) {
         // The script would find a lease that lingers here in its way.
-        group.by_script &= !group.names.iter().filter_map(|name| self.in_use(name)).any(LockState::is_lingering);
+        group.by_script &= !group.wanted.iter().filter_map(|part| self.in_use(&part.name)).any(LockState::is_lingering);
         let by_script = group.by_script;
         self.multi.open.insert(id, Entry::Group(Box::new(group)));
         if by_script { self.at_once(id) } else { self.next(id) }
@@ -48,8 +48,10 @@ impl PartLocks for Client {
 
     /// The callers behind it relied on the script, so they now ask for themselves.
     fn stop_wanting(&mut self, op: Caller) {
-        let Some(OpKind::Acquire { lock, .. }) = self.cx.ops.get(&op).map(|op| &op.kind) else { return };
-        let lock = *lock;
+        let lock = match self.cx.ops.get(&op).map(|op| &op.kind) {
+            Some(OpKind::Acquire { lock, .. }) => *lock,
+            _ => return self.cancel(op, Error::Cancelled),
+        };
         self.cancel(op, Error::Cancelled);
         self.with(lock, |lock, cx| {
             if lock.claim.as_ref().is_some_and(|claim| claim.timer.is_none()) {
@@ -59,14 +61,15 @@ impl PartLocks for Client {
     }
 
     fn give_back_part(&mut self, lock: LockId, part: LeaseId) {
-        self.with(lock, |lock, cx| {
-            lock.leave(part);
-            lock.settle(cx, None);
-        });
+        self.left(part, lock, None);
     }
 
-    fn empty_handed(&self, name: &str, whole: Caller, _: Caller) -> Option<Error> {
-        Some(self.in_use(name)?.empty_handed(&self.cx, whole))
+    fn empty_handed(&self, _: &str, whole: Caller, part: Caller) -> Option<Error> {
+        match &self.cx.ops.get(&part)?.kind {
+            OpKind::Acquire { lock, .. } => Some(self.locks.get(*lock)?.empty_handed(&self.cx, whole)),
+            OpKind::Semaphore { key } => self.queued_empty_handed(key, whole),
+            _ => None,
+        }
     }
 
     fn keep_part(&mut self, part: LeaseId, until: Instant) {

@@ -20,14 +20,14 @@ impl Client {
     /// Asks for all names with one script, if none of them is in use here.
     pub(super) fn at_once(&mut self, id: LeaseId) {
         let Some(group) = self.multi.group(id) else { return };
-        let (options, names) = (group.options, group.names.clone());
+        let (options, parts) = (group.options, group.wanted.clone());
         // Another local caller comes first.
-        if let Some(lock) = names.iter().find_map(|name| self.in_use(name)) {
+        if let Some(lock) = parts.iter().find_map(|part| self.in_use(&part.name)) {
             let busy = lock.busy(&self.cx, group.op);
             return self.start_over(id, busy);
         }
-        for (index, name) in (0..).zip(&names) {
-            let Ok(lock) = self.locks.of(&self.cx, name, Family::Lock) else { return };
+        for (index, part) in (0..).zip(&parts) {
+            let Ok(lock) = self.locks.of(&self.cx, &part.name, Family::Lock) else { return };
             let op = Caller::Part(PartId::new(id, index));
             self.cx.open(op, OpKind::Acquire { lock, tries: options.wait == Wait::No }, None);
             self.with(lock, |lock, cx| {
@@ -44,8 +44,9 @@ impl Client {
         let ttl = group.options.ttl;
         let ttl = group.options.max_hold.map_or(ttl, |most| ttl.min(covering(most)));
         let (mut named, mut parts) = (Vec::new(), Vec::new());
-        for name in &group.names {
-            let Some((lock, token)) = self.in_use(name).and_then(|lock| Some((lock, lock.present_token()?))) else {
+        for part in &group.wanted {
+            let Some((lock, token)) = self.in_use(&part.name).and_then(|lock| Some((lock, lock.present_token()?)))
+            else {
                 // A part was held in the meantime and lost again.
                 return self.start_over(id, Error::unreachable(Duration::ZERO, None));
             };

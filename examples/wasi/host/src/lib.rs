@@ -10,7 +10,7 @@ mod provider;
 mod redis_provider;
 
 pub use bindings::exports::leasehold::lock::locks::{
-    AcquireOptions, Error, ErrorKind, HoldEnd, Inspection, LossReason, ManagerOptions, Mode, Multi, OnceOptions,
+    AcquireOptions, Error, ErrorKind, HoldEnd, Inspection, LossReason, ManagerOptions, Mode, Multi, OnceOptions, Part,
     Reentrant, ReleaseOutcome, Semaphore, Sentinel, StoredResult, Target, Topology, Vote, VoteAnswer,
 };
 pub use bindings::leasehold::lock::connection::{Failure, Reply, Servers, Value};

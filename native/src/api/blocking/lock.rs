@@ -9,8 +9,8 @@ use leasehold_core::Wait;
 use super::background::Background;
 use super::lease::Lease;
 use super::same_options;
-use crate::api::LockOptions;
 use crate::api::options::lock_options;
+use crate::api::{LockOptions, Part};
 use crate::errors::Error;
 
 /// A lock's name, kind and options. You can keep it, share it between threads, and acquire it many times.
@@ -106,6 +106,18 @@ impl Lock {
     }
 }
 
+impl From<&Lock> for Part {
+    fn from(lock: &Lock) -> Self {
+        (&lock.inner).into()
+    }
+}
+
+impl From<Lock> for Part {
+    fn from(lock: Lock) -> Self {
+        lock.inner.into()
+    }
+}
+
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
@@ -150,6 +162,13 @@ impl Semaphore {
     /// As [`Lock::try_acquire`].
     pub fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         self.permits(1).try_acquire()
+    }
+}
+
+/// One permit of the semaphore.
+impl From<Semaphore> for Part {
+    fn from(semaphore: Semaphore) -> Self {
+        semaphore.inner.into()
     }
 }
 

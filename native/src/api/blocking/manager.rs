@@ -8,7 +8,7 @@ use leasehold_core::Inspection;
 
 use super::background::Background;
 use super::lock::{Lock, ReadWrite, Semaphore};
-use crate::api::{Closed, Owner, Snapshot};
+use crate::api::{Closed, Owner, Part, Snapshot};
 use crate::errors::Error;
 
 /// A client of one server, one cluster or one quorum, with a background thread. Cloning it is cheap and starts no thread.
@@ -46,9 +46,9 @@ impl LockManager {
         Semaphore::new(Arc::clone(&self.background), self.background.manager.semaphore(name, limit))
     }
 
-    /// One exclusive lock over several names: see [`LockManager::multi`](crate::LockManager::multi).
-    pub fn multi(&self, names: impl IntoIterator<Item: AsRef<str>>) -> Lock {
-        self.lock(self.background.manager.multi(names))
+    /// Several locks as one lease: see [`LockManager::multi`](crate::LockManager::multi).
+    pub fn multi(&self, parts: impl IntoIterator<Item: Into<Part>>) -> Lock {
+        self.lock(self.background.manager.multi(parts))
     }
 
     /// Asks the server for the holders and waiters of the lock `name`: see

@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use leasehold_wasmtime_host::{
-    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, Multi, Reentrant, ReleaseOutcome,
+    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, Multi, Part, Reentrant, ReleaseOutcome,
     Semaphore, Target, Topology,
 };
 use serde_json::{Value, json};
@@ -135,7 +135,9 @@ fn target(step: &Step<'_>) -> Target {
         Kind::Read => Target::Read(name()),
         Kind::Reentrant { owner } => Target::Reentrant(Reentrant { name: name(), owner }),
         Kind::Semaphore { limit, permits } => Target::Semaphore(Semaphore { name: name(), limit, permits }),
-        Kind::Multi { names, one_script } => Target::Multi(Multi { names, one_script }),
+        Kind::Multi { names, one_script } => {
+            Target::Multi(Multi { parts: names.into_iter().map(Part::Mutex).collect(), one_script })
+        },
     }
 }
 

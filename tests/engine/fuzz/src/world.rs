@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, Kind, Labels,
-    LeaseId, LeaseToken, Mode, NodeId, OpId, Outcome, Output, Owner, Reason, ReleaseOutcome, Replicas, Reply, Wait,
-    check_label,
+    LeaseId, LeaseToken, Mode, NodeId, OpId, Outcome, Output, Owner, Part, Reason, ReleaseOutcome, Replicas, Reply,
+    Wait, check_label,
 };
 use leasehold_memory::Server;
 
@@ -273,7 +273,7 @@ impl World {
         self.ask_for(&about, &options);
         let op = self.new_op(about);
         let one_script = rest.contains("one-script");
-        self.input(Input::AcquireAll { op, names: &names, options: &options, one_script });
+        self.input(Input::AcquireAll { op, parts: &Part::mutexes(&names), options: &options, one_script });
     }
 
     fn ask_for(&mut self, about: &About, options: &AcquireOptions) {

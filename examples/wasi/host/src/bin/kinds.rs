@@ -12,7 +12,7 @@
 use std::env;
 use std::error::Error;
 
-use leasehold_wasmtime_host::{Manager, Multi, RedisProvider, Reentrant, Semaphore, Target, engine, with_provider};
+use leasehold_wasmtime_host::{Manager, Multi, Part, RedisProvider, Reentrant, Semaphore, Target, engine, with_provider};
 use wasmtime::component::Component;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -59,7 +59,7 @@ async fn semaphore(locks: Manager<'_>) -> Result {
 /// All names or none. Clients that name them in different orders never deadlock.
 async fn several(locks: Manager<'_>) -> Result {
     let names = ["example:account:1", "example:account:2"].map(str::to_owned);
-    let both = Target::Multi(Multi { names: names.to_vec(), one_script: false });
+    let both = Target::Multi(Multi { parts: names.clone().map(Part::Mutex).to_vec(), one_script: false });
     let lease = locks.acquire(both, None).await??;
     let fences = lease.fences().await?;
     let [_, second] = names;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use leasehold_servers::{Error as ServerError, Reply, Server};
-use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Multi, Reentrant, Target};
+use leasehold_wasmtime_host::{AcquireOptions, Error, Locks, Manager, ManagerOptions, Multi, Part, Reentrant, Target};
 use tokio::time::Instant;
 
 /// The longest time that a test waits for something. A slow machine may stop for seconds at any time.
@@ -78,8 +78,12 @@ pub(crate) fn reentrant(name: &str, owner: u64) -> Target {
 }
 
 /// Several names as one lock.
+pub(crate) fn mutexes(names: &[&str]) -> Vec<Part> {
+    names.iter().map(|name| Part::Mutex((*name).to_owned())).collect()
+}
+
 pub(crate) fn multi(names: &[&str]) -> Target {
-    Target::Multi(Multi { names: names.iter().map(|name| (*name).to_owned()).collect(), one_script: false })
+    Target::Multi(Multi { parts: mutexes(names), one_script: false })
 }
 
 /// Options for a lease and a wait that are both longer than a test takes.

@@ -281,8 +281,7 @@ async fn several_names_are_one_lease() {
     let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         // In one slot of a cluster, so one server would take both with one script.
-        let names = ["{account}:2", "{account}:1"].map(str::to_owned).to_vec();
-        let both = || Target::Multi(Multi { names: names.clone(), one_script: false });
+        let both = || multi(&["{account}:2", "{account}:1"]);
         servers[0].stop();
         let lease = ok(manager.acquire(both(), ttl(TTL)).await);
         assert!(ok(manager.try_acquire(mutex("{account}:1"), None).await).is_none());
@@ -324,7 +323,7 @@ async fn semaphores_reentrant_locks_and_conversions_are_refused() {
     let servers = three_in_memory();
     let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
-        let at_once = Multi { names: vec!["a".to_owned(), "b".to_owned()], one_script: true };
+        let at_once = Multi { parts: mutexes(&["a", "b"]), one_script: true };
         let permits = Semaphore { name: "job".to_owned(), limit: 3, permits: 1 };
         for target in [reentrant("job", 1), Target::Semaphore(permits), Target::Multi(at_once)] {
             let error = refused(manager.acquire(target, None).await);

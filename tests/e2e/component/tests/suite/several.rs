@@ -153,7 +153,7 @@ async fn names_that_can_not_be_are_refused_before_anything_is_sent() {
                 assert!(matches!(&error.kind, ErrorKind::InvalidOption(field) if field == wrong), "{error:?}");
             }
         }
-        let apart = Target::Multi(Multi { names: vec!["a".to_owned(), "b".to_owned()], one_script: true });
+        let apart = Target::Multi(Multi { parts: mutexes(&["a", "b"]), one_script: true });
         let error = refused(manager.acquire(apart, long()).await);
         assert!(matches!(error.kind, ErrorKind::CrossSlot) && !error.retryable, "{error:?}");
         assert_eq!(scripts_run(&server), before);
@@ -162,7 +162,7 @@ async fn names_that_can_not_be_are_refused_before_anything_is_sent() {
         let error = refused(manager.acquire(multi(&["a", "b"]), long()).await);
         assert!(matches!(error.kind, ErrorKind::WrongKind), "{error:?}");
         until("the first is given back", || !is_there(&server, "a")).await;
-        let together = Target::Multi(Multi { names: NAMES.map(str::to_owned).to_vec(), one_script: true });
+        let together = Target::Multi(Multi { parts: mutexes(&NAMES), one_script: true });
         ok(ok(manager.acquire(together, long()).await).release().await);
     });
     work.await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Error, Input, Outcome, ReleaseOutcome, Wait};
+use leasehold_core::{Error, Input, Outcome, Part, ReleaseOutcome, Wait};
 
 use crate::world::{MS, ScriptedQuorum, options};
 
@@ -14,8 +14,8 @@ fn a_client_that_drains_keeps_what_it_holds_until_it_is_given_back_and_grants_no
     let held = quorum.acquired(0, TTL);
     let waits = quorum.acquire(0, TTL, Wait::Forever);
     let forever = options(TTL, Wait::Forever);
-    let several =
-        quorum.call(0, |op| Input::AcquireAll { op, names: &["a", "b"], options: &forever, one_script: false });
+    let parts = Part::mutexes(&["a", "b"]);
+    let several = quorum.call(0, |op| Input::AcquireAll { op, parts: &parts, options: &forever, one_script: false });
     let drain = quorum.call(0, |op| Input::Drain { op, within: Duration::from_secs(600) });
     for op in [waits, several] {
         assert!(quorum.has_ended(0, op), "at once");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, ReleaseOutcome, Wait,
+    AcquireOptions, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, Part, ReleaseOutcome, Wait,
 };
 
 use crate::invariants::broken;
@@ -152,13 +152,13 @@ impl QuorumRun<'_> {
         }
         let texts: Vec<String> = names.iter().copied().map(text).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let text = texts.first().copied().unwrap_or_default();
+        let (text, parts) = (texts.first().copied().unwrap_or_default(), Part::mutexes(&texts));
         self.tell_engine(
             client,
             match call {
                 UserCall::Acquire(ref options) => Input::Acquire { op, name: text, options },
                 UserCall::AcquireAll(ref options) => {
-                    Input::AcquireAll { op, names: &texts, options, one_script: false }
+                    Input::AcquireAll { op, parts: &parts, options, one_script: false }
                 }
                 UserCall::Release(lease) => Input::Release { op, lease },
                 UserCall::Extend(lease, ttl) => Input::Extend { op, lease, ttl },

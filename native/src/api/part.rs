@@ -1,0 +1,39 @@
+//! The locks that one lease can have.
+
+use std::sync::Arc;
+
+use leasehold_core::{Kind, Mode};
+
+use super::lock::{Lock, Semaphore};
+
+/// A part of [`LockManager::multi`](crate::LockManager::multi): a lock, or a name, which means the mutex of this name.
+///
+/// Of a lock, only its name, mode and permits count. Set options such as the TTL on the whole. A lock over several names is all of
+/// its parts.
+#[derive(Clone, Debug)]
+pub struct Part(pub(super) Vec<(Arc<str>, (Kind, Mode))>);
+
+impl<T: AsRef<str>> From<T> for Part {
+    fn from(name: T) -> Self {
+        Self(vec![(name.as_ref().into(), (Kind::Lock, Mode::Exclusive))])
+    }
+}
+
+impl From<&Lock> for Part {
+    fn from(lock: &Lock) -> Self {
+        Self(lock.parts())
+    }
+}
+
+impl From<Lock> for Part {
+    fn from(lock: Lock) -> Self {
+        Self(lock.parts())
+    }
+}
+
+/// One permit of the semaphore.
+impl From<Semaphore> for Part {
+    fn from(semaphore: Semaphore) -> Self {
+        semaphore.permits(1).into()
+    }
+}
