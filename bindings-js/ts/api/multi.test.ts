@@ -45,5 +45,7 @@ test('names_that_can_not_be_are_refused_at_once', async () => {
     assert.throws(() => locks.multi(names), { code: 'invalid-option', field: 'names' });
   }
   assert.throws(() => locks.multi(['a', 'x{y']), { code: 'invalid-option', field: 'name' });
+  const rate = locks.semaphore('b', { limit: 2, per: '1m' });
+  assert.throws(() => locks.multi(['a', rate]), { code: 'unsupported' });
   assert.ok(isLeaseholdError(await caught(locks.multi(['a', 'b'], { oneScript: true }).acquire()), 'cross-slot'));
 });

@@ -123,6 +123,9 @@ export function readParts(given: unknown, prefix: string, specOf: (part: unknown
   const parts = listOf(given).flatMap((part): readonly LockSpec[] => {
     const spec = specOf(part) ?? { name: readName(part, prefix), mode: 'exclusive', kind: PLAIN };
     if (spec.kind.type === 'multi') return spec.kind.parts;
+    if (spec.kind.type === 'semaphore' && spec.kind.per !== undefined) {
+      throw new UnsupportedError('a rate can\'t be one of several: acquire it before the others', { lockName: spec.name });
+    }
     if (spec.kind.type === 'plain' || spec.kind.type === 'semaphore') return [spec];
     throw new UnsupportedError('one lease has mutexes, read-write locks and semaphores, and no other kinds', { lockName: spec.name });
   });

@@ -107,7 +107,7 @@ function handle(engine: Engine, event: Event, token?: string): void {
       };
       const parts = names.map((name, at): LockSpec => {
         const kind = kinds[at] ?? 'exclusive';
-        return typeof kind === 'string' ? { name, mode: kind, kind: PLAIN } : { name, mode: 'exclusive', kind: kindOf(undefined, kind, undefined) };
+        return typeof kind === 'string' ? { name, mode: kind, kind: PLAIN } : { name, mode: 'exclusive', kind: kindOf(undefined, kind, undefined, undefined) };
       });
       return engine.acquire(op, { name: names.join(', '), mode, kind: { type: 'multi', parts, oneScript: one_script } }, settingsOf(fields));
     }

@@ -26,6 +26,7 @@ const DEFAULT: AcquireOptions = AcquireOptions {
     replicas: None,
     linger: None,
     at_least: None,
+    per: None,
 };
 
 const fn mutex(name: &str) -> Part<'_> {
@@ -198,15 +199,17 @@ fn a_call_that_ends_while_it_waits_gives_everything_back() {
 }
 
 #[test]
-fn other_kinds_and_semaphores_of_a_quorum_are_unsupported() {
-    let refuses = |client: &mut Client, part: Part<'_>| {
-        let parts = [mutex("a"), part];
-        let op = client.call(|op| Input::AcquireAll { op, parts: &parts, options: &TRY, one_script: false });
+fn other_kinds_and_rates_and_semaphores_of_a_quorum_are_unsupported() {
+    let refuses_with = |client: &mut Client, parts: &[Part<'_>], options: &AcquireOptions| {
+        let op = client.call(|op| Input::AcquireAll { op, parts, options, one_script: false });
         assert!(client.unanswered.is_empty(), "nothing is sent");
         assert!(matches!(client.result_of(op), Some(Err(Error::Unsupported(_)))), "{:?}", client.result_of(op));
     };
+    let refuses = |client: &mut Client, part| refuses_with(client, &[mutex("a"), part], &TRY);
     let kind = |kind| Part { kind, ..mutex("b") };
     let mut client = Client::new(Config::default());
+    let rate = AcquireOptions { per: Some(seconds(60)), ..TRY };
+    refuses_with(&mut client, &[permits("a", 1, 2), permits("b", 1, 2)], &rate);
     for other in [Kind::Reentrant(Owner(1)), Kind::Once { keep: seconds(60) }, Kind::Election] {
         refuses(&mut client, kind(other));
     }

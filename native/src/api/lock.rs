@@ -77,10 +77,12 @@ impl Lock {
         parts: impl IntoIterator<Item: Into<Part>>,
         options: AcquireOptions,
     ) -> Self {
-        let (names, kinds): (Vec<Arc<str>>, Vec<_>) = parts.into_iter().flat_map(|part| part.into().0).unzip();
+        let parts: Vec<Part> = parts.into_iter().map(Into::into).collect();
+        let per = parts.iter().find_map(|part| part.per);
+        let (names, kinds): (Vec<Arc<str>>, Vec<_>) = parts.into_iter().flat_map(|part| part.locks).unzip();
         let lock = Named { name: names.join(", ").into(), called: None };
         let (names, kinds) = (names.into(), kinds.into());
-        let options = AcquireOptions { linger: None, ..options };
+        let options = AcquireOptions { linger: None, per, ..options };
         Self { client, lock, several: Some(Several { names, kinds, one_script: false }), options }
     }
 

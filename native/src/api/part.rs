@@ -1,6 +1,7 @@
 //! The locks that one lease can have.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::{Kind, Mode};
 
@@ -11,23 +12,27 @@ use super::lock::{Lock, Semaphore};
 /// Of a lock, only its name, mode and permits count. Set options such as the TTL on the whole. A lock over several names is all of
 /// its parts.
 #[derive(Clone, Debug)]
-pub struct Part(pub(super) Vec<(Arc<str>, (Kind, Mode))>);
+pub struct Part {
+    pub(super) locks: Vec<(Arc<str>, (Kind, Mode))>,
+    /// Of a rate, which is refused when the whole is acquired.
+    pub(super) per: Option<Duration>,
+}
 
 impl<T: AsRef<str>> From<T> for Part {
     fn from(name: T) -> Self {
-        Self(vec![(name.as_ref().into(), (Kind::Lock, Mode::Exclusive))])
+        Self { locks: vec![(name.as_ref().into(), (Kind::Lock, Mode::Exclusive))], per: None }
     }
 }
 
 impl From<&Lock> for Part {
     fn from(lock: &Lock) -> Self {
-        Self(lock.parts())
+        Self { locks: lock.parts(), per: lock.options.per }
     }
 }
 
 impl From<Lock> for Part {
     fn from(lock: Lock) -> Self {
-        Self(lock.parts())
+        Self::from(&lock)
     }
 }
 

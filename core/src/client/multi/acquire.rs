@@ -172,6 +172,9 @@ impl Group {
         if options.at_least.is_some() {
             return Err(crate::options::not_detached());
         }
+        if options.per.is_some() {
+            return Err(Error::unsupported("a rate can't be one of several: acquire it before the others"));
+        }
         if parts.is_empty() || parts.len() > MOST_NAMES {
             return Err(Error::invalid("names", "has none, or too many: give 1 to 256 names"));
         }
