@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::testing::Server;
-use leasehold::{Lease, LockManager};
+use leasehold::{Lease, LockManager, blocking};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -95,4 +95,20 @@ async fn a_leaders_token_is_cancelled_when_its_term_ends() {
     let token = term.cancellation_token();
     term.resign().await.unwrap();
     assert!(token.is_cancelled());
+}
+
+#[test]
+fn a_blocking_lease_has_a_token_that_other_threads_can_ask() {
+    let server = Server::new();
+    let locks = blocking::LockManager::builder().in_memory(&server).unwrap();
+    let lease = locks.mutex("report").acquire().unwrap();
+    let token = lease.cancellation_token();
+    let helper = std::thread::spawn(move || {
+        while !token.is_cancelled() {
+            std::thread::yield_now();
+        }
+    });
+    assert!(!lease.cancellation_token().is_cancelled());
+    lease.release().unwrap();
+    helper.join().unwrap();
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_core::{Fence, Grant, Input, LeaseId, LossReason, Mode, Operation, Outcome, ReleaseOutcome};
+use tracing::Span;
 
 use crate::client::{Client, OperationFuture, unexpected_outcome};
 use crate::errors::Error;
@@ -163,6 +164,11 @@ impl Lease {
             });
             found.await
         }
+    }
+
+    /// The span of this hold. Work that runs in it has its spans below it.
+    pub(super) fn span(&self) -> Span {
+        self.holding.span()
     }
 
     #[cfg(feature = "cancellation-token")]

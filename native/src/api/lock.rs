@@ -241,7 +241,7 @@ impl Lock {
             let done = tokio::select! {
                 biased;
                 error = lease.interrupted() => return Err(error.into()),
-                done = work(&lease) => done?,
+                done = work(&lease).instrument(lease.span()) => done?,
             };
             match lease.release_or_loss().await {
                 Ok(()) => Ok(done),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold_core::{DEFAULT_KEEP, Kind, Operation, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::Instrument;
 
 use super::lease::Lease;
 use super::lock::{Lock, Taken, Want};
@@ -148,7 +149,7 @@ impl Once {
             let done = tokio::select! {
                 biased;
                 error = lease.interrupted() => return Err(error.into()),
-                done = work(&lease) => done?,
+                done = work(&lease).instrument(lease.span()) => done?,
             };
             Ok(lease.store_and_read(&done).await?)
         }

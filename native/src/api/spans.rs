@@ -160,6 +160,11 @@ impl Holding {
         Self::begin(name, self.mode, fence, &Span::current())
     }
 
+    /// The span, for the work under the lease.
+    pub(super) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
     /// The lease has another fence.
     pub(super) fn converted(&self, fence: u64) {
         self.span.record("leasehold.fence", signed(fence));

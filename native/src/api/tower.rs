@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use tower_layer::Layer;
 use tower_service::Service;
+use tracing::Instrument;
 
 use super::lease::Lease;
 use super::lock::Lock;
@@ -154,7 +155,7 @@ where
             let response = tokio::select! {
                 biased;
                 error = lease.interrupted() => return Ok(refuse(error)),
-                done = serve => done?,
+                done = serve.instrument(lease.span()) => done?,
             };
             match lease.release_or_loss().await {
                 Ok(()) => Ok(response),

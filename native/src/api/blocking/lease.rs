@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leasehold_core::{Fence, LossReason, Mode, ReleaseOutcome};
 use tokio::time::timeout;
+use tracing::Span;
 
 use super::background::Background;
 use crate::api::LeaseToken;
@@ -111,6 +112,38 @@ impl Lease {
                 notify(reason);
             }
         });
+    }
+
+    /// A token that is cancelled when the lease ends: see [`Lease::cancellation_token`](crate::Lease::cancellation_token). Work on this
+    /// thread or on others can ask [`is_cancelled`](tokio_util::sync::CancellationToken::is_cancelled) between its steps.
+    ///
+    /// ```
+    /// # #[cfg(feature = "testing")]
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// # let locks = leasehold::blocking::LockManager::in_memory()?;
+    /// let lease = locks.mutex("report").acquire()?;
+    /// let token = lease.cancellation_token();
+    /// let helper = std::thread::spawn(move || {
+    ///     while !token.is_cancelled() {
+    ///         std::thread::yield_now(); // one step of the work
+    ///     }
+    /// });
+    /// lease.release()?;
+    /// let _ = helper.join();
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "testing"))]
+    /// # fn main() {}
+    /// ```
+    #[cfg(feature = "cancellation-token")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "cancellation-token")))]
+    pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+        self.inner.cancellation_token()
+    }
+
+    /// The span of the lease, for the work under it.
+    pub(super) fn span(&self) -> Span {
+        self.inner.span()
     }
 
     /// Makes the lease valid for at least `ttl` from now: see [`Lease::extend`](crate::Lease::extend).

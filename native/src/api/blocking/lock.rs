@@ -100,7 +100,7 @@ impl Lock {
         E: From<Error>,
     {
         let lease = self.acquire()?;
-        let done = work(&lease)?;
+        let done = lease.span().in_scope(|| work(&lease))?;
         lease.release_or_loss()?;
         Ok(done)
     }

@@ -85,7 +85,7 @@ impl Once {
             Begun::Stored(value) => return Ok(value),
             Begun::Work(lease) => lease,
         };
-        let done = work(&lease)?;
+        let done = lease.span().in_scope(|| work(&lease))?;
         let (lease, background) = lease.into_parts();
         Ok(background.block_on(lease.store_and_read(&done))??)
     }
