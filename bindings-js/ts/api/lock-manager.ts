@@ -16,6 +16,7 @@ import {
   readManagerOptions, readQuorumOptions, readSemaphoreOptions, type SemaphoreOptions,
 } from './options.js';
 import { doOnce, type OnceCallOptions } from './once.js';
+import { managerClosed, managerOpened } from './open-managers.js';
 import { type Owner, ownerId } from './owner.js';
 import { Stealing } from './stealing.js';
 import { readName } from './validate.js';
@@ -36,7 +37,8 @@ class OpenedClient {
 }
 
 /**
- * Makes locks on one server or cluster. A process needs one manager for each server.
+ * Makes locks on one server or cluster. A process needs one manager for each server. Don't make one for each request: the process emits a
+ * `LeaseholdManagersWarning` when 100 of them are open on one connection.
  *
  * It uses the connection that you have: an ioredis, node-redis or GLIDE client, or any object that can send a command. That
  * connection stays yours: the manager never closes it, and you can use it for other commands at the same time. Don't block it
@@ -363,7 +365,9 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   async close(options?: CloseOptions): Promise<Closed> {
-    return this.#context.stealing.close(readCloseOptions(options));
+    const drain = readCloseOptions(options);
+    managerClosed(this.#context.client);
+    return this.#context.stealing.close(drain);
   }
 
   /** Closes the manager at the end of an `await using` block. */
@@ -385,6 +389,7 @@ function openClient(connection: Connection, options: LockManagerOptions | undefi
   const { config, settings, label } = readManagerOptions(options);
   const connect = (): [Link] => [recognise(connection)];
   const client = new Client(config, { connect }, label);
+  managerOpened(client, connection);
   // Not in batches: they would first try a short script, which lets nobody go ahead of waiters.
   const stealing = new Stealing(client, () => new Client({ ...config, batches: false, ahead: true }, { connect }, label, client.events));
   return { client, defaults: settings, stealing };
