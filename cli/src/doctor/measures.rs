@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use leasehold::redis_1::redis::{self, RedisResult};
 use tokio::time::sleep;
 
-use super::{Check, Verdict};
+use super::check::{Check, Verdict};
 use crate::args::Servers;
 use crate::keyspace::{EVERY_SIDE_KEY, Spread};
 use crate::refusals::{answer, refused};

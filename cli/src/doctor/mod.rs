@@ -1,5 +1,6 @@
 //! `leasehold doctor`: checks whether the servers are fit for locks. Each check has a verdict, a finding and a remedy.
 
+mod check;
 mod measures;
 mod names;
 mod remedies;
@@ -9,42 +10,14 @@ mod trial;
 
 use serde_json::json;
 
+use check::{Check, Verdict};
 use names::Names;
+use remedies::without_doctor;
 use trial::Trial;
 
 use crate::args::{Doctor, Servers};
-use crate::report::{Failure, Outcome, Output, exit};
+use crate::report::{Outcome, Output, exit};
 use crate::servers::Node;
-
-/// The result of one check.
-struct Check {
-    name: String,
-    verdict: Verdict,
-    finding: String,
-    /// Empty if there is nothing to do.
-    remedy: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Ok,
-    /// It works, and something could be better.
-    Warning,
-    /// Locks don't work, or are not safe.
-    Problem,
-    /// The server didn't tell.
-    Unknown,
-}
-
-impl Check {
-    fn ok(name: &str, finding: impl Into<String>) -> Self {
-        Self::new(name, Verdict::Ok, finding, "")
-    }
-
-    fn new(name: &str, verdict: Verdict, finding: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), verdict, finding: finding.into(), remedy: remedy.into() }
-    }
-}
 
 pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -> Outcome {
     let mut worst = 0;
@@ -86,12 +59,6 @@ pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -
         (0, true) => exit::PROBLEM,
         (code, _) => code,
     })
-}
-
-/// The same without the advice to run the doctor.
-fn without_doctor(failure: Failure) -> Failure {
-    let remedy = failure.remedy.split(';').filter(|part| !part.contains("`leasehold doctor`"));
-    Failure { remedy: remedy.collect::<Vec<_>>().join(";").trim().to_owned(), ..failure }
 }
 
 async fn checks(node: &mut Node, servers: &Servers, names: &Names, trial: Option<&Trial>) -> Vec<Check> {
@@ -138,24 +105,5 @@ impl Report {
             }
         }
         Ok(())
-    }
-}
-
-impl Check {
-    fn line(&self) -> String {
-        let verdict = if self.verdict == Verdict::Problem { "PROBLEM" } else { self.verdict.word() };
-        let remedy = if self.remedy.is_empty() { String::new() } else { format!("\n{:25}-> {}", "", self.remedy) };
-        format!("  {verdict:<8} {:<13} {}{remedy}", self.name, self.finding)
-    }
-}
-
-impl Verdict {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-            Self::Unknown => "unknown",
-        }
     }
 }

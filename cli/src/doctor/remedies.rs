@@ -2,7 +2,6 @@
 
 use leasehold::redis_1::redis::{self, Value};
 
-use super::without_doctor;
 use crate::refusals::{Refused, answer, named_command, refused_by};
 use crate::report::Failure;
 use crate::servers::Node;
@@ -77,4 +76,10 @@ pub(super) async fn slots(node: &mut Node, user: &str) -> String {
             answer(&error)
         ),
     }
+}
+
+/// The same without the advice to run the doctor.
+pub(super) fn without_doctor(failure: Failure) -> Failure {
+    let remedy = failure.remedy.split(';').filter(|part| !part.contains("`leasehold doctor`"));
+    Failure { remedy: remedy.collect::<Vec<_>>().join(";").trim().to_owned(), ..failure }
 }

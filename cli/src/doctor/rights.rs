@@ -6,8 +6,9 @@
 use leasehold::redis_1::redis::{self, Client, Cmd, RedisResult, Value};
 use tokio::time::timeout;
 
+use super::check::{Check, Verdict};
 use super::names::Names;
-use super::{Check, Verdict, remedies};
+use super::remedies;
 use crate::args::Servers;
 use crate::keyspace::{all_keys, channel};
 use crate::refusals::{Refused, refused};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use leasehold::redis_1::redis;
 
+use super::check::{Check, Verdict};
 use super::remedies::{MEMORY, REPLICAS};
-use super::{Check, Verdict};
 use crate::servers::Node;
 
 /// The oldest versions with everything that the scripts need.

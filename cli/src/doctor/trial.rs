@@ -8,9 +8,9 @@ use leasehold::redis_1::redis::{self, RedisResult};
 use leasehold::{Begun, Lease, Lock, LockManager, Owner, ReleaseOutcome};
 use tokio::time::{sleep, timeout};
 
+use super::check::{Check, Verdict};
 use super::names::Names;
 use super::remedies::{for_every_write, remedy};
-use super::{Check, Verdict};
 use crate::args::Servers;
 use crate::keyspace::Spread;
 use crate::render::time;

@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result {
     }
     let picture = options.picture.clone().unwrap_or_else(|| target().join("demo.svg"));
     let options = leasehold_demo::Options { began, workers, first, latecomers, picture, json: options.json.clone() };
-    Ok(leasehold_demo::run(options)?)
+    leasehold_demo::run(options)
 }
 
 /// Whether workers in JavaScript can run here. An error if they can't, but are needed.

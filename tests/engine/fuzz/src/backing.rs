@@ -9,6 +9,8 @@ use std::ops::RangeInclusive;
 use leasehold_core::{Command, Reply, Scalar};
 use leasehold_lua::{ACQUIRE_FAST, ALL, BATCH, MULTI, RELEASE_FAST};
 
+use crate::names::known;
+
 /// The most fences that one command asks for.
 const MOST_FENCES: u64 = 1024;
 /// A number in a reply that is greater is no TTL.
@@ -67,7 +69,7 @@ impl Backing {
         let words: Vec<&str> = payload.splitn(9, ' ').collect();
         let ["grant", _, _, fence, block, _, ms, _, key] = words[..] else { return };
         let (Ok(fence), Ok(block), Ok(ms)) = (fence.parse::<u64>(), block.parse::<u64>(), ms.parse()) else { return };
-        if let Some(name) = crate::world::known(key) {
+        if let Some(name) = known(key) {
             let backed = self.names.entry(name).or_default();
             backed.fences.push(fence..=fence.saturating_add(block).saturating_sub(1));
             backed.until = backed.until.max(after(now, ms));

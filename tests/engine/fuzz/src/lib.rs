@@ -5,8 +5,10 @@
 //! means something, and a small change of an input is a small change of what happens.
 
 mod backing;
+mod names;
 mod script;
 mod world;
 
+pub use names::NAMES;
 pub use script::{Step, Words, scalar, steps};
-pub use world::{Answering, NAMES, World};
+pub use world::{Answering, World};

@@ -11,13 +11,8 @@ use leasehold_core::{
 use leasehold_memory::Server;
 
 use crate::backing::{Backing, script_of};
+use crate::names::{ADOPTED, NAMES, known};
 use crate::script::{Step, Words, scalar};
-
-/// The names that users lock.
-pub const NAMES: [&str; 8] = ["a", "b", "c", "{t}1", "{t}2", "r", "s", ADOPTED];
-
-/// The name whose leases come from tokens.
-const ADOPTED: &str = "adopted";
 
 /// The server's clock at the engine's time zero, in µs.
 const EPOCH_US: u64 = 1_800_000_000_000_000;
@@ -30,11 +25,6 @@ const MOST_DRAIN_MS: u64 = 30 * 24 * 3_600_000;
 const HOUR_US: u64 = 3_600_000_000;
 /// More outputs of one input are no end of them.
 const MOST_OUTPUTS: usize = 100_000;
-
-/// The known name that a key is.
-pub(crate) fn known(key: &str) -> Option<&'static str> {
-    NAMES.into_iter().find(|name| *name == key)
-}
 
 /// Who answers the commands while a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

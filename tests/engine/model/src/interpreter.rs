@@ -13,7 +13,7 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{BString, Either, Function, Lua, StdLib, Table, Value, Variadic};
 use rustc_hash::FxHashMap;
 
-use crate::utf8;
+use crate::text::utf8;
 use leasehold_memory::{Answer, Refusal, Server};
 
 /// Compiles each script once and runs it against one server.

@@ -18,6 +18,7 @@
 mod interpreter;
 mod lockstep;
 mod scripts;
+mod text;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,6 +28,7 @@ use leasehold_memory::{Message, Server, TimeError};
 
 use crate::interpreter::Interpreter;
 use crate::scripts::Scripts;
+use crate::text::utf8;
 
 /// What runs the scripts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -242,9 +244,4 @@ fn is_foreign_script(words: &[&[u8]]) -> bool {
 
 fn refused(error: TimeError) -> Executed {
     Executed { reply: Err(format!("ERR {error}")), published: Vec::new() }
-}
-
-/// A text. Everything in the model is UTF-8, because `execute` refuses other words.
-fn utf8(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap_or_default()
 }

@@ -2,7 +2,8 @@
 
 use leasehold_memory::Server;
 
-use crate::{Executed, utf8};
+use crate::Executed;
+use crate::text::utf8;
 
 /// # Panics
 /// If replies, messages or keys differ.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Error;
-use crate::locate::{Version, banner};
+use crate::version::{Version, banner};
 
 /// Any server that this machine can get without a password.
 pub(crate) fn any() -> Result<PathBuf, Error> {

@@ -22,14 +22,16 @@ mod process;
 mod replication;
 mod resp;
 mod server;
+mod version;
 mod wait;
 
 pub use certificate::Certificate;
 pub use cluster::{Cluster, SlotMove};
 pub use error::Error;
 pub use install::{promtool, wasmtime};
-pub use locate::{Version, find, find_version};
+pub use locate::{find, find_version};
 pub use process::Process;
 pub use replication::{PRIMARY, Sentinel, follow, promote, stay_primary};
 pub use resp::{Connection, Reply};
 pub use server::{Builder, Server};
+pub use version::Version;

@@ -11,9 +11,10 @@ use tempfile::TempDir;
 
 use crate::Error;
 use crate::certificate::Certificate;
-use crate::locate::{self, Version};
+use crate::locate;
 use crate::process::Process;
 use crate::resp::{Connection, Reply};
+use crate::version::Version;
 
 /// These limits suit a slow machine. Only a test that fails waits that long.
 const START_LIMIT: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::files::{Documents, LICENCES, SHELLS, empty, install, write};
-use super::{NAME, VERSION};
+use super::program::{NAME, VERSION};
 use crate::tools::cargo::{root, run};
 use crate::tools::error::Result;
 

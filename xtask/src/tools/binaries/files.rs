@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::program::said;
+use super::program::{NAME, VERSION, said};
 use super::target::Target;
-use super::{NAME, VERSION};
 use crate::tools::cargo::{cargo, root, run};
 use crate::tools::error::{Error, Result};
 

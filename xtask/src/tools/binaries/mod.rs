@@ -15,10 +15,6 @@ use super::error::Result;
 use files::Documents;
 pub(crate) use target::Target;
 
-/// What the files' names begin with.
-const NAME: &str = "leasehold";
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 /// Builds and checks the program, and makes all files for this target. Returns their paths.
 pub(crate) fn make(target: &Target) -> Result<Vec<PathBuf>> {
     let program = program::build(target)?;

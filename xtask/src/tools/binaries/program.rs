@@ -4,11 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::elf;
 use super::target::Target;
-use super::{NAME, VERSION, elf};
 use crate::tools::cargo::{add_target, run, target as target_directory};
 use crate::tools::error::{Error, Result};
 use crate::tools::package::reproducible;
+
+/// What the files' names begin with.
+pub(super) const NAME: &str = "leasehold";
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The profile of `Cargo.toml`.
 const PROFILE: &str = "standalone";
