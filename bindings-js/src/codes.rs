@@ -147,6 +147,8 @@ codes! {
         Limit,
         /// How long the server keeps the result of a once.
         Keep,
+        /// How many callers may wait before this one.
+        MaxWaiters,
         /// A flag: refuse names that one script can't take.
         OneScript,
         /// How many numbers the list has.
@@ -187,7 +189,8 @@ codes! {
     /// The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
     /// 1. `?` marks a number that may be absent, `"` the length of a text. Behind them are the outcomes of operations: op, and the
     /// fields of the outcome. A grant is lease, shared, fence, validUntil, local. An inspection is lastFence?, waiting, the numbers of
-    /// holders and of waiters; shared, remaining?, foreign, held? and token" of each holder; shared, waited? and token" of each waiter.
+    /// holders and of waiters; shared, remaining?, foreign, held? and token" of each holder; shared, waited?, callers and token"
+    /// of each waiter.
     OutputKind {
         /// id, node, command", the command's length in bytes.
         Send,
@@ -203,7 +206,7 @@ codes! {
         Leader,
         /// lease, reason.
         Lost,
-        /// op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
+        /// op, code, waited?, holderRemaining?, waiters?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
         /// answer" and problem" of each.
         Failed,
     }

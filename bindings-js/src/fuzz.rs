@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
                     self.text();
                 }
                 for _ in 0..waiters as u32 {
-                    self.numbers::<2>();
+                    self.numbers::<3>();
                     self.text();
                 }
             }
@@ -211,7 +211,7 @@ impl<'a> Reading<'a> {
     }
 
     fn failed(&mut self) {
-        let [_, code, ..] = self.numbers::<7>();
+        let [_, code, ..] = self.numbers::<8>();
         assert!(ErrorCode::read(code).is_some(), "{}: the error {code}", self.line);
         self.text();
         self.number();

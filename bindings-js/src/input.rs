@@ -88,6 +88,7 @@ impl InputRecord {
             wait: self.wait()?,
             within: self.duration(InputField::Within as usize)?,
             replicas: self.replicas()?,
+            max_waiters: self.count(InputField::MaxWaiters)?,
             ..AcquireOptions::default()
         };
         for (time, field) in options.times().into_iter().zip(InputField::ALL.len()..) {
@@ -149,10 +150,15 @@ impl InputRecord {
 
     /// None if it is there and out of range.
     fn replicas(&self) -> Option<Option<Replicas>> {
-        let Some(min) = self.get(InputField::Replicas) else { return Some(None) };
         // No server has so many that more would make a difference.
-        let min = u32::try_from(whole(min)?).unwrap_or(u32::MAX);
+        let Some(min) = self.count(InputField::Replicas)? else { return Some(None) };
         Some(Some(Replicas { min, timeout: duration(self.number(InputField::ReplicaTimeout))? }))
+    }
+
+    /// None if it is there and no whole number. A greater one than fits is out of the option's bounds.
+    fn count(&self, field: InputField) -> Option<Option<u32>> {
+        let Some(count) = self.get(field) else { return Some(None) };
+        Some(Some(u32::try_from(whole(count)?).unwrap_or(u32::MAX)))
     }
 
     /// None if it is there and out of range.

@@ -66,6 +66,14 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
          with `unsupported` for reentrant locks and in a quorum.",
     ),
     (
+        "max_waiters",
+        "number",
+        "any number may wait",
+        "The error's `waiters` is that number. With 0, the call never waits. This manager's callers count exactly; those of others \
+         as their last heartbeats said, and those of the manager that holds the lock only there.\n\nThe call rejects with \
+         `unsupported` for reentrant locks, under `mixedFleet`, in a quorum and for several names.",
+    ),
+    (
         "lock label",
         "string",
         "nothing",

@@ -144,7 +144,7 @@ impl OutputWriter {
             self.text(&holder.token);
         }
         for waiter in waiters {
-            self.push(&[shared(waiter.mode), time(waiter.waited)]);
+            self.push(&[shared(waiter.mode), time(waiter.waited), number(waiter.callers)]);
             self.text(&waiter.token);
         }
     }
@@ -165,8 +165,12 @@ impl OutputWriter {
             Error::NotReplicated { confirmed, wanted, .. } => ((*confirmed).into(), (*wanted).into()),
             _ => (ABSENT, ABSENT),
         };
+        let waiters = match error {
+            Error::Busy { waiters: Some(waiters), .. } => (*waiters).into(),
+            _ => ABSENT,
+        };
         let (kind, code) = (OutputKind::Failed.number(), error.kind().number());
-        self.push(&[kind, op, code, waited, holder_remaining, reason, confirmed, wanted]);
+        self.push(&[kind, op, code, waited, holder_remaining, waiters, reason, confirmed, wanted]);
         self.text(field);
         match error {
             Error::Unreachable { cause: Some(cause), .. } => self.cause(cause),

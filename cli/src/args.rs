@@ -184,9 +184,12 @@ pub(crate) struct Exec {
     /// not longer than --max-hold. Not with --quorum
     #[arg(long, value_name = "TIME", value_parser = in_bounds("at_least"), allow_hyphen_values = true)]
     pub(crate) at_least: Option<Duration>,
+    /// Fail at once if the lock is not free and this many others wait for it already: 0 to 1,000,000. Not with --quorum
+    #[arg(long, value_name = "N")]
+    pub(crate) max_waiters: Option<u32>,
     /// Run the command only if no other run of this name has succeeded within --keep: its success is stored in the same step that
     /// releases the lock. A caller that finds it ends with 0 at once; one that waits meanwhile, too. Not with --quorum
-    #[arg(long, conflicts_with_all = ["permits", "read", "at_least", "adopt"])]
+    #[arg(long, conflicts_with_all = ["permits", "read", "at_least", "max_waiters", "adopt"])]
     pub(crate) once: bool,
     /// How long the success of --once counts: 1 s to 366 days [default: 24 hours]
     #[arg(long, value_name = "TIME", value_parser = in_bounds("keep"), requires = "once", allow_hyphen_values = true)]

@@ -31,7 +31,7 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
             json!({
                 "client": client_of(&waiter.token), "label": waiter.label, "lease_label": waiter.lease_label,
                 "token": waiter.token,
-                "mode": mode_of_waiter(waiter, kind), "waited_ms": waiter.waited.map(milliseconds),
+                "mode": mode_of_waiter(waiter, kind), "waited_ms": waiter.waited.map(milliseconds), "callers": waiter.callers,
             })
         })
         .collect();
@@ -90,10 +90,11 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
     for (place, waiter) in seen.waiters.iter().enumerate() {
         let what = mode_of_waiter(waiter, kind).map(|mode| format!(", {mode}")).unwrap_or_default();
         let waited = waiter.waited.map(|waited| format!(", waits for {}", time(waited))).unwrap_or_default();
+        let callers = if waiter.callers > 1 { format!(", {} callers", waiter.callers) } else { String::new() };
         let who = shown(waiter.label.as_deref().unwrap_or_else(|| client_of(&waiter.token)));
         let (lease, client) =
             (in_parentheses(waiter.lease_label.as_deref()), client_line(&waiter.token, waiter.label.as_deref()));
-        let _ = write!(text, "\n  waiter  {}. {who}{lease}{what}{waited}{client}", place + 1);
+        let _ = write!(text, "\n  waiter  {}. {who}{lease}{what}{waited}{callers}{client}", place + 1);
     }
     let unlisted = seen.waiting.saturating_sub(seen.waiters.len() as u64);
     if unlisted > 0 {

@@ -100,7 +100,7 @@ impl Taking<'_> {
         match acquired {
             Ok(lease) => Ok(lease),
             // Readers, permits, or a holder whose label was not there in time.
-            Err(Error::Busy { waited, holder: None, votes, .. }) if votes.is_empty() => {
+            Err(Error::Busy { waited, waiters: None, holder: None, votes, .. }) if votes.is_empty() => {
                 Err(self.busy(Some(waited), self.seen().await.as_ref()))
             }
             Err(error) if error.code() == "busy" => {

@@ -38,15 +38,17 @@ ErrorCode {
     CrossSlot => "cross-slot", "the names are in different cluster slots; give all of them one hash tag, like `{tag}`";
     /// The client was closed.
     Closed => "closed", "the lock manager is closed";
-    /// Another client held the lock for the whole wait.
+    /// Another client held the lock for the whole wait, or the call doesn't wait.
     Busy {
         /// How long the caller waited.
         waited: Duration,
         /// How long the holder's lease will last unless it is renewed, if known.
         holder_remaining: Option<Duration>,
+        /// How many callers waited already, if the call was refused because of `max_waiters`. None if it was not.
+        waiters: Option<u32>,
         /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
-    } => "busy", "busy after {waited}{votes}{holder}";
+    } => "busy", "busy{reason}{votes}{holder}";
     /// The caller cancelled its wait.
     Cancelled => "cancelled", "the wait was cancelled";
     /// The lease was lost during the operation.
@@ -132,7 +134,7 @@ impl Error {
 
     /// [`Error::Busy`] without votes.
     pub(crate) fn busy(waited: Duration, holder_remaining: Option<Duration>) -> Self {
-        Self::Busy { waited, holder_remaining, votes: Votes::default() }
+        Self::Busy { waited, holder_remaining, waiters: None, votes: Votes::default() }
     }
 
     /// [`Error::Unreachable`] without votes.
@@ -145,9 +147,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_message(self.kind().message(), f, |f, field| match (self, field) {
             (Self::InvalidOption { field, .. }, "field") => f.write_str(field),
-            (Self::Busy { waited, .. } | Self::NotReplicated { waited, .. }, "waited") => {
-                f.write_str(&shown_time(*waited))
-            }
+            (Self::NotReplicated { waited, .. }, "waited") => f.write_str(&shown_time(*waited)),
+            (Self::Busy { waited, waiters, .. }, "reason") => f.write_str(&busy_reason(*waited, *waiters)),
             (Self::Busy { votes, .. }, "votes") if votes.is_empty() => Ok(()),
             (Self::Busy { votes, .. }, "votes") => write!(f, ": {votes}"),
             (Self::Busy { holder_remaining, .. }, "holder") => match holder_remaining {
@@ -191,6 +192,14 @@ pub fn write_message(
         rest = after;
     }
     f.write_str(rest)
+}
+
+/// Why a caller got nothing, as it follows the word `busy`: ` after 5 s`. For drivers.
+pub fn busy_reason(waited: Duration, waiters: Option<u32>) -> String {
+    match waiters {
+        Some(waiters) => format!(": the limit of waiting callers is reached ({waiters})"),
+        None => format!(" after {}", shown_time(waited)),
+    }
 }
 
 /// A time as error messages show it: `250 ms`, `1.5 s`, `21 s`.

@@ -586,6 +586,9 @@ pub struct Waiter {
     /// How long it has waited.
     #[cfg_attr(feature = "serde", serde(with = "crate::serial::optional_duration"))]
     pub waited: Option<Duration>,
+    /// How many callers of this client wait, as its last heartbeat said. A client that waits for a semaphore can be in the queue
+    /// several times, with some of its callers each time.
+    pub callers: u64,
     /// The client's label, if the client has written one to the server. The engine leaves it to [`Labels`](crate::Labels).
     pub label: Option<String>,
     /// The label of the client's first waiting caller, if the client has answered in time. The engine leaves it

@@ -218,7 +218,9 @@ pub use quorum::Roster;
 pub use clock::Clock;
 pub use driver::{Call, CallResult, Driven, Event, Outbox, Table};
 pub use engine::Engine;
-pub use error::{Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, shown_time, write_message};
+pub use error::{
+    Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, busy_reason, shown_time, write_message,
+};
 pub use event::{
     CallFields, CallKind, Field, Grant, Holder, Input, Inspection, Leader, LeaseInfo, Operation, Outcome, OutcomeKind,
     Output, Part, Reason, ReleaseOutcome, Waiter,

@@ -160,6 +160,10 @@ pub struct AcquireOptions {
     /// ends with a grant whose lease is over at once: nothing renews it, loses it or gives it back, and a close doesn't wait
     /// for it. `ttl`, `renew` and `max_hold` don't count. Only for semaphores.
     pub per: Option<Duration>,
+    /// How many callers may wait before this one: 0 to 1,000,000. Default: any number. If more wait, or if so many wait, and the
+    /// call can't be granted at once, it fails with [`Error::Busy`]. Only for mutexes, read-write locks, semaphores and onces on
+    /// one server, and not with [`Config::mixed_fleet`].
+    pub max_waiters: Option<u32>,
 }
 
 /// How many replicas must have a new lease, and how long to wait for them. The wait for replicas comes after the wait
@@ -188,6 +192,7 @@ impl Default for AcquireOptions {
             linger: None,
             at_least: None,
             per: None,
+            max_waiters: None,
         }
     }
 }
@@ -299,6 +304,20 @@ impl Setting {
     fn check(self, value: Duration) -> Result<(), Error> {
         check_bounds(self.name, value, (self.bounds.least, self.bounds.most), self.bounds.choose)
     }
+
+    /// Refuses a count that is out of the bounds.
+    #[inline(always)]
+    fn check_count(self, value: Option<u32>) -> Result<(), Error> {
+        match value {
+            Some(value) if u64::from(value) > self.bounds.most => Err(too_many(self.name, value, self.bounds.choose)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[inline(never)]
+fn too_many(field: &'static str, value: u32, choose: &str) -> Error {
+    Error::InvalidOption { field, problem: ["is ", Digits::of(value).as_str(), ": choose ", choose].concat() }
 }
 
 /// Refuses a value that is out of its bounds in milliseconds. `choose` is their text for the error message.
@@ -414,6 +433,9 @@ settings! {
         AT_LEAST "at_least" (none) (10 ms to 30 days) [lock semaphore]
             "The lock stays taken for this long from its grant on, even if it is given back earlier or the work fails. See \
              [below](#hold-at-least).";
+        MAX_WAITERS "max_waiters" (none) (0 to 1_000_000 as "0 to 1,000,000", "", " callers") [lock semaphore]
+            "How many callers may wait before this one. If so many wait already, and the lock is not free, the call fails with \
+             `busy` at once. See [below](#max-waiters).";
         LEASE_LABEL "label" (none) () [lock semaphore multi once]
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";
         LIMIT "limit" () (1 to 1_000_000 as "1 to 1,000,000", "", " permits") [semaphore]
@@ -498,6 +520,12 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
 pub(crate) fn not_detached() -> Error {
     Error::unsupported(
         "leases of several names, reentrant locks, onces, elections and quorums can't be detached, or held for a least time",
+    )
+}
+
+pub(crate) fn not_counted() -> Error {
+    Error::unsupported(
+        "the waiting callers of reentrant locks, elections, several names, mixed fleets and quorums aren't counted",
     )
 }
 
@@ -598,6 +626,10 @@ impl AcquireOptions {
             }
             REPLICAS.check(timeout)?;
         }
+        MAX_WAITERS.check_count(self.max_waiters)?;
+        if self.max_waiters.is_some() && matches!(self.kind.family(), Family::Reentrant | Family::Election) {
+            return Err(not_counted());
+        }
         match self.wait {
             Wait::For(wait) => WAIT.check(wait),
             Wait::No | Wait::Forever => Ok(()),
@@ -621,14 +653,7 @@ impl Config {
         if self.max_in_flight == 0 {
             return Err(Error::invalid("max_in_flight", "is 0: choose between 1 and 65,535"));
         }
-        let Setting { name, bounds, .. } = LOCAL_HANDOFFS;
-        match self.local_handoffs {
-            Some(handoffs) if u64::from(handoffs) > bounds.most => {
-                let problem = ["is ", Digits::of(handoffs).as_str(), ": choose ", bounds.choose].concat();
-                Err(Error::InvalidOption { field: name, problem })
-            }
-            _ => Ok(()),
-        }
+        LOCAL_HANDOFFS.check_count(self.local_handoffs)
     }
 
     /// How many local hand-overs are allowed while another client waits, and for how long any number of them is.

@@ -1,11 +1,13 @@
 -- Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
--- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill)  5 claim window  6 block  7 used fence (0)  8 fleet
+-- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill; see below)  5 claim window  6 block  7 used fence (0)  8 fleet
+-- How     `wait` is for one caller. `wait 3` is for three callers of one client. `wait 3/10` also asks how many callers wait at
+--         other clients, and does not join the queue if they are 10 or more
 -- Answer  entered, again, waiting, busy, done, gone, taken or conflict
 
 -- Returns early: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
 -- that it is alive, or hears that the lock is busy. It needs no functions, which cost more than the commands.
-local value = ARGV[4] ~= 'refill' and ARGV[8] == 'native' and redis.call('GET', KEYS[1])
+local value = ARGV[4] ~= 'refill' and ARGV[8] == 'native' and not string.find(ARGV[4], '/') and redis.call('GET', KEYS[1])
 local holder, mark, since = string.match(value or '',
   '^(%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+)([ *])(%d+)$')
 if holder and holder ~= ARGV[1] then
@@ -30,9 +32,10 @@ if holder and holder ~= ARGV[1] then
   -- Not if the first waiter is dead, if the caller has a tombstone, or if the holder's key never ends.
   if usual then
     local word, position = 'tried ', 1
-    if ARGV[4] == 'wait' then
+    if ARGV[4] ~= 'try' then
+      local callers = string.match(ARGV[4], '%d+') or '1'
       redis.call('HSET', KEYS[4], ARGV[1],
-        string.format('%s %s %s %s %.0f', ARGV[2], ARGV[3], ARGV[5], ARGV[6], now + ARGV[5]))
+        string.format('%s %s %s %s %s %.0f', ARGV[2], ARGV[3], ARGV[5], ARGV[6], callers, now + ARGV[5]))
       if not behind then
         redis.call('ZADD', KEYS[3], string.format('%.0f', math.max(tail + 1, us)), ARGV[1])
         waiting, behind = waiting + 1, 0
@@ -63,10 +66,11 @@ end
 --@prelude
 local token, mode, how, claim = ARGV[1], ARGV[2], ARGV[4], tonumber(ARGV[5])
 local ttl, wanted = tonumber(ARGV[3]), tonumber(ARGV[6])
+local callers, most = string.match(how, '%d+') or '1', tonumber(string.match(how, '/(%d+)'))
 
 -- Every call of a waiter refreshes its record with the arguments of that call.
 local function write_record()
-  local record = table.concat({ mode, ARGV[3], ARGV[5], ARGV[6], text(now + claim) }, ' ')
+  local record = table.concat({ mode, ARGV[3], ARGV[5], ARGV[6], callers, text(now + claim) }, ' ')
   redis.call('HSET', KEYS[4], token, record)
   if redis.call('PTTL', KEYS[3]) < claim then
     redis.call('PEXPIRE', KEYS[3], text(claim))
@@ -82,6 +86,20 @@ local function join()
   redis.call('ZADD', KEYS[3], text(math.max(tail + 1, us)), token)
   waiting = waiting + 1
   write_record()
+end
+
+-- How many callers wait at other clients. Of the waiters behind the first 1,000, each counts as one caller.
+local function callers_elsewhere()
+  local tokens = redis.call('ZRANGE', KEYS[3], text(tombstones), text(tombstones + 999))
+  local records = #tokens > 0 and redis.call('HMGET', KEYS[4], unpack(tokens))
+  local sum = math.max(0, waiting - 1000)
+  for place, other in ipairs(tokens) do
+    local count, expiry = string.match(records[place] or '', ' (%d+) (%d+)$')
+    if other ~= token and expiry and tonumber(expiry) > now then
+      sum = sum + tonumber(count)
+    end
+  end
+  return sum
 end
 
 -- At most 64 holders.
@@ -147,8 +165,10 @@ local function with_holder(reply)
   return reply
 end
 
-if how == 'try' or mixed then
+local elsewhere = most and callers_elsewhere()
+if how == 'try' or mixed or most and not queued and elsewhere >= most then
   local reply = with_holder(answer('busy', 0, crowded and 1 or 0, left()))
+  reply[10] = elsewhere
   -- The holder may only keep the lock for its own next caller.
   if lingers and not mixed and reply[7] == 0 then
     tell_holders('tried ')
@@ -161,6 +181,7 @@ end
 mark_holder()
 local position = redis.call('ZRANK', KEYS[3], token) - tombstones + 1
 local reply = with_holder(answer('waiting', position, crowded and 1 or 0, left()))
+reply[10] = elsewhere
 if position == 1 and reply[7] == 0 and per == 0 then
   tell_holders('wanted ')
 end

@@ -10,7 +10,7 @@ local value = ARGV[2] == '0' and ARGV[3] == '0' and ARGV[4] == 'native' and redi
 if value and string.match(value, '^(.*)%*%d+$') == ARGV[1] then
   local first = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'LIMIT', '0', '1')[1]
   local record = first and redis.call('HGET', KEYS[4], first) or ''
-  local ttl, claim, block, expiry = string.match(record, '^exclusive (%d+) (%d+) (%d+) (%d+)$')
+  local ttl, claim, block, expiry = string.match(record, '^exclusive (%d+) (%d+) (%d+) %d+ (%d+)$')
   local clock = redis.call('TIME')
   -- Not if the first waiter is dead.
   if expiry and tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then

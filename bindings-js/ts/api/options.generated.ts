@@ -52,6 +52,15 @@ export interface LockOptions {
    */
   readonly atLeast?: Duration | undefined;
   /**
+   * How many callers may wait before this one. If so many wait already, and the lock is not free, the call fails with
+   * `busy` at once. The error's `waiters` is that number. With 0, the call never waits. This manager's callers count
+   * exactly; those of others as their last heartbeats said, and those of the manager that holds the lock only there. 0
+   * to 1,000,000. Default: any number may wait.
+   *
+   * The call rejects with `unsupported` for reentrant locks, under `mixedFleet`, in a quorum and for several names.
+   */
+  readonly maxWaiters?: number | undefined;
+  /**
    * A name for the lease, for example the job that needs it. At most 128 bytes without control characters. `inspect`
    * shows it, for holders and for waiters. It costs nothing: it stays in this process, and an inspect asks for it. The
    * manager's `label` is for all its leases together. A quorum has no labels. Default: nothing.
@@ -63,7 +72,7 @@ export interface LockOptions {
  * The options of a {@link LockManager}. Those that a lock has are defaults for its locks. All clients of one fleet
  * should use the same values for the others.
  */
-export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' | 'atLeast' | 'label'> {
+export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' | 'atLeast' | 'maxWaiters' | 'label'> {
   /**
    * Put before every name. JavaScript refuses a prefix that begins with `leasehold:` or has a brace without a whole
    * hash tag; Rust refuses the names. Default: empty.
@@ -137,7 +146,7 @@ export interface SemaphoreOptions extends Omit<LockOptions, 'linger'> {
 }
 
 /** The options of a {@link LockManager.once} with work. */
-export interface OnceOptions extends Omit<LockOptions, 'renew' | 'waitForReplicas' | 'linger' | 'atLeast'> {
+export interface OnceOptions extends Omit<LockOptions, 'renew' | 'waitForReplicas' | 'linger' | 'atLeast' | 'maxWaiters'> {
   /**
    * Once only: how long the server keeps the result. Work that runs again in that time gets the stored result. 1 s to
    * 366 days. Default `'24h'`.
@@ -146,7 +155,7 @@ export interface OnceOptions extends Omit<LockOptions, 'renew' | 'waitForReplica
 }
 
 /** The options of {@link LockManager.multi}. */
-export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas' | 'linger' | 'atLeast'> {
+export interface MultiOptions extends Omit<LockOptions, 'waitForReplicas' | 'linger' | 'atLeast' | 'maxWaiters'> {
   /**
    * Refuse names that one script can't take. The call then rejects with `cross-slot`. Names in one slot are always
    * tried with one script. Default `false`.

@@ -192,6 +192,7 @@ function mergeSettings(given: Given<(typeof LOCK)[number]>, defaults: AcquireSet
 function readSetting(field: Exclude<(typeof LOCK)[number], 'waitForReplicas'>, value: unknown): unknown {
   if (field === 'label') return readLabel(value) || undefined;
   if (field === 'wait' && value === 'forever') return Infinity;
+  if (field === 'maxWaiters') return readCount(field, value);
   return isBounded(field) ? readBounded(field, value) : readBoolean(field satisfies Flags, value);
 }
 

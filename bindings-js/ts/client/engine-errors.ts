@@ -23,7 +23,7 @@ export interface ConnectionState {
 
 /** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
 export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState, holder?: BusyHolder): LeaseholdError | InvalidOptionError {
-  const { code, field, reason, text, waited, holderRemaining, confirmed = 0, wanted = 0 } = error;
+  const { code, field, reason, text, waited, holderRemaining, waiters, confirmed = 0, wanted = 0 } = error;
   const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
   switch (code) {
     case 'invalid-option':
@@ -39,7 +39,7 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'closed':
       return new ClosedError({ lockName });
     case 'busy':
-      return new BusyError({ ...details, holder });
+      return new BusyError({ ...details, waiters, holder });
     case 'cancelled':
       return new CancelledError(lockName);
     case 'lost':

@@ -6,8 +6,8 @@
  * the field `ttl`.
  * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
  *   limit?, or keep?; the name.
- * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with the length of
- *   each name; the names.
+ * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with three numbers
+ *   for each part: the length of its name, its permits, and their limit. Without permits, a limit means a reader; the names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
  * - `campaign`: As for `acquire`, and channelLength; the value and the name.
  * - `cancel`: op.
@@ -71,6 +71,7 @@ export const InputKind = {
  * - `permits`: How many permits of a semaphore to take.
  * - `limit`: How many permits the semaphore has.
  * - `keep`: How long the server keeps the result of a once.
+ * - `maxWaiters`: How many callers may wait before this one.
  * - `oneScript`: A flag: refuse names that one script can't take.
  * - `listLength`: How many numbers the list has.
  * - `array`: A flag: the reply is an array.
@@ -98,24 +99,25 @@ export const InputField = {
   permits: 11,
   limit: 12,
   keep: 13,
-  oneScript: 14,
-  listLength: 15,
-  array: 16,
-  failure: 17,
-  channelLength: 18,
-  foreign: 19,
-  last: 20,
-  localHandoffs: 21,
-  claimWindow: 22,
-  responseTimeout: 23,
-  nodeTimeout: 24,
-  mixedFleet: 25,
-  batches: 26,
-  ahead: 27,
-  maxHold: 28,
-  linger: 29,
-  atLeast: 30,
-  per: 31,
+  maxWaiters: 14,
+  oneScript: 15,
+  listLength: 16,
+  array: 17,
+  failure: 18,
+  channelLength: 19,
+  foreign: 20,
+  last: 21,
+  localHandoffs: 22,
+  claimWindow: 23,
+  responseTimeout: 24,
+  nodeTimeout: 25,
+  mixedFleet: 26,
+  batches: 27,
+  ahead: 28,
+  maxHold: 29,
+  linger: 30,
+  atLeast: 31,
+  per: 32,
 } as const;
 
 /**
@@ -134,7 +136,8 @@ export const ScalarKind = {
  * The outputs. Behind each kind: its fields in their order. Times are in microseconds, durations in milliseconds, flags 0 or
  * 1. `?` marks a number that may be absent, `"` the length of a text. Behind them are the outcomes of operations: op, and the
  * fields of the outcome. A grant is lease, shared, fence, validUntil, local. An inspection is lastFence?, waiting, the numbers of
- * holders and of waiters; shared, remaining?, foreign, held? and token" of each holder; shared, waited? and token" of each waiter.
+ * holders and of waiters; shared, remaining?, foreign, held? and token" of each holder; shared, waited?, callers and token"
+ * of each waiter.
  * - `send`: id, node, command", the command's length in bytes.
  * - `sendDedicated`: op, key", command", the command's length in bytes.
  * - `closeDedicated`: op.
@@ -142,7 +145,7 @@ export const ScalarKind = {
  * - `unsubscribe`: channel".
  * - `leader`: op, fence?, led, value".
  * - `lost`: lease, reason.
- * - `failed`: op, code, waited?, holderRemaining?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
+ * - `failed`: op, code, waited?, holderRemaining?, waiters?, reason?, confirmed?, wanted?, field", cause?, text", the number of votes; server",
  *   answer" and problem" of each.
  */
 export const OutputKind = {

@@ -39,7 +39,7 @@ test('a_reply_of_any_length_is_read_whole', () => {
   for (const count of [0, 1, 2_000, 2, 50_000]) {
     const tokens = Array.from({ length: count }, (_, at) => `00000000-0000-4000-8000-00000000000b:${at + 1}`);
     inspecting.inspect(1, 'door');
-    const waiters = tokens.flatMap((token) => [token, 'exclusive 30000 3000 33 1700000004000', 1_700_000_000_000_000]);
+    const waiters = tokens.flatMap((token) => [token, 'exclusive 30000 3000 33 1 1700000004000', 1_700_000_000_000_000]);
     const reply: Reply = [1_700_000_000_000_000, '', -2, 0, 0, count, ...waiters];
     inspecting.reply(sent.pop()?.id ?? 0, reply);
     const outcome = ended.pop();

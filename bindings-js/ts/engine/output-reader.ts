@@ -141,7 +141,8 @@ export class OutputReader implements FieldReader {
     for (let i = 0; i < waiters.length; i++) {
       const mode = this.#mode();
       const waited = this.#optionalNumber() ?? null;
-      waiters[i] = { token: this.text(), mode, label: null, leaseLabel: null, waited };
+      const callers = this.number();
+      waiters[i] = { token: this.text(), mode, label: null, leaseLabel: null, waited, callers };
     }
     return { holders, waiters, waiting, lastFence };
   }
@@ -150,6 +151,7 @@ export class OutputReader implements FieldReader {
     const code = this.#oneOf(ERROR_CODES);
     const waited = this.#optionalNumber();
     const holderRemaining = this.#optionalNumber();
+    const waiters = this.#optionalNumber();
     const loss = this.#optionalNumber();
     const reason: LossReason | undefined = loss === undefined ? undefined : LOSS_REASONS[loss];
     const confirmed = this.#optionalNumber();
@@ -159,7 +161,7 @@ export class OutputReader implements FieldReader {
     const text = this.text();
     const kind = failure === undefined ? undefined : FAILURE_KINDS[failure];
     const cause = kind === undefined ? undefined : kind === 'timed-out' ? { kind } : { kind, text };
-    return { code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: this.#votes() };
+    return { code, field, reason, text, waited, holderRemaining, waiters, confirmed, wanted, cause, votes: this.#votes() };
   }
 
   #votes(): readonly Vote[] {

@@ -90,6 +90,11 @@ export interface Waiter {
   readonly leaseLabel: string | null;
   /** How long it has waited, in milliseconds. */
   readonly waited: number | null;
+  /**
+   * How many callers of this manager wait, as its last heartbeat said. A manager that waits for a semaphore can be in the queue
+   * several times, with some of its callers each time.
+   */
+  readonly callers: number;
 }
 
 /** The holders and the waiters of a lock, at one moment on the server. */
@@ -121,6 +126,8 @@ export interface EngineError {
   readonly text: string;
   readonly waited: number | undefined;
   readonly holderRemaining: number | undefined;
+  /** How many callers waited already, if the call was refused because of that. */
+  readonly waiters: number | undefined;
   /** How many replicas have confirmed the lease, and how many were asked for. */
   readonly confirmed: number | undefined;
   readonly wanted: number | undefined;

@@ -314,13 +314,13 @@ function snakeCased(value: unknown): unknown {
   return Object.fromEntries(fields.map(([name, field]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), snakeCased(field)]));
 }
 
-function errorOf({ code, field, reason, text, waited, holderRemaining, confirmed, wanted, cause, votes: all }: EngineError): unknown {
+function errorOf({ code, field, reason, text, waited, holderRemaining, waiters, confirmed, wanted, cause, votes: all }: EngineError): unknown {
   const votes = all.length === 0 ? {} : { votes: all.map(({ server, answer }: Vote) => ({ server, answer })) };
   switch (code) {
     case 'invalid-option':
       return { code, field };
     case 'busy':
-      return { code, waited, holder_remaining: holderRemaining ?? null, ...votes };
+      return { code, waited, holder_remaining: holderRemaining ?? null, ...(waiters === undefined ? {} : { waiters }), ...votes };
     case 'unreachable':
       return { code, waited, cause: cause === undefined ? null : cause.kind === 'timed-out' ? cause.kind : { [cause.kind]: cause.text }, ...votes };
     case 'lost':

@@ -10,7 +10,7 @@
  * - `unsupported`: This host or this lock can't do it.
  * - `cross-slot`: One script was asked for, but the names are in several slots of a cluster.
  * - `closed`: The client was closed.
- * - `busy`: Another client held the lock for the whole wait.
+ * - `busy`: Another client held the lock for the whole wait, or the call doesn't wait.
  * - `cancelled`: The caller cancelled its wait.
  * - `lost`: The lease was lost during the operation.
  * - `unreachable`: No server answered in time. It is not known whether the lock is busy, nor whether a command was
@@ -165,7 +165,7 @@ export const ERROR_MESSAGES: Readonly<Record<ErrorCode, string>> = {
   'unsupported': 'not supported: {problem}',
   'cross-slot': 'the names are in different cluster slots; give all of them one hash tag, like `{tag}`',
   'closed': 'the lock manager is closed',
-  'busy': 'busy after {waited}{votes}{holder}',
+  'busy': 'busy{reason}{votes}{holder}',
   'cancelled': 'the wait was cancelled',
   'lost': 'the lease was lost: {reason}',
   'unreachable': '{problem}',

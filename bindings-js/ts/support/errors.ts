@@ -25,6 +25,7 @@ interface Details {
   readonly waited?: number | undefined;
   readonly holderRemaining?: number | undefined;
   readonly holder?: BusyHolder | undefined;
+  readonly waiters?: number | undefined;
   readonly server?: string | undefined;
   readonly field?: string;
   readonly reason?: LossReason;
@@ -150,7 +151,7 @@ export class WrongKindError extends LeaseholdErrorBase {
   }
 }
 
-/** Another client held the lock for the whole wait. */
+/** Another client held the lock for the whole wait, or the call doesn't wait. */
 export class BusyError extends LeaseholdErrorBase {
   static readonly code = 'busy';
   declare readonly code: 'busy';
@@ -160,13 +161,16 @@ export class BusyError extends LeaseholdErrorBase {
   declare readonly votes: readonly Vote[] | undefined;
   /** Who holds the lock, if one manager holds it alone and it is known. */
   declare readonly holder: BusyHolder | undefined;
+  /** How many callers waited already, if the call was refused because of `maxWaiters`. `undefined` if it was not. */
+  declare readonly waiters: number | undefined;
   /** @internal */
   constructor(details: Details) {
-    const { waited, holderRemaining, holder, votes } = details;
+    const { waited, holderRemaining, holder, waiters, votes } = details;
     const by = holder === undefined ? '' : `; ${heldBy(holder)}`;
     const whose = holder === undefined ? "the holder's" : 'its';
     const left = holderRemaining === undefined ? '' : `; ${whose} lease expires in ${formatTime(holderRemaining)}`;
-    super('busy', details, { waited: formatTime(waited), votes: voteSummary(votes), holder: by + left });
+    const reason = waiters === undefined ? ` after ${formatTime(waited)}` : `: the limit of waiting callers is reached (${waiters})`;
+    super('busy', details, { reason, votes: voteSummary(votes), holder: by + left });
   }
 }
 

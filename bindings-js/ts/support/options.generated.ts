@@ -14,6 +14,7 @@ export interface LockSettings {
   readonly wait: number | undefined;
   readonly linger?: number | undefined;
   readonly atLeast?: number | undefined;
+  readonly maxWaiters?: number | undefined;
   readonly label?: string | undefined;
   /** How many replicas must have the lease before the caller gets it. */
   readonly replicas?: ReplicaSettings | undefined;
@@ -22,8 +23,8 @@ export interface LockSettings {
 }
 
 /** The settings of a call that doesn't wait for the lock: its `wait` limits how long the server may take. Not a spread, which is slow. */
-export function withoutWait({ ttl, renew, maxHold, wait, linger, atLeast, label, replicas }: LockSettings): LockSettings {
-  return { ttl, renew, maxHold, wait: undefined, linger, atLeast, label, replicas, within: wait === Infinity ? undefined : wait };
+export function withoutWait({ ttl, renew, maxHold, wait, linger, atLeast, maxWaiters, label, replicas }: LockSettings): LockSettings {
+  return { ttl, renew, maxHold, wait: undefined, linger, atLeast, maxWaiters, label, replicas, within: wait === Infinity ? undefined : wait };
 }
 
 /** The defaults of a lock. Durations are in milliseconds. */
@@ -34,6 +35,7 @@ export const LOCK_DEFAULTS: LockSettings = {
   wait: 60_000,
   linger: undefined,
   atLeast: undefined,
+  maxWaiters: undefined,
   label: undefined,
 };
 
@@ -53,7 +55,7 @@ export const MANAGER_DEFAULTS = {
 };
 
 /** The options of a lock that the engine gets. */
-export const FOR_ENGINE = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'atLeast'] as const;
+export const FOR_ENGINE = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'atLeast', 'maxWaiters'] as const;
 
 /** The bounds: the least value, the greatest, and both in words. Durations are in milliseconds. */
 export const BOUNDS = {
@@ -63,6 +65,7 @@ export const BOUNDS = {
   waitForReplicas: [1, 60_000, '1 ms to 60 s'],
   linger: [1, 60_000, '1 ms to 60 s'],
   atLeast: [10, 2_592_000_000, '10 ms to 30 days'],
+  maxWaiters: [0, 1_000_000, '0 to 1,000,000'],
   limit: [1, 1_000_000, '1 to 1,000,000'],
   per: [10, 2_592_000_000, '10 ms to 30 days'],
   keep: [1_000, 31_622_400_000, '1 s to 366 days'],
@@ -74,11 +77,11 @@ export const BOUNDS = {
 } as const;
 
 // The options that each place takes, in the order in which messages list them.
-export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'atLeast', 'label'] as const;
+export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'atLeast', 'maxWaiters', 'label'] as const;
 export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'claimWindow', 'mixedFleet', 'label'] as const;
 export const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
 export const CLOSE = ['drain'] as const;
-export const SEMAPHORE = ['limit', 'per', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'label'] as const;
+export const SEMAPHORE = ['limit', 'per', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'maxWaiters', 'label'] as const;
 export const ONCE = ['keep', 'ttl', 'maxHold', 'wait', 'label'] as const;
 export const MULTI = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait', 'label'] as const;
 

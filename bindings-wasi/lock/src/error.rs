@@ -27,11 +27,13 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
         EngineError::Unreachable { waited, .. } => (Some(*waited), None),
         _ => (None, None),
     };
+    let waiters = if let EngineError::Busy { waiters, .. } = error { *waiters } else { None };
     Error {
         kind: kind(error),
         lock: name.map(ToOwned::to_owned),
         waited_ms: waited.map(millis),
         holder_remaining_ms: holder_remaining.map(millis),
+        waiters,
         holder: None,
         votes: votes(error),
         message,

@@ -99,8 +99,12 @@ fn lock(locks: &LockManager, arguments: &Exec) -> Lock {
         Some(limit) => lock.max_hold(limit),
         None => lock,
     };
-    match arguments.at_least {
+    let lock = match arguments.at_least {
         Some(time) => lock.at_least(time),
+        None => lock,
+    };
+    match arguments.max_waiters {
+        Some(most) => lock.max_waiters(most),
         None => lock,
     }
 }

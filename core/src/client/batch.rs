@@ -118,5 +118,5 @@ fn answer(entry: &Queued, answers: &Answers<'_>, number: Option<i64>) -> Option<
         Body::Release(_) => (Status::Released, 0, 0, None, Some(0)),
         _ => (Status::Renewed, 0, 0, Some(number), None),
     };
-    Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false })
+    Some(Answer { status, value, block, server, left: time_left(left)?, waiting, foreign: false, elsewhere: None })
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::event::Outcome;
 use crate::ids::{Caller, Channel, LeaseId, LeaseToken, LockId};
 use crate::lock::only_adoptable;
-use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_result, check_ttl, not_detached};
+use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_result, check_ttl, not_counted, not_detached};
 use crate::session::{Lease, Leased, OpKind, Timer, ToStore};
 use crate::time::Instant;
 use crate::wire::Name;
@@ -29,6 +29,9 @@ impl Client {
         options.check()?;
         if options.linger.is_some() {
             self.cx.can_linger()?;
+        }
+        if options.max_waiters.is_some() && self.cx.config.mixed_fleet {
+            return Err(not_counted());
         }
         let patience = self.cx.patience_of(options);
         if options.kind.family() == Family::Semaphore {
@@ -63,7 +66,7 @@ impl Client {
 
     /// Takes over a lease, in a state machine of its own, because callers of this client may want another lease of the name.
     pub(super) fn adopt(&mut self, op: Caller, name: &str, token: LeaseToken, options: &AcquireOptions) {
-        let options = AcquireOptions { wait: Wait::No, linger: None, ..*options };
+        let options = AcquireOptions { wait: Wait::No, linger: None, max_waiters: None, ..*options };
         let lock = match self.adoptable(name, token, &options) {
             Ok(name) => {
                 let used_fence = self.locks.last_use_of(&self.cx, token);

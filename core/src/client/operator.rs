@@ -92,7 +92,8 @@ fn read(reply: &Reply) -> Option<Inspection> {
         let record = text(rest.next()?)?;
         let mode = Mode::read(record.split(' ').next()?).unwrap_or(Mode::Exclusive);
         let waited = integer(rest.next()?).map(since);
-        inspection.waiters.push(Waiter { token, mode, waited, label: None, lease_label: None });
+        let callers = record.rsplit(' ').nth(1).and_then(|callers| callers.parse().ok()).unwrap_or(1);
+        inspection.waiters.push(Waiter { token, mode, waited, callers, label: None, lease_label: None });
     }
     // The last fence of a client that holds the lock alone is about the time of its grant.
     let granted = rest.next().and_then(integer).filter(|granted| *granted > 0);

@@ -53,15 +53,29 @@ impl Client {
             };
             let asking = || semaphore.lanes.iter().filter_map(|lane| locks.get(*lane)).filter(|lane| asks(lane));
             if let Some(busy) = asking().find(|lane| lane.claim.as_ref().is_some_and(Claim::is_known_busy)) {
-                if semaphore.queue.tries() == 0 {
-                    return;
-                }
                 let tries =
                     semaphore.queue.iter().filter(|(op, options)| options.wait == Wait::No && cx.ops.contains_key(op));
-                for (op, options) in tries.collect::<Vec<_>>() {
+                for (op, options) in tries.take(semaphore.queue.tries()).collect::<Vec<_>>() {
                     let error = busy.busy(cx, op);
                     cx.fail(op, error);
                     semaphore.queue.ended(options.wait == Wait::No, &cx.ops);
+                }
+                // The server counts the other lanes, too.
+                let (own, elsewhere) = (u32::try_from(asking().count()).unwrap_or(u32::MAX), busy.elsewhere());
+                let before = elsewhere.unwrap_or(0).saturating_add(1).max(own);
+                for (op, found) in semaphore.queue.refuse(&cx.ops, before, elsewhere.is_some()) {
+                    let error = busy.full(cx, op, found);
+                    cx.fail(op, error);
+                    semaphore.queue.ended(false, &cx.ops);
+                }
+                let (busy, behind) = (busy.id, semaphore.queue.waiters());
+                for lane in &semaphore.lanes {
+                    if let Some(lane) = locks.get_mut(*lane) {
+                        lane.behind = if lane.id == busy { behind } else { 0 };
+                    }
+                }
+                if let Some(lane) = locks.get_mut(busy).filter(|_| semaphore.queue.is_undecided()) {
+                    lane.count(cx);
                 }
                 return;
             }

@@ -24,7 +24,7 @@ const MIXED_POLL: Duration = Duration::from_millis(250);
 
 /// Whether to try the fast path first, or the full script at once, because the lock is probably not free.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Path {
+pub(super) enum Path {
     Fast,
     Full,
 }
@@ -93,9 +93,10 @@ impl LockState {
         self.send_by_path(cx, Path::Full);
     }
 
-    fn send_by_path(&mut self, cx: &mut Context, path: Path) {
+    pub(super) fn send_by_path(&mut self, cx: &mut Context, path: Path) {
         let Some((_, head)) = self.queue.head() else { return };
         let callers = self.queue.len();
+        let (waiters, most) = (self.queue.waiters(), self.queue.most_accepted(&cx.ops));
         let Some(claim) = &mut self.claim else { return };
         let joins = claim.waits && !cx.is_mixed(self.name.family) && cx.subscription.is_settled();
         let many = joins || callers > 1 || head.linger.is_some() || self.name.family == Family::Semaphore;
@@ -107,13 +108,14 @@ impl LockState {
             per: claim.per,
             ttl: claim.per.or(head.max_hold.map(|most| head.ttl.min(covering(most)))).unwrap_or(head.ttl),
             how: match (joins, cx.config.ahead) {
-                (true, _) => AcquireMode::Wait,
+                (true, _) => AcquireMode::Wait { callers: waiters.saturating_add(self.behind), most },
                 (false, false) => AcquireMode::Try,
                 (false, true) => AcquireMode::TryAhead,
             },
             block,
         };
         claim.joining = joins;
+        claim.counts |= joins && most.is_some();
         claim.clear_timer(cx, self.id);
         let soon = if claim.joined { needed::HEARTBEAT } else { needed::CALL };
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
@@ -256,6 +258,10 @@ impl LockState {
             // Perhaps only dead waiters are ahead. Each command drops some of them.
             return self.send_acquire(cx);
         }
+        if answer.elsewhere.is_some() && self.counted(cx, answer) {
+            return;
+        }
+        let Some(claim) = &mut self.claim else { return };
         if self.name.family == Family::Reentrant {
             return self.listen(cx, answer.left);
         }

@@ -35,6 +35,9 @@ pub(crate) struct Claim {
     pub(crate) in_flight: InFlight,
     /// The answered command with the greatest server time. The time of a grant is calculated from it.
     pub(crate) base: Option<Base>,
+    /// Whether the server was asked how many callers wait at other clients, and its last answer.
+    pub(crate) counts: bool,
+    pub(crate) elsewhere: Option<u32>,
     /// When the holder's lease will end, if known.
     pub(crate) holder_ends: Option<Instant>,
     /// Why the last attempt failed, if the server has not answered since.
@@ -67,6 +70,8 @@ impl Claim {
             sent: None,
             in_flight: InFlight::default(),
             base: None,
+            counts: false,
+            elsewhere: None,
             holder_ends: None,
             failure: None,
             attempts: 0,

@@ -109,6 +109,7 @@ impl LockState {
             stamp: fences.first(),
             fences,
             waiting_known_at: cx.now,
+            waiting: 0,
             budget: None,
             holders,
             // No local caller has held this token yet.

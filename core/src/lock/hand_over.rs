@@ -55,6 +55,7 @@ impl LockState {
         }
         self.await_convert(cx, &mut leaver);
         self.end_tries(cx);
+        self.end_excess(cx);
         if let Some(op) = leaver {
             cx.answer(op, Ok(Outcome::Released(ReleaseOutcome::Released)));
         }

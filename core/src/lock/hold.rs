@@ -41,6 +41,8 @@ pub(crate) struct Hold {
     pub(super) fences: Fences,
     /// When the client last learned the length of the queue.
     pub(super) waiting_known_at: Instant,
+    /// How many other clients waited then.
+    pub(super) waiting: u32,
     pub(crate) budget: Option<Budget>,
     /// In the order in which they were granted.
     pub(crate) holders: Vec<LeaseId>,
@@ -308,6 +310,7 @@ impl Hold {
     pub(crate) fn note_waiting(&mut self, cx: &mut Context, lock: LockId, waiting: Option<u64>) {
         let Some(waiting) = waiting else { return };
         self.waiting_known_at = cx.now;
+        self.waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         if waiting > 0 && self.budget.is_none() {
             self.budget = Some(Budget { left: cx.config.handoffs().0, since: cx.now });
             cx.timers.set(Timer::BudgetEnds(lock), &mut self.timers.budget, Some(cx.now + BUDGET_TIME));

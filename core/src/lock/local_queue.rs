@@ -1,6 +1,7 @@
 //! The local callers of one name, first come, first served.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use crate::ids::Caller;
 use crate::options::{AcquireOptions, Wait};
@@ -13,6 +14,10 @@ pub(crate) struct LocalQueue {
     live: usize,
     /// How many of the live callers don't wait. They end with the first answer.
     tries: usize,
+    /// Whether a caller came that doesn't wait behind any number of others.
+    pub(super) counts: bool,
+    /// Whether such a caller may be there that was neither refused nor admitted yet.
+    undecided: bool,
 }
 
 impl LocalQueue {
@@ -24,6 +29,8 @@ impl LocalQueue {
         self.entries.push_back((op, options));
         self.live = self.live.saturating_add(1);
         self.tries = self.tries.saturating_add(usize::from(options.wait == Wait::No));
+        self.undecided |= options.max_waiters.is_some();
+        self.counts |= self.undecided;
     }
 
     /// Counts a caller out that is no longer among the open calls.
@@ -71,6 +78,49 @@ impl LocalQueue {
 
     pub(crate) fn tries(&self) -> usize {
         self.tries
+    }
+
+    /// How many callers wait.
+    pub(crate) fn waiters(&self) -> u32 {
+        u32::try_from(self.live.saturating_sub(self.tries)).unwrap_or(u32::MAX)
+    }
+
+    /// How many others the most patient waiting caller accepts. None if no caller counts them.
+    pub(super) fn most_accepted(&self, open: &OpenCalls) -> Option<u32> {
+        if !self.counts {
+            return None;
+        }
+        let waits = |(op, options): &&(Caller, AcquireOptions)| options.wait != Wait::No && open.contains_key(op);
+        self.entries.iter().filter(waits).map(|(_, options)| options.max_waiters.unwrap_or(u32::MAX)).max()
+    }
+
+    pub(crate) const fn is_undecided(&self) -> bool {
+        self.undecided
+    }
+
+    /// Decides about the callers that don't wait behind any number of others. Returns those that are refused, each with the number
+    /// that it found: `before` and those that wait before it here. If all are `counted`, the others may wait from now on.
+    pub(crate) fn refuse(&mut self, open: &OpenCalls, before: u32, counted: bool) -> Vec<(Caller, u32)> {
+        let (mut refused, mut found) = (Vec::new(), before);
+        if !core::mem::take(&mut self.undecided) {
+            return refused;
+        }
+        for (op, options) in &mut self.entries {
+            if options.wait == Wait::No || !open.contains_key(op) {
+                continue;
+            }
+            match options.max_waiters {
+                Some(most) if found >= most => {
+                    refused.push((*op, found));
+                    continue;
+                }
+                Some(_) if counted => options.max_waiters = None,
+                Some(_) => self.undecided = true,
+                None => {}
+            }
+            found = found.saturating_add(1);
+        }
+        refused
     }
 
     /// Every entry, including those that have ended.

@@ -21,6 +21,7 @@
 //! | `grant` | what an answer or a message grants, and what a loss ends |
 //! | `change` | what changes about a hold: an upgrade, a convert, or a renewal that its holders don't need |
 //! | `hold` | who may hold the lock next without a round trip, and until when |
+//! | `max_waiters` | which local callers are refused because enough others wait |
 //! | `linger` | how long a lease is kept that nobody holds |
 //! | `fences` | the fences that the server reserved |
 //! | `renew` | renewals, more fences, and the users' extend and verify |
@@ -40,6 +41,7 @@ mod hand_over;
 mod hold;
 mod linger;
 mod local_queue;
+mod max_waiters;
 mod observed;
 mod reentrant;
 mod renew;
@@ -77,6 +79,8 @@ pub(crate) struct LockState {
     pub(crate) adopts: Option<LeaseToken>,
     /// The greatest fence that this client used with that lease, if it is its own and the server may not have it. Else 0.
     pub(crate) used_fence: u64,
+    /// How many callers of a semaphore wait behind those of this lane.
+    pub(crate) behind: u32,
     /// Those who observe an election.
     pub(crate) observed: Option<Box<Observed>>,
 }
@@ -84,7 +88,18 @@ pub(crate) struct LockState {
 impl LockState {
     pub(crate) fn new(id: LockId, name: Arc<Name>) -> Self {
         let (queue, subscription) = (LocalQueue::default(), Subscription::new());
-        Self { id, name, queue, hold: None, claim: None, subscription, adopts: None, used_fence: 0, observed: None }
+        Self {
+            id,
+            name,
+            queue,
+            hold: None,
+            claim: None,
+            subscription,
+            adopts: None,
+            used_fence: 0,
+            behind: 0,
+            observed: None,
+        }
     }
 
     /// What to ask the server about this name.

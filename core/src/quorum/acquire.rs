@@ -38,6 +38,9 @@ impl Quorum {
         if options.at_least.is_some() {
             return self.cx.answer(op, Err(crate::options::not_detached()));
         }
+        if options.max_waiters.is_some() {
+            return self.cx.answer(op, Err(crate::options::not_counted()));
+        }
         let lock = match options.check().and_then(|()| self.lock_for(name, options.mode)) {
             Ok(lock) => lock,
             Err(error) => return self.cx.answer(op, Err(error)),
@@ -358,7 +361,7 @@ impl QuorumLock {
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
             // Another caller of this client holds the lock, or comes first.
             let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
-            return Error::Busy { waited, holder_remaining, votes };
+            return Error::Busy { waited, holder_remaining, waiters: None, votes };
         }
         denied(votes, waited, members)
     }

@@ -288,7 +288,7 @@ pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error
     if failed < members.majority()
         && let Some(holder_remaining) = holder
     {
-        return Error::Busy { waited, holder_remaining, votes };
+        return Error::Busy { waited, holder_remaining, waiters: None, votes };
     }
     let cause = votes.errors().find_map(|error| match error {
         Error::Unreachable { cause, .. } => cause.clone(),

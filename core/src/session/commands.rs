@@ -187,11 +187,11 @@ impl Context {
                     push_mode(&mut command, what.kind, what.mode, what.per);
                 }
                 command.push_number(millis(what.ttl));
-                command.push(match what.how {
-                    AcquireMode::Try | AcquireMode::TryAhead => b"try",
-                    AcquireMode::Wait => b"wait",
-                    AcquireMode::Refill => b"refill",
-                });
+                match what.how {
+                    AcquireMode::Try | AcquireMode::TryAhead => command.push(b"try"),
+                    AcquireMode::Wait { callers, most } => push_wait(&mut command, callers, most),
+                    AcquireMode::Refill => command.push(b"refill"),
+                }
                 command.push_number(millis(self.config.claim_window));
                 command.push_number(what.block);
                 self.push_fleet(&mut command, name, 0, ahead);
@@ -388,6 +388,18 @@ fn push_mode(command: &mut Command, kind: Kind, mode: Mode, per: Option<Duration
         Kind::Once { .. } => command.push(b"once"),
         Kind::Lock | Kind::Reentrant(_) | Kind::Election => command.push(mode.word().as_bytes()),
     }
+}
+
+/// `wait` for one caller, `wait 3` for three, and `wait 3/10` if their number of others is limited.
+fn push_wait(command: &mut Command, callers: u32, most: Option<u32>) {
+    command.extend(&["wait"]);
+    if callers > 1 || most.is_some() {
+        command.extend(&[" ", Digits::of(callers).as_str()]);
+    }
+    if let Some(most) = most {
+        command.extend(&["/", Digits::of(most).as_str()]);
+    }
+    command.push(b"");
 }
 
 fn push_tombstone(command: &mut Command, tombstone: bool) {

@@ -38,6 +38,8 @@ pub(crate) struct Answer {
     pub(crate) waiting: Option<u64>,
     /// Whether a client of another library holds the lock.
     pub(crate) foreign: bool,
+    /// How many callers wait at other clients, if that was asked.
+    pub(crate) elsewhere: Option<u32>,
 }
 
 const WORDS: [(&str, Status); 13] = [
@@ -79,6 +81,7 @@ impl Answer {
             left: if ours { time_left(left)? } else { left.map(Duration::from_millis) },
             waiting: count(waiting)?,
             foreign: integer(foreign)? == 1,
+            elsewhere: list.get(9).and_then(natural).map(|callers| u32::try_from(callers).unwrap_or(u32::MAX)),
         })
     }
 

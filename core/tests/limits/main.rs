@@ -27,6 +27,7 @@ const DEFAULT: AcquireOptions = AcquireOptions {
     linger: None,
     at_least: None,
     per: None,
+    max_waiters: None,
 };
 
 const fn mutex(name: &str) -> Part<'_> {

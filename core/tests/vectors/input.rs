@@ -93,6 +93,7 @@ pub(crate) struct Acquire {
     within: Option<u64>,
     /// How many, and for how long to wait for them.
     replicas: Option<(u32, u64)>,
+    max_waiters: Option<u32>,
     /// The other times, by the names of the engine's table.
     #[serde(flatten)]
     times: BTreeMap<String, u64>,
@@ -338,6 +339,7 @@ impl Acquire {
             },
             within: self.within.map(Duration::from_millis),
             replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
+            max_waiters: self.max_waiters,
             ..default
         };
         for (name, time) in &self.times {

@@ -37,9 +37,13 @@ pub(crate) fn error(error: &Error) -> Value {
     let code = error.code();
     match error {
         Error::InvalidOption { field, .. } => json!({ "code": code, "field": field }),
-        Error::Busy { waited, holder_remaining, votes: of } => {
+        Error::Busy { waited, holder_remaining, waiters, votes: of } => {
             let holder_remaining = holder_remaining.map(ms);
-            with_votes(of, json!({ "code": code, "waited": ms(*waited), "holder_remaining": holder_remaining }))
+            let mut error = json!({ "code": code, "waited": ms(*waited), "holder_remaining": holder_remaining });
+            if let Some(waiters) = waiters {
+                error["waiters"] = json!(waiters);
+            }
+            with_votes(of, error)
         }
         Error::Unreachable { waited, cause, votes: of } => {
             with_votes(of, json!({ "code": code, "waited": ms(*waited), "cause": cause.as_ref().map(failure) }))
@@ -117,10 +121,14 @@ fn inspection(inspection: &Inspection) -> Value {
             "held": holder.held.map(ms),
         })
     });
-    let waiters = inspection
-        .waiters
-        .iter()
-        .map(|waiter| json!({ "token": waiter.token, "mode": mode(waiter.mode), "waited": waiter.waited.map(ms) }));
+    let waiters = inspection.waiters.iter().map(|waiter| {
+        json!({
+            "token": waiter.token,
+            "mode": mode(waiter.mode),
+            "waited": waiter.waited.map(ms),
+            "callers": waiter.callers,
+        })
+    });
     json!({
         "holders": holders.collect::<Vec<_>>(),
         "waiters": waiters.collect::<Vec<_>>(),

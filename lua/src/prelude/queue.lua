@@ -70,7 +70,7 @@ local function head()
     local tokens = redis.call('ZRANGE', KEYS[3], text(tombstones), text(tombstones + size - 1))
     local records = redis.call('HMGET', KEYS[4], unpack(tokens))
     for at, token in ipairs(tokens) do
-      local mode, ttl, claim, wanted, expiry = string.match(records[at] or '', '^(.+) (%d+) (%d+) (%d+) (%d+)$')
+      local mode, ttl, claim, wanted, expiry = string.match(records[at] or '', '^(.+) (%d+) (%d+) (%d+) %d+ (%d+)$')
       if expiry and tonumber(expiry) > now then
         sweep(tokens, at - 1)
         return token, mode, ttl, claim, wanted

@@ -17,7 +17,12 @@ use crate::keys::{Lifetime, Range};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Try,
-    Wait,
+    /// For so many callers of one client. With `most`, the script also counts those of other clients, and the token does not
+    /// join the queue if they are so many.
+    Wait {
+        callers: i64,
+        most: Option<i64>,
+    },
     /// Only raises what the token holds.
     Refill,
 }
@@ -37,12 +42,7 @@ pub(crate) fn acquire<K: Kind + EarlyReturn>(mut call: Call<'_>, arguments: Argu
     let keys = arguments.lock_keys()?;
     let [token, mode, ttl, how, claim, block, used_fence, fleet] = *arguments.words()?;
     let used_fence = arguments.used_fence(used_fence)?;
-    let how = match how {
-        b"try" => How::Try,
-        b"wait" => How::Wait,
-        b"refill" => How::Refill,
-        _ => return Err(arguments.bad("way to acquire", how, "try, wait or refill")),
-    };
+    let how = How::read(how).ok_or_else(|| arguments.bad("way to acquire", how, "try, wait or refill"))?;
     if !K::is_mode(mode) {
         return Err(arguments.bad("mode", mode, "<permits>/<limit> or <permits>/<limit>/<per>"));
     }
@@ -60,6 +60,22 @@ pub(crate) fn acquire<K: Kind + EarlyReturn>(mut call: Call<'_>, arguments: Argu
     }
     let prelude = Prelude::<K>::begin(call, keys, used_fence, request.fleet, Some(mode))?;
     Acquire { prelude, request }.run().map(Answer::List)
+}
+
+impl How {
+    fn read(word: &[u8]) -> Option<Self> {
+        match word {
+            b"try" => Some(Self::Try),
+            b"wait" => Some(Self::Wait { callers: 1, most: None }),
+            b"refill" => Some(Self::Refill),
+            _ => {
+                let mut numbers = word.strip_prefix(b"wait ")?.splitn(2, |byte| *byte == b'/').map(number);
+                let callers = numbers.next()??;
+                let most = numbers.next().map_or(Some(None), |most| most.map(Some))?;
+                Some(Self::Wait { callers, most })
+            }
+        }
+    }
 }
 
 struct Acquire<'a, K> {
@@ -121,7 +137,34 @@ impl<K: Kind> Acquire<'_, K> {
             let block = self.prelude.block(block);
             return self.prelude.answer("entered", Said { value, block, ms: ttl });
         }
-        if how == How::Try || self.prelude.base.is_mixed() { self.be_busy() } else { self.wait(queued) }
+        let (elsewhere, is_full) = match how {
+            How::Wait { most: Some(most), .. } => {
+                let elsewhere = self.callers_elsewhere()?;
+                (Some(elsewhere), !queued && elsewhere >= most)
+            }
+            _ => (None, how == How::Try),
+        };
+        let reply = if is_full || self.prelude.base.is_mixed() { self.be_busy() } else { self.wait(queued) };
+        let mut reply = reply?;
+        reply.extend(elsewhere.map(Scalar::Int));
+        Ok(reply)
+    }
+
+    /// How many callers wait at other clients. Of the waiters behind the first 1,000, each counts as one caller.
+    fn callers_elsewhere(&mut self) -> Done<i64> {
+        let base = &mut self.prelude.base;
+        let first = Range::Ranks(base.tombstones, base.tombstones + MOST_COUNTED - 1);
+        let members = base.call.zrange(base.keys.queue, first)?;
+        let tokens: Vec<&[u8]> = members.iter().map(|(_, token)| token.as_slice()).collect();
+        let records = if tokens.is_empty() { Vec::new() } else { base.call.hmget(base.keys.waiters, &tokens)? };
+        let mut sum = (base.waiting - MOST_COUNTED).max(0);
+        for (other, record) in tokens.iter().zip(records) {
+            let Some(record) = record.as_deref().and_then(Record::read) else { continue };
+            if *other != self.request.token && record.expiry > base.call.now {
+                sum = sum.saturating_add(record.callers);
+            }
+        }
+        Ok(sum)
     }
 
     fn may_enter(&mut self) -> Done<bool> {
@@ -207,10 +250,14 @@ impl<K: Kind> Acquire<'_, K> {
 
 impl Request<'_> {
     fn record(&self, now: i64) -> Vec<u8> {
-        let Self { mode, ttl, claim, block, .. } = *self;
-        Record { mode: mode.to_vec(), ttl, claim, block, expiry: now + claim }.write()
+        let Self { mode, ttl, claim, block, how, .. } = *self;
+        let callers = if let How::Wait { callers, .. } = how { callers } else { 1 };
+        Record { mode: mode.to_vec(), ttl, claim, block, callers, expiry: now + claim }.write()
     }
 }
+
+/// Of how many waiters the callers are counted.
+const MOST_COUNTED: i64 = 1000;
 
 /// With a claim window of 0, the queue has ended before the script has.
 const NO_PLACE: Refusal = Refusal::new("ERR Error running script: the caller's place in the queue is already over");
@@ -233,7 +280,8 @@ impl EarlyReturn for LockState {
     /// key never ends.
     fn return_early(call: &mut Call<'_>, keys: Keys<'_>, request: Request<'_>) -> Done<Option<Answer>> {
         let Request { token, how, claim, fleet, .. } = request;
-        if how == How::Refill || fleet == Fleet::Mixed {
+        let counts = matches!(how, How::Wait { most: Some(_), .. });
+        if how == How::Refill || counts || fleet == Fleet::Mixed {
             return Ok(None);
         }
         let stored = call.get(keys.name)?.unwrap_or_default();
@@ -262,7 +310,7 @@ impl EarlyReturn for LockState {
             return Ok(None);
         }
         let (mut what, mut position): (&[u8], _) = (b"tried ", 1);
-        if how == How::Wait {
+        if how != How::Try {
             call.hset(keys.waiters, &[(token, &request.record(call.now))])?;
             if behind.is_none() {
                 call.zadd(keys.queue, call.us.max(tail + 1), token)?;

@@ -36,26 +36,27 @@ const fn is_separator(byte: u8) -> bool {
     matches!(byte, b' ' | b'*')
 }
 
-/// A waiter's record: `<mode> <ttl> <claim window> <block> <heartbeat's expiry>`. A mode can have spaces.
+/// A waiter's record: `<mode> <ttl> <claim window> <block> <callers> <heartbeat's expiry>`. A mode can have spaces.
 pub(crate) struct Record {
     pub(crate) mode: Vec<u8>,
     pub(crate) ttl: i64,
     pub(crate) claim: i64,
     pub(crate) block: i64,
+    pub(crate) callers: i64,
     pub(crate) expiry: i64,
 }
 
 impl Record {
     pub(crate) fn read(record: &[u8]) -> Option<Self> {
-        let mut words = record.rsplitn(5, |byte| *byte == b' ');
-        let [expiry, block, claim, ttl] = core::array::from_fn(|_| words.next().and_then(number));
+        let mut words = record.rsplitn(6, |byte| *byte == b' ');
+        let [expiry, callers, block, claim, ttl] = core::array::from_fn(|_| words.next().and_then(number));
         let mode = words.next().filter(|mode| !mode.is_empty())?.to_vec();
-        Some(Self { mode, ttl: ttl?, claim: claim?, block: block?, expiry: expiry? })
+        Some(Self { mode, ttl: ttl?, claim: claim?, block: block?, callers: callers?, expiry: expiry? })
     }
 
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut text = self.mode.clone();
-        for number in [self.ttl, self.claim, self.block, self.expiry] {
+        for number in [self.ttl, self.claim, self.block, self.callers, self.expiry] {
             text.push(b' ');
             push_number(&mut text, number);
         }
@@ -132,11 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_a_mode_and_four_numbers() {
-        let record = Record::read(b"exclusive 30000 3000 1 1800000000000").map(|record| record.write());
-        assert_eq!(record.as_deref(), Some(&b"exclusive 30000 3000 1 1800000000000"[..]));
-        assert!(Record::read(b"leader a b 1 2 3 4").is_some_and(|record| record.mode == b"leader a b"));
-        for wrong in [&b"30000 3000 1 1800000000000"[..], b" 1 2 3 4", b"a 1 2 3 x", b""] {
+    fn a_record_has_a_mode_and_five_numbers() {
+        let record = Record::read(b"exclusive 30000 3000 1 4 1800000000000").map(|record| record.write());
+        assert_eq!(record.as_deref(), Some(&b"exclusive 30000 3000 1 4 1800000000000"[..]));
+        assert!(Record::read(b"leader a b 1 2 3 4 5").is_some_and(|record| record.mode == b"leader a b"));
+        for wrong in [&b"30000 3000 1 4 1800000000000"[..], b" 1 2 3 4 5", b"a 1 2 3 4 x", b""] {
             assert!(Record::read(wrong).is_none(), "{wrong:?}");
         }
     }

@@ -167,6 +167,28 @@ options! {
         per(window: Duration) from Duration as "leasehold_core::serial::optional_duration", |lock| {
             lock.options.per = Some(window);
         };
+        /// How many callers may wait before this one: 0 to 1,000,000. Default: any number.
+        ///
+        /// If so many wait already, and the lock is not free, an acquire fails with [`Error::Busy`] at once, and
+        /// [`Error::waiters`] returns their number. With 0, it never waits. This manager's callers count exactly. Those of
+        /// other managers count as their last heartbeats said, and those of the manager that holds the lock only there.
+        ///
+        /// ```
+        /// # #[cfg(feature = "testing")]
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), leasehold::Error> {
+        /// # let locks = leasehold::LockManager::in_memory()?;
+        /// let held = locks.mutex("report").acquire().await?;
+        /// let refused = locks.mutex("report").max_waiters(0).acquire().await;
+        /// assert_eq!(refused.err().and_then(|error| error.waiters()), Some(0));
+        /// # Ok(())
+        /// # }
+        /// # #[cfg(not(feature = "testing"))]
+        /// # fn main() {}
+        /// ```
+        ///
+        /// The acquire fails with `unsupported` for reentrant locks, with `mixed_fleet`, in a quorum and for several names.
+        max_waiters(most: u32) from u32, |lock| { lock.options.max_waiters = Some(most); };
         /// A name for the leases of this lock, such as the job that needs it: at most 128 bytes without control
         /// characters. Default: nothing.
         ///
@@ -336,7 +358,7 @@ mod tests {
 
     #[test]
     fn options_are_written_as_they_were_read() {
-        let text = r#"{"ttl":"10s","renew":true,"max_hold":"1h","wait":"no","linger":"50ms","at_least":"1m","label":"report","wait_for_replicas":{"min":2,"timeout":"1s"},"one_script":true}"#;
+        let text = r#"{"ttl":"10s","renew":true,"max_hold":"1h","wait":"no","linger":"50ms","at_least":"1m","max_waiters":5,"label":"report","wait_for_replicas":{"min":2,"timeout":"1s"},"one_script":true}"#;
         let options: LockOptions = serde_json::from_str(text).unwrap();
         assert_eq!(options.ttl, Some(Duration::from_secs(10)));
         assert_eq!(serde_json::to_string(&options).unwrap(), text);

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_core::{BusyHolder, ErrorCode, Failure, LossReason, Votes, shown_time as shown, write_message};
+use leasehold_core::{
+    BusyHolder, ErrorCode, Failure, LossReason, Votes, busy_reason, shown_time as shown, write_message,
+};
 use redis::{ErrorKind, RedisError};
 
 use super::failure::{cause_of, connect_failure, error_text, shortened};
@@ -64,7 +66,7 @@ pub enum Error {
     },
     /// The manager was closed, or its runtime has ended.
     Closed,
-    /// Another client held the lock for the whole wait.
+    /// Another client held the lock for the whole wait, or the call doesn't wait.
     #[non_exhaustive]
     Busy {
         /// The lock.
@@ -73,6 +75,9 @@ pub enum Error {
         waited: Duration,
         /// How long the holder's lease will last unless it is renewed, if known.
         holder_remaining: Option<Duration>,
+        /// How many callers waited already, if the call was refused because of [`max_waiters`](crate::Lock::max_waiters). None if
+        /// it was not.
+        waiters: Option<u32>,
         /// Who holds the lock, if one client does and it is known.
         holder: Option<Box<BusyHolder>>,
         /// What each server of a quorum answered. Empty without a quorum.
@@ -176,7 +181,8 @@ impl fmt::Display for Error {
                 | Self::WrongKind { problem, .. },
                 "problem",
             ) => f.write_str(problem),
-            (Self::Busy { waited, .. } | Self::NotReplicated { waited, .. }, "waited") => f.write_str(&shown(*waited)),
+            (Self::NotReplicated { waited, .. }, "waited") => f.write_str(&shown(*waited)),
+            (Self::Busy { waited, waiters, .. }, "reason") => f.write_str(&busy_reason(*waited, *waiters)),
             (Self::Busy { votes, .. }, "votes") => f.write_str(&votes_text(votes)),
             (Self::Busy { holder, holder_remaining, .. }, "holder") => {
                 f.write_str(&holder_text(holder.as_deref(), *holder_remaining))
@@ -306,6 +312,14 @@ impl Error {
         }
     }
 
+    /// How many callers waited already, if the call was refused because of [`max_waiters`](crate::Lock::max_waiters).
+    pub const fn waiters(&self) -> Option<u32> {
+        match self {
+            Self::Busy { waiters, .. } => *waiters,
+            _ => None,
+        }
+    }
+
     /// Who holds the lock, if one client holds it alone and it is known.
     pub fn holder(&self) -> Option<&BusyHolder> {
         match self {
@@ -327,8 +341,8 @@ impl Error {
             Engine::Unsupported(problem) => Self::Unsupported { name, problem },
             Engine::CrossSlot => Self::CrossSlot { name: lock() },
             Engine::Closed => Self::Closed,
-            Engine::Busy { waited, holder_remaining, votes } => {
-                Self::Busy { name: lock(), waited, holder_remaining, holder: None, votes }
+            Engine::Busy { waited, holder_remaining, waiters, votes } => {
+                Self::Busy { name: lock(), waited, holder_remaining, waiters, holder: None, votes }
             }
             Engine::Cancelled => Self::Cancelled { name: lock() },
             Engine::Lost(reason) => Self::Lost { name: lock(), reason },
@@ -429,6 +443,7 @@ mod tests {
         let busy = leasehold_core::Error::Busy {
             waited: Duration::from_millis(250),
             holder_remaining: Some(Duration::from_secs(7)),
+            waiters: None,
             votes: Votes::default(),
         };
         let error = Error::from_engine(busy, Some("invoice:42"), None);

@@ -90,7 +90,8 @@ pub(super) fn acquire(
     limits::check_acquire(names.label().len())?;
     let mut acquire = AcquireOptions { kind, mode, ..AcquireOptions::default() };
     let Some(options) = options else { return Ok((names, acquire)) };
-    let locks::AcquireOptions { ttl_ms, wait_ms, max_hold_ms } = options;
+    let locks::AcquireOptions { ttl_ms, wait_ms, max_hold_ms, max_waiters } = options;
+    acquire.max_waiters = max_waiters;
     if let Some(ttl) = ttl_ms {
         acquire.ttl = Duration::from_millis(ttl);
     }
@@ -106,7 +107,7 @@ pub(super) fn once(name: String, options: Option<locks::OnceOptions>) -> Result<
     let none = locks::OnceOptions { keep_ms: None, ttl_ms: None, wait_ms: None, max_hold_ms: None };
     let locks::OnceOptions { keep_ms, ttl_ms, wait_ms, max_hold_ms } = options.unwrap_or(none);
     let waits = wait_ms != Some(0);
-    let given = locks::AcquireOptions { ttl_ms, wait_ms: wait_ms.filter(|_| waits), max_hold_ms };
+    let given = locks::AcquireOptions { ttl_ms, wait_ms: wait_ms.filter(|_| waits), max_hold_ms, max_waiters: None };
     let (names, mut options) = acquire(Target::Mutex(name), Some(given))?;
     options.kind = Kind::Once { keep: keep_ms.map_or(DEFAULT_KEEP, Duration::from_millis) };
     if !waits {
@@ -170,6 +171,7 @@ pub(super) fn inspection(inspection: engine::Inspection) -> Inspection {
         mode: mode(waiter.mode),
         label: waiter.label,
         waited_ms: waiter.waited.map(millis),
+        callers: waiter.callers,
     };
     Inspection {
         holders: inspection.holders.into_iter().map(holder).collect(),

@@ -172,6 +172,9 @@ impl Group {
         if options.at_least.is_some() {
             return Err(crate::options::not_detached());
         }
+        if options.max_waiters.is_some() {
+            return Err(crate::options::not_counted());
+        }
         if options.per.is_some() {
             return Err(Error::unsupported("a rate can't be one of several: acquire it before the others"));
         }

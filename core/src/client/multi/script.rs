@@ -197,7 +197,16 @@ fn taken(list: &[Scalar]) -> Option<Taken> {
         }
         let left = time_left(ms)?;
         let value = fence(u64::try_from(integer(value)?).ok()?, 1)?;
-        answers.push(Answer { status, value, block: 1, server, left, waiting: Some(0), foreign: false });
+        answers.push(Answer {
+            status,
+            value,
+            block: 1,
+            server,
+            left,
+            waiting: Some(0),
+            foreign: false,
+            elsewhere: None,
+        });
     }
     Some(Taken::All(answers))
 }

@@ -25,7 +25,7 @@ impl bindings::Guest for Component {
     /// Calls `hold` until the lease is renewed, cancels the call, and keeps the lease until it expires.
     async fn cancel_hold(url: String, name: String) -> Result<(), String> {
         let locks = open(url, 60_000).await?;
-        let options = AcquireOptions { ttl_ms: Some(3_000), wait_ms: None, max_hold_ms: None };
+        let options = AcquireOptions { ttl_ms: Some(3_000), wait_ms: None, max_hold_ms: None, max_waiters: None };
         let lease = loop {
             let lease = locks.acquire(Target::Mutex(name.clone()), Some(options)).await.map_err(shown)?;
             // A machine that stops for a TTL loses the lease. Then the guest tries again.

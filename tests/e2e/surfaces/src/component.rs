@@ -142,7 +142,7 @@ fn target(step: &Step<'_>) -> Target {
 }
 
 fn acquire_options(step: &Step<'_>) -> Option<AcquireOptions> {
-    Some(AcquireOptions { ttl_ms: ms(step, "ttl"), wait_ms: ms(step, "wait"), max_hold_ms: None })
+    Some(AcquireOptions { ttl_ms: ms(step, "ttl"), wait_ms: ms(step, "wait"), max_hold_ms: None, max_waiters: None })
 }
 
 fn ms(step: &Step<'_>, key: &str) -> Option<u64> {

@@ -88,7 +88,7 @@ fn call(lock: &mut Lock<Model>, rng: &mut Rng, is_semaphore: bool, seen: &mut BT
     let (token, tombstone) = (token(1 + rng.below(3) as u32, 1), *rng.pick(&["0", "0", "900"]));
     let mode =
         *rng.pick(if is_semaphore { &["1/3", "2/3", "1/3/40", "1/200/40"][..] } else { &["exclusive", "shared"] });
-    let how = *rng.pick(&["wait", "wait", "try", "refill"]);
+    let how = *rng.pick(&["wait", "wait", "wait 3/40", "try", "refill"]);
     let (script, keys, arguments): (_, &[usize], _) = match rng.below(16) {
         0..=1 if !is_semaphore => (MULTI, &[0, 2, 3, 1], vec!["30000", &token]),
         2 => (INSPECT, &ALL_KEYS, vec![]),
@@ -145,7 +145,7 @@ fn queue(lock: &mut Lock<Model>, rng: &mut Rng, size: u64) {
             0 => {}
             1 => records.extend([token, format!("{mode} {expiry}")]),
             2 => records.extend([token, "garbage".to_owned()]),
-            _ => records.extend([token, format!("{mode} 30000 3000 1 {expiry}")]),
+            _ => records.extend([token, format!("{mode} 30000 3000 1 1 {expiry}")]),
         }
     }
     for tombstone in 0..*rng.pick(&[0, 0, 1, 5]) {

@@ -143,7 +143,7 @@ fn crowd(lock: &mut Lock<Real>) {
         for place in block * 1_000..(block + 1) * 1_000 {
             let token = token(1_000_000 + place, 1);
             joins.extend([(1_000 + place).to_string(), token.clone()]);
-            records.extend([token, "exclusive 30000 3000 1 5".to_owned()]);
+            records.extend([token, "exclusive 30000 3000 1 1 5".to_owned()]);
         }
         for words in [joins, records] {
             lock.command(&words.iter().map(String::as_str).collect::<Vec<_>>());

@@ -153,7 +153,7 @@ impl ScriptCommand {
                 ttl_ms: number(args.get(2)?)?,
                 how: match *args.get(3)? {
                     b"try" => AcquireMode::Try,
-                    b"wait" => AcquireMode::Wait,
+                    how if how.starts_with(b"wait") => AcquireMode::Wait,
                     b"refill" => AcquireMode::Refill,
                     _ => return None,
                 },

@@ -55,7 +55,7 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
     tell(json!({ "event": "ready", "server": "" }));
     while !orders.to_stop() {
         let asked = now();
-        let options = AcquireOptions { ttl_ms: Some(job.ttl_ms), wait_ms: None, max_hold_ms: None };
+        let options = AcquireOptions { ttl_ms: Some(job.ttl_ms), wait_ms: None, max_hold_ms: None, max_waiters: None };
         let lease = manager.acquire(Target::Mutex("account".to_owned()), Some(options)).await??;
         let granted = now();
         let fence = lease.fence().await?;

@@ -244,7 +244,7 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() {
 
         let manager = open(locks, &server).await;
         let before = scripts_run(&server);
-        let none = AcquireOptions { ttl_ms: None, wait_ms: None, max_hold_ms: None };
+        let none = AcquireOptions { ttl_ms: None, wait_ms: None, max_hold_ms: None, max_waiters: None };
         let cases = [
             ("job", AcquireOptions { ttl_ms: Some(1), ..none }, "ttl-ms"),
             ("job", AcquireOptions { wait_ms: Some(0), ..none }, "wait-ms"),

@@ -93,12 +93,12 @@ pub(crate) fn long() -> Option<AcquireOptions> {
 
 /// Options for a lease with this TTL, and a wait that is longer than a test takes.
 pub(crate) fn ttl(ttl_ms: u64) -> Option<AcquireOptions> {
-    Some(AcquireOptions { ttl_ms: Some(ttl_ms), wait_ms: Some(600_000), max_hold_ms: None })
+    Some(AcquireOptions { ttl_ms: Some(ttl_ms), wait_ms: Some(600_000), max_hold_ms: None, max_waiters: None })
 }
 
 /// Options for a wait of at most this long.
 pub(crate) fn wait(wait_ms: u64) -> Option<AcquireOptions> {
-    Some(AcquireOptions { ttl_ms: None, wait_ms: Some(wait_ms), max_hold_ms: None })
+    Some(AcquireOptions { ttl_ms: None, wait_ms: Some(wait_ms), max_hold_ms: None, max_waiters: None })
 }
 
 /// The options of all tests against real servers: any answer may be late by tens of seconds.

@@ -103,7 +103,8 @@ async fn a_lease_ends_by_max_hold_whatever_hold_asks_for() {
     let server = Memory::start();
     let work = on_virtual_time(server.provider(), async |locks| {
         let manager = open_quick(locks, &server).await;
-        let options = AcquireOptions { ttl_ms: Some(1_000), wait_ms: None, max_hold_ms: Some(2_000) };
+        let options =
+            AcquireOptions { ttl_ms: Some(1_000), wait_ms: None, max_hold_ms: Some(2_000), max_waiters: None };
         let start = Instant::now();
         let lease = ok(manager.acquire(mutex("job"), Some(options)).await);
         let end = soon("it ends", lease.hold(60_000)).await;

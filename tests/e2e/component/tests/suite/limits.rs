@@ -34,7 +34,8 @@ fn is_taken<T>(answer: wasmtime::Result<Result<T, Error>>) -> bool {
 /// Acquires this many locks at once, one for each name.
 async fn take<'a>(manager: Manager<'a>, calls: usize) -> Vec<Result<Lease<'a>, Error>> {
     // A long wait, because machines that run tests are busy.
-    let options = Some(AcquireOptions { ttl_ms: Some(600_000), wait_ms: Some(600_000), max_hold_ms: None });
+    let options =
+        Some(AcquireOptions { ttl_ms: Some(600_000), wait_ms: Some(600_000), max_hold_ms: None, max_waiters: None });
     let calls = (0..calls).map(async |number| manager.acquire(mutex(&format!("job-{number}")), options).await.unwrap());
     join_all(calls).await
 }

@@ -41,7 +41,7 @@ pub(crate) struct Lock<H> {
     pub(crate) fleet: &'static str,
 }
 
-/// A script's answer: a list of seven items, or nine.
+/// A script's answer: a list of seven, nine or ten items.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: String,
@@ -53,6 +53,8 @@ pub(crate) struct Answer {
     pub(crate) foreign: i64,
     /// The holder's token, and its last fence.
     pub(crate) holder: Option<(String, i64)>,
+    /// How many callers wait at other clients.
+    pub(crate) elsewhere: Option<i64>,
 }
 
 impl<H: Host> Lock<H> {
@@ -228,12 +230,13 @@ fn answer(reply: Reply) -> Answer {
     let status = scalar_text(&items[0]);
     // An acquire that found the lock busy also tells who holds it, and since when.
     let holder = match items.len() {
-        9 if ["waiting", "busy"].contains(&status.as_str()) => Some((scalar_text(&items[7]), int(8))),
+        9 | 10 if ["waiting", "busy"].contains(&status.as_str()) => Some((scalar_text(&items[7]), int(8))),
         length => {
             assert_eq!(length, 7, "{items:?}");
             None
         }
     };
     let (value, block, us, ms, waiting, foreign) = (int(1), int(2), int(3), int(4), int(5), int(6));
-    Answer { status, value, block, us, ms, waiting, foreign, holder }
+    let elsewhere = (items.len() == 10).then(|| int(9));
+    Answer { status, value, block, us, ms, waiting, foreign, holder, elsewhere }
 }

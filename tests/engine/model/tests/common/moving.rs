@@ -135,7 +135,7 @@ impl Scenario {
         let mode = if matches!(self.held, Held::Permit | Held::PermitOver) { "1/1" } else { EXCLUSIVE };
         run(&["SET", fence, "5"]);
         run(&["ZADD", queue, "1", &token(2, 1)]);
-        run(&["HSET", waiters, &token(2, 1), &format!("{mode} 30000 3000 1 {later}")]);
+        run(&["HSET", waiters, &token(2, 1), &format!("{mode} 30000 3000 1 1 {later}")]);
         run(&["ZADD", queue, &format!("-{later}"), &token(9, 1)]);
         for key in &keys[..5] {
             run(&["PEXPIRE", key, "30000"]);

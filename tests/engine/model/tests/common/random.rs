@@ -291,7 +291,7 @@ impl Calls {
             0..=12 => {
                 let hows: &[&str] = match kind {
                     Kind::Reentrant => &["try", "try", "try", "try", "refill", "wait"],
-                    _ => &["wait", "wait", "wait", "try", "refill"],
+                    _ => &["wait", "wait", "wait 4", "wait 2/3", "wait 1/0", "try", "refill"],
                 };
                 let how = (*self.rng.pick(hows)).to_owned();
                 let arguments = vec![token, self.mode(kind), ttl, how, self.claim(), block, "0".to_owned(), fleet];
@@ -416,13 +416,13 @@ impl Calls {
         let counter = *self.rng.pick(&counters);
         let modes = [
             "once 7",
-            "once 30000 3000 1 9999999999999",
-            "exclusive 30000 3000 1 99",
+            "once 30000 3000 1 1 9999999999999",
+            "exclusive 30000 3000 1 1 99",
             "1/2",
             "2/x",
             "odd",
-            "1/1 30000 3000 1 9999999999999",
-            "1/2/40 30000 3000 1 9999999999999",
+            "1/1 30000 3000 1 1 9999999999999",
+            "1/2/40 30000 3000 1 1 9999999999999",
             "12 leads",
             "7 ",
         ];

@@ -136,7 +136,7 @@ fn inspect_tells_holder_readers_and_the_queue_in_order() {
     let entered = lock.wait(&token(1, 1), SHARED);
     lock.wait(&token(2, 1), EXCLUSIVE);
     lock.wait(&token(3, 1), SHARED);
-    let record = |mode| format!("{mode} 30000 3000 1 1700000003000");
+    let record = |mode| format!("{mode} 30000 3000 1 1 1700000003000");
     let last = entered.value.to_string();
     let expected = [
         "1700000000000000",

@@ -12,6 +12,7 @@ mod fences;
 mod foreign;
 mod grants;
 mod mark;
+mod max_waiters;
 mod moving;
 mod queue;
 mod rate;

@@ -44,7 +44,7 @@ fn a_heartbeat_keeps_the_place_and_is_counted_once() {
     lock.pass_ms(1_000);
     let heartbeat = lock.wait(&token(2, 1), EXCLUSIVE);
     assert_eq!((heartbeat.value, heartbeat.waiting), (1, 2));
-    assert_eq!(lock.waiters()[0], (token(2, 1), "exclusive 30000 3000 1 1700000004000".to_owned()));
+    assert_eq!(lock.waiters()[0], (token(2, 1), "exclusive 30000 3000 1 1 1700000004000".to_owned()));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn crowd(lock: &mut Lock<Model>, dead: u32) {
     let dead = (0..dead).map(|place| ((1_000 + place).to_string(), token(1_000_000 + place, 1))).collect::<Vec<_>>();
     let joins = dead.iter().flat_map(|(score, token)| [score.as_str(), token]);
     lock.command(&["ZADD", &queue].into_iter().chain(joins).collect::<Vec<_>>());
-    let records = dead.iter().flat_map(|(_, token)| [token.as_str(), "exclusive 30000 3000 1 5"]);
+    let records = dead.iter().flat_map(|(_, token)| [token.as_str(), "exclusive 30000 3000 1 1 5"]);
     lock.command(&["HSET", &waiters].into_iter().chain(records).collect::<Vec<_>>());
 }
 
