@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
 /** The maximum size of core.wasm, gzipped, in bytes. Every importer loads it. The texts of the scripts are not in it: see `ts/engine/command.ts`. */
-const LIMIT = 71_600;
+const LIMIT = 72_000;
 /** The same for quorum.wasm, which `LockManager.quorum` loads. It also contains everything in core.wasm. */
 const QUORUM_LIMIT = 92_150;
 /** The same for memory.wasm, which only `leasehold/testing` and `leasehold/without-scripts` load. It has the scripts' texts, to recognise them. */

@@ -1,12 +1,17 @@
 //! The exported engine.
 
 use alloc::string::String;
+#[cfg(not(feature = "quorum"))]
+use core::time::Duration;
+
 use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, LeaseToken, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::codes::{Code, InputField, InputKind, call_at};
 use crate::config;
 use crate::input::{CallRecord, InputRecord};
+#[cfg(not(feature = "quorum"))]
+use crate::number::told;
 use crate::number::{number, reading, whole};
 use crate::output::OutputWriter;
 #[cfg(feature = "quorum")]
@@ -171,6 +176,24 @@ impl Engine {
 
     fn now(&mut self, monotonic: f64, wall: f64) -> Option<Instant> {
         Some(self.clock.now(reading(monotonic)?, reading(wall)?))
+    }
+}
+
+/// What a worker needs that renews leases while this thread is blocked. A quorum has none.
+#[cfg(not(feature = "quorum"))]
+#[wasm_bindgen]
+impl Engine {
+    /// The address of a record with what renews a lease: see `OutputWriter::renewals`.
+    pub fn renewals(&mut self, lease: f64) -> Address {
+        self.output.renewals(self.core.as_ref(), LeaseId(told(lease)))
+    }
+
+    /// A worker has renewed a lease. It sent the command at `sent`, in microseconds, and `left` milliseconds remained then.
+    pub fn renewed(&mut self, lease: f64, token: f64, sent: f64, left: f64) {
+        if let Some(core) = &mut self.core {
+            let (sent, left) = (Instant::from_micros(told(sent)), Duration::from_millis(told(left)));
+            core.renewed(LeaseId(told(lease)), told(token), sent, left);
+        }
     }
 }
 

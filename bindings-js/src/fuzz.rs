@@ -18,7 +18,8 @@ const RANDOM: usize = 200;
 const MOST_STEPS: usize = 200;
 
 /// Each line is an input: its kind, fields (`Op=1`), then after `|` the numbers of its list, and after another `|` its
-/// text. `Start`, `Remaining`, `InMemory`, `Lingering`, `Cluster` and `Clock MONOTONIC WALL` are the other calls.
+/// text. `Start`, `Remaining`, `InMemory`, `Lingering`, `Renewals`, `Renewed`, `Cluster` and `Clock MONOTONIC
+/// WALL` are the other calls.
 ///
 /// No call panics, because in WebAssembly that would be a trap. An input that can't be read is refused with a null address.
 /// Each record of outputs can be read to its end, as `output-reader.ts` does it.
@@ -66,6 +67,16 @@ fn step(engine: &mut Engine, clock: &mut (f64, f64), line: &str) {
             engine.lingering();
             let record = engine.outputs();
             return Reading::of(record, line).lingering();
+        }
+        #[cfg(not(feature = "quorum"))]
+        "Renewals" => {
+            engine.renewals(list.first().copied().unwrap_or_default());
+            return Reading::of(engine.outputs(), line).renewals();
+        }
+        #[cfg(not(feature = "quorum"))]
+        "Renewed" => {
+            let number = |at: usize| list.get(at).copied().unwrap_or_default();
+            return engine.renewed(number(0), number(1), number(2), number(3));
         }
         "Cluster" => {
             let node = list.first().copied().and_then(whole).and_then(|node| u16::try_from(node).ok());
@@ -133,6 +144,15 @@ impl<'a> Reading<'a> {
         for _ in 0..self.left {
             self.number();
             self.text();
+        }
+        self.ends();
+    }
+
+    #[cfg(not(feature = "quorum"))]
+    fn renewals(mut self) {
+        for _ in 0..self.left {
+            self.numbers::<3>();
+            self.command();
         }
         self.ends();
     }

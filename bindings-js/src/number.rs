@@ -10,6 +10,13 @@ pub(crate) fn whole(number: f64) -> Option<u64> {
     truncated(number).filter(|whole| self::number(*whole) == number)
 }
 
+/// A number that the engine told before, or a time. Anything else becomes the nearest whole number.
+#[cfg(not(feature = "quorum"))]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
+pub(crate) const fn told(number: f64) -> u64 {
+    number as u64
+}
+
 /// A number, 0 or greater, without what is behind the point.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
 fn truncated(number: f64) -> Option<u64> {

@@ -8,7 +8,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use leasehold_core::{Command, Error, Failure, Field, Grant, Inspection, Instant, Mode, Outcome, Output};
+use leasehold_core::{
+    Command, Error, Failure, Field, Grant, Inspection, Instant, LeaseId, Mode, Outcome, Output, Renewal,
+};
 
 use crate::codes::{ABSENT, Code, OutputKind, outcome_number};
 use crate::number::{millis, number};
@@ -57,6 +59,21 @@ impl OutputWriter {
             self.text(name);
         }
         self.end(0.0, NEVER, number(locks.len() as u64))
+    }
+
+    #[cfg(not(feature = "quorum"))]
+    /// Writes what renews a lease: for each name, the lease, the token, when the lease ends at the latest, and the command.
+    pub(crate) fn renewals(&mut self, engine: Option<&leasehold_core::Engine>, lease: LeaseId) -> *const f64 {
+        self.begin();
+        let mut count = 0.0;
+        if let Some(engine) = engine {
+            engine.renewals(lease, |Renewal { lease, token, ends, command }| {
+                self.push(&[number(lease.0), number(token), ends.map_or(NEVER, moment)]);
+                self.command(&command);
+                count += 1.0;
+            });
+        }
+        self.end(0.0, NEVER, count)
     }
 
     fn begin(&mut self) {

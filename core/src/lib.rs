@@ -215,6 +215,7 @@ mod wire;
 #[cfg(feature = "quorum")]
 pub use quorum::Roster;
 
+pub use client::Renewal;
 pub use clock::Clock;
 pub use driver::{Call, CallResult, Driven, Event, Outbox, Table};
 pub use engine::Engine;

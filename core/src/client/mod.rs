@@ -10,6 +10,7 @@
 //! | `multi` | several names as one lease |
 //! | `batch` | the fast path, and requests that share a batch |
 //! | `again` | requests that the server has left undone |
+//! | `renewals` | what another thread needs to renew a lease |
 
 mod again;
 mod batch;
@@ -18,6 +19,7 @@ mod messages;
 mod multi;
 mod operations;
 mod operator;
+mod renewals;
 mod semaphore;
 mod semaphores;
 
@@ -27,6 +29,7 @@ use alloc::vec::Vec;
 #[cfg(feature = "quorum")]
 pub(crate) use self::multi::{AcquireAll, Group, HoldAll, Multi, PartCall, PartLocks};
 pub(crate) use operator::is_token;
+pub use renewals::Renewal;
 
 #[cfg(not(feature = "quorum"))]
 use self::multi::{AcquireAll, HoldAll, Multi};
@@ -40,7 +43,7 @@ use crate::lock::{GiveBack, LockState, LockTable};
 #[cfg(feature = "quorum")]
 use crate::options::AcquireOptions;
 use crate::options::{Config, Family, Mode};
-use crate::session::{Body, Context, Form, Leased, NameHash, Purpose, Renew, Request, SentCommand, Timer};
+use crate::session::{Body, Context, Form, Leased, NameHash, Purpose, Request, SentCommand, Timer};
 use crate::time::Instant;
 use crate::wire::{Answer, Command, Failed, Reply, Status};
 
@@ -248,10 +251,9 @@ impl Client {
 
     /// A write to the lease on the server, as `EVALSHA` and as `EVAL`.
     pub(crate) fn touch(&self, lease: LeaseId) -> Option<[Command; 2]> {
-        let lock = self.locks.get(self.cx.leases.get(&lease)?.lock()?)?;
-        let hold = lock.hold.as_ref()?;
-        let request = lock.request(Body::Renew(Renew { token: hold.token, mode: hold.mode, ttl: None }));
-        Some([Form::Digest, Form::Source].map(|form| self.cx.command(form, &request)))
+        let lock = self.cx.leases.get(&lease)?.lock()?;
+        let [digest, source] = [Form::Digest, Form::Source].map(|form| self.renewal(lock, None, form));
+        Some([digest?.0, source?.0])
     }
 
     /// Whether nothing is left over. For tests: an operation that has ended must leave no state behind.

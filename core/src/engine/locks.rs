@@ -1,8 +1,9 @@
 //! The locks of one client: on one server, or on those of a quorum.
 
 use alloc::boxed::Box;
+use core::time::Duration;
 
-use crate::client::Client;
+use crate::client::{Client, Renewal};
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::LeaseId;
 #[cfg(feature = "quorum")]
@@ -82,6 +83,23 @@ impl Locks {
             Self::One(client) => client.touch(lease),
             #[cfg(feature = "quorum")]
             Self::Quorum(_) => None,
+        }
+    }
+
+    /// None for a quorum.
+    pub(super) fn renewals(&self, lease: LeaseId, tell: &mut dyn FnMut(Renewal)) {
+        match self {
+            Self::One(client) => client.renewals(lease, tell),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(_) => {}
+        }
+    }
+
+    pub(super) fn renewed(&mut self, lease: LeaseId, token: u64, sent: Instant, left: Duration) {
+        match self {
+            Self::One(client) => client.renewed(lease, token, sent, left),
+            #[cfg(feature = "quorum")]
+            Self::Quorum(_) => {}
         }
     }
 }

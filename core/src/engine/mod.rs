@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use self::locks::Locks;
 use self::replication::Replication;
-use crate::client::Client;
+use crate::client::{Client, Renewal};
 use crate::error::Error;
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{ClientId, CommandId, LeaseId, NodeId};
@@ -102,6 +102,19 @@ impl Engine {
             #[cfg(feature = "quorum")]
             Locks::Quorum(quorum) => quorum.resume(now),
         }
+    }
+
+    /// Tells what another thread needs to renew this lease while this driver is blocked: one renewal for each name. None for a
+    /// fixed lease, for one that has ended, and for a quorum. Ask again when the lease was converted.
+    pub fn renewals(&self, lease: LeaseId, mut tell: impl FnMut(Renewal)) {
+        self.locks.renewals(lease, &mut tell);
+    }
+
+    /// Another thread has renewed a lease with a command of [`renewals`](Self::renewals). It sent the command at `sent` or
+    /// later, and the server answered that `left` remains. Call it before [`handle`](Self::handle), so that no timer
+    /// counts before it. It only makes the lease longer. A renewal of an earlier token is ignored.
+    pub fn renewed(&mut self, lease: LeaseId, token: u64, sent: Instant, left: Duration) {
+        self.locks.renewed(lease, token, sent, left);
     }
 
     /// The next action. Call it until it returns `None`.

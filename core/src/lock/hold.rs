@@ -80,6 +80,7 @@ pub(crate) struct Validity {
 
 impl Validity {
     /// Validity is measured from the time the command was *sent*, less drift and margin.
+    #[inline(never)]
     pub(crate) fn new(cx: &Context, sent: Instant, granted: Duration) -> Self {
         Self { until: end(sent, granted), granted, since: sent, answered: Some(cx.now), confirmed: sent }
     }

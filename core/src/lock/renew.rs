@@ -12,6 +12,7 @@ use crate::options::MOST_FENCES;
 use crate::session::{
     Acquire, AcquireMode, Body, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, needed,
 };
+use crate::time::Instant;
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// The shortest pause before a renewal is retried.
@@ -107,6 +108,12 @@ impl LockState {
             Status::Taken => self.renew_found_nothing(cx, op, LossReason::Taken),
             _ => self.renew_found_nothing(cx, op, LossReason::Gone),
         }
+    }
+
+    /// The server has renewed this token by a command that another thread of this process sent at `sent`.
+    pub(crate) fn renewed_elsewhere(&mut self, cx: &mut Context, token: Token, sent: Instant, left: Duration) {
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token && !hold.is_converting()) else { return };
+        hold.extend(cx, self.id, Validity::new(cx, sent, left));
     }
 
     /// The server says that we don't hold the lease. That is the answer to a verify.
