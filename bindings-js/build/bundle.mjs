@@ -30,6 +30,11 @@ const common = {
 // The text coders take the place of the globals, also in the code that wasm-bindgen writes.
 const node = { ...common, format: 'cjs', inject: ['ts/support/text-coders.ts'], supported: { 'dynamic-import': false }, plugins: [{ name: 'node', setup: withTextApart }] };
 await build({ ...node, outfile: 'dist/leasehold.cjs' });
+// The program of the worker that renews leases, as text: a bundle of the user's program has no file beside it. It has no imports, so it runs as
+// CommonJS and as an ES module.
+const worker = { ...common, entryPoints: ['ts/renewer/worker.ts'], platform: 'node', format: 'iife', minifyWhitespace: true, minifySyntax: true, write: false };
+const [{ text: source }] = (await build(worker)).outputFiles;
+writeFileSync('dist/renewer.cjs', `exports.source = ${JSON.stringify(source)};\n`);
 await build({ ...node, entryPoints: ['ts/engine/wasm/quorum-beside.ts'], outfile: 'dist/quorum.cjs' });
 for (const [text, outfile] of [['generated', 'dist/base64.cjs'], ['generated/quorum', 'dist/quorum-base64.cjs'], ['generated/memory', 'dist/memory-base64.cjs']]) {
   await build({ entryPoints: [`${text}/base64.js`], format: 'cjs', outfile });
@@ -148,6 +153,7 @@ function withTypesAsTypes(text) {
 function forWorkerd(build) {
   startFrom(build, 'workerd');
   asItIs(build, /\/wasm\/quorum\.js$/, () => './workerd-quorum.mjs');
+  renewFrom(build, 'none');
   asItIs(build, /\.wasm$/, (path) => path);
 }
 
@@ -155,6 +161,8 @@ function forWorkerd(build) {
 function withTextApart(build) {
   startFrom(build, 'beside');
   asItIs(build, /\/wasm\/quorum\.js$/, () => './quorum.cjs');
+  asItIs(build, /generated\/renewer\.js$/, () => './renewer.cjs');
+  renewFrom(build, 'text');
   asItIs(build, /\/base64\.js$/, (path) => (path.includes('/quorum/') ? './quorum-base64.cjs' : './base64.cjs'));
 }
 
@@ -167,6 +175,11 @@ function forTesting(build) {
 /** Keeps a file separate in `dist`. */
 function asItIs(build, filter, name) {
   build.onResolve({ filter }, ({ path }) => ({ path: name(path), external: true }));
+}
+
+/** Where the program of the worker comes from. */
+function renewFrom(build, name) {
+  build.onResolve({ filter: /\/program\/own\.js$/ }, () => ({ path: `${process.cwd()}/ts/renewer/program/${name}.ts` }));
 }
 
 function startFrom(build, name) {

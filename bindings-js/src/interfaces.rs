@@ -131,6 +131,17 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
         "The default suits a LAN. `responseTimeout` applies only to the first question to each server.",
     ),
     (
+        "renew_in",
+        "RenewInOptions",
+        "a blocked event loop can lose leases",
+        "`{ worker: new URL('./redis.js', import.meta.url) }` names the module that makes the worker's client. `maxHold` \
+         bounds it.\n\nWithout `maxHold`, a process that hangs keeps its locks for as long as it lives, so set both. \
+         While the event loop is blocked, `signal` can't abort. A process that is stopped as a whole, such as by a \
+         suspended machine, loses its leases as without this option.\n\nNode, Bun and Deno. Other hosts, quorums and a \
+         server in memory fail with `unsupported`. If the worker fails, the manager emits `worker`, and works as without \
+         the option.",
+    ),
+    (
         "wasm",
         "object",
         "",
@@ -146,7 +157,7 @@ fn generated_interfaces_are_those_of_the_table() {
 /// The module of the interfaces.
 fn interfaces() -> String {
     let mut module = HEADER.to_owned();
-    module += "\nimport type { Duration, ReplicaOptions } from './validate.js';\n";
+    module += "\nimport type { RenewInOptions } from '../renewer/index.js';\nimport type { Duration, ReplicaOptions } from './validate.js';\n";
     for (name, base, place, about) in INTERFACES {
         comment(&mut module, "", about);
         let own: Vec<_> = settings().filter(|(_, setting)| setting.places.contains(&place)).collect();

@@ -14,10 +14,11 @@ export { type Duration, parseDuration, type ReplicaOptions } from './api/validat
 export type { LockManagerSnapshot, RequestOptions } from './api/web-locks.js';
 export type {
   AcquireEvent, AcquiringEvent, BlockedEvent, Closed, EventMode, GrantedEvent, LockInfo, LockManagerEvents, LostEvent, NotGrantedEvent,
-  ReconnectEvent, ReleaseEvent, StoredEvent,
+  ReconnectEvent, ReleaseEvent, StoredEvent, WorkerEvent,
 } from './client/index.js';
 export type {
   Connection, CustomConnection, GlideConnection, InMemoryConnection, IoRedisConnection, NodeRedisClusterConnection, NodeRedisConnection, ScriptlessConnection,
 } from './connections/index.js';
 export type { Holder, Inspection, Mode, ReleaseOutcome, Waiter } from './engine/index.js';
+export type { RenewInOptions } from './renewer/index.js';
 export * from './support/errors.js';

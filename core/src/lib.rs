@@ -215,7 +215,6 @@ mod wire;
 #[cfg(feature = "quorum")]
 pub use quorum::Roster;
 
-pub use client::Renewal;
 pub use clock::Clock;
 pub use driver::{Call, CallResult, Driven, Event, Outbox, Table};
 pub use engine::Engine;
@@ -233,7 +232,7 @@ pub use options::{
     MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };
 pub use server::{check_eviction, check_server};
-pub use session::MOST_PAUSES;
+pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;
 pub use wire::{Command, NO_RIGHT, NOT_READY, Reply, Scalar, hash_slot, slot_tag};
 

@@ -465,6 +465,9 @@ settings! {
         WASM "wasm" (none) () [quorum]
             "Quorum only, and only in [Cloudflare Workers](edge.md#cloudflare-workers): the default export of \
              `leasehold/quorum.wasm`.";
+        RENEW_IN "renew_in" (none) () [manager]
+            "A worker thread renews the leases while the program blocks the event loop. See \
+             [below](#a-blocked-event-loop).";
         CLAIM_WINDOW "claim_window" (3 s) (100 ms to 60 s) [manager]
             "How long the server keeps a grant for a waiter. A dead waiter can delay the others for this long. \
              Clients send heartbeats at a third of it.";

@@ -386,12 +386,12 @@ export class LockManager implements AsyncDisposable {
 }
 
 function openClient(connection: Connection, options: LockManagerOptions | undefined): RequestContext {
-  const { config, settings, label } = readManagerOptions(options);
-  const connect = (): [Link] => [recognise(connection)];
-  const client = new Client(config, { connect }, label);
+  const { config, settings, label, renewIn } = readManagerOptions(options);
+  const servers = { connect: (): [Link] => [recognise(connection)], renewIn };
+  const client = new Client(config, servers, label);
   managerOpened(client, connection);
   // Not in batches: they would first try a short script, which lets nobody go ahead of waiters.
-  const stealing = new Stealing(client, () => new Client({ ...config, batches: false, ahead: true }, { connect }, label, client.events));
+  const stealing = new Stealing(client, () => new Client({ ...config, batches: false, ahead: true }, servers, label, client.events));
   return { client, defaults: settings, stealing };
 }
 

@@ -1,5 +1,6 @@
 // Generated from the tables in Rust: `LEASEHOLD_BLESS=1 cargo test -p leasehold-js` writes this file.
 
+import type { RenewInOptions } from '../renewer/index.js';
 import type { Duration, ReplicaOptions } from './validate.js';
 
 /** The options of a lock. They override the manager's options; the options of a call override both. */
@@ -89,6 +90,19 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' 
    * `'2s'`.
    */
   readonly responseTimeout?: Duration | undefined;
+  /**
+   * A worker thread renews the leases while the program blocks the event loop. `{ worker: new URL('./redis.js',
+   * import.meta.url) }` names the module that makes the worker's client. `maxHold` bounds it. Default: a blocked event
+   * loop can lose leases.
+   *
+   * Without `maxHold`, a process that hangs keeps its locks for as long as it lives, so set both. While the event loop
+   * is blocked, `signal` can't abort. A process that is stopped as a whole, such as by a suspended machine, loses its
+   * leases as without this option.
+   *
+   * Node, Bun and Deno. Other hosts, quorums and a server in memory fail with `unsupported`. If the worker fails, the
+   * manager emits `worker`, and works as without the option.
+   */
+  readonly renewIn?: RenewInOptions | undefined;
   /**
    * How long the server keeps a grant for a waiter. A dead waiter can delay the others for this long. Clients send
    * heartbeats at a third of it. 100 ms to 60 s. Default `'3s'`.

@@ -1,6 +1,7 @@
 /** Reads the options of managers, locks and acquires. Most of their types come from the engine's table. */
 
 import { type AcquireSettings, type Config, type LockSpec, nameOnServer, PLAIN } from '../engine/index.js';
+import { readRenewIn } from '../renewer/index.js';
 import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
@@ -48,16 +49,17 @@ const MOST_NAMES = 256;
 const SETTINGS: AcquireSettings = { ...LOCK_DEFAULTS, replicas: undefined };
 
 /** Checks a manager's options and splits them into the engine's options, the defaults of its locks, and what makes its label. */
-export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string } {
-  const given = readFields(options, MANAGER satisfies Fields<LockManagerOptions>);
-  if (given.label === undefined) return { ...managerOptions(given), label: defaultLabel };
-  const label = readLabel(given.label);
-  return { ...managerOptions(given), label: () => label };
+export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string; renewIn: string | undefined } {
+  const { renewIn: module, ...given } = readFields(options, MANAGER satisfies Fields<LockManagerOptions>);
+  const label = given.label === undefined ? undefined : readLabel(given.label);
+  const renewIn = readGuarded('renewIn', () => readRenewIn(module));
+  return { ...managerOptions(given), label: label === undefined ? defaultLabel : () => label, renewIn };
 }
 
 /** Checks the options of a quorum's manager. */
 export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings; wasm: WebAssembly.Module | undefined } {
-  const { wasm: given, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
+  const { wasm: given, renewIn, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
+  if (renewIn !== undefined) throw new UnsupportedError('`renewIn` of a quorum; leave the option out');
   const wasm = readModule(given);
   if (rest.label !== undefined) readLabel(rest.label);
   return { ...managerOptions(rest), wasm };

@@ -10,10 +10,10 @@ import {
 } from '../engine/index.js';
 import { onAbort } from '../support/abort.js';
 import {
-  type BusyHolder, CancelledError, ClosedError, type ErrorCode, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
+  type BusyHolder, CancelledError, ClosedError, type ErrorCode, InvalidOptionError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
 import { formatUuid } from '../support/format.js';
-import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
+import { emitWarning, insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { IdMap } from '../support/id-map.js';
 import { ignore } from '../support/ignore.js';
 import { Once } from '../support/once.js';
@@ -91,6 +91,8 @@ export class Client {
       // The scheduler also has a callback of its own, but a host may lose it.
       turned: () => this.#handoffs.turned(),
       reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
+      notHeld: (lease) => void this.#checkWorker(lease),
+      worker: (error) => this.#tellWorker(error),
       broken: (cause) => this.#break(cause),
     }, (link) => {
       const leases = new LeaseLabels(link, this.#id, (key) => this.#own(key), () => this.#driver.listen(`leasehold:${this.#id}`));
@@ -180,6 +182,31 @@ export class Client {
     });
   }
 
+  /** Tells the listeners that the worker can't renew leases, or can again. */
+  #tellWorker(error: Error | undefined): void {
+    if (error !== undefined && !this.events.hasListener('worker')) emitWarning({ type: 'LeaseholdWorkerWarning', code: 'LEASEHOLD_WORKER_FAILED', message: `${error.message}. ${WORKER_ADVICE}` });
+    if (this.events.has('worker')) this.#tell('worker', { works: error === undefined, error });
+  }
+
+  /** The worker's server doesn't have a lease. If this client's server has it, the worker's client leads to another one. */
+  async #checkWorker(id: number): Promise<void> {
+    const lease = this.#leases.get(id);
+    if (lease === undefined || !(await this.verify(lease).catch(() => false))) return;
+    if (this.#leases.get(id) === lease) this.#tellWorker(new InvalidOptionError('renewIn', OTHER_SERVER));
+  }
+
+  /** The worker must know how a lease is renewed now. */
+  #renewElsewhere(lease: number): void {
+    const { renewer } = this.#driver;
+    if (renewer !== undefined) this.#driver.defer(() => renewer.hold(lease));
+  }
+
+  /** Removes a lease that has ended. */
+  #forget(lease: number): boolean {
+    this.#driver.renewer?.drop(lease);
+    return this.#leases.delete(lease);
+  }
+
   /** Tells the listeners of a grant, before the caller gets it. */
   #tellGranted(attempt: Attempt, { id: lease, fence }: LeaseState, local: boolean): void {
     if (!this.events.has('acquire')) return;
@@ -229,7 +256,7 @@ export class Client {
   release(lease: LeaseState): Promise<ReleaseOutcome> {
     if (lease.detached) return Promise.resolve('detached');
     lease.holds -= 1;
-    if (lease.holds === 0) this.#leases.delete(lease.id);
+    if (lease.holds === 0) this.#forget(lease.id);
     if (lease.ended?.code === 'closed') return this.#releasedByClose(lease.name);
     // The engine is gone, so only its `LeaseState` knows how the lease was lost.
     if (this.#ended) return Promise.resolve(lease.loss === 'taken' ? 'not-owner' : 'already-expired');
@@ -254,7 +281,7 @@ export class Client {
 
   /** Gives the lease of a once back, and stores its result. Resolves to what a release resolves to. */
   async store(lease: LeaseState, result: string): Promise<ReleaseOutcome> {
-    this.#leases.delete(lease.id);
+    this.#forget(lease.id);
     lease.holds = 0;
     try {
       const { outcome } = await this.#run('released', lease.name, (engine, op) => engine.store(op, lease.id, result));
@@ -286,6 +313,7 @@ export class Client {
   }
 
   async shorten(lease: LeaseState, ttl: number): Promise<void> {
+    this.#driver.renewer?.drop(lease.id);
     await this.#run('extended', lease.name, (engine, op) => engine.shorten(op, lease.id, ttl));
   }
 
@@ -293,7 +321,7 @@ export class Client {
   async detach(lease: LeaseState, time: number | undefined): Promise<string> {
     const detaching = this.#run('exported', lease.name, (engine, op) => engine.detach(op, lease.id, time));
     // Unless the engine has refused it, the lease has ended.
-    if (lease.ended === undefined && !this.#ended && this.#driver.remaining(lease.id) === -Infinity && this.#leases.delete(lease.id)) {
+    if (lease.ended === undefined && !this.#ended && this.#driver.remaining(lease.id) === -Infinity && this.#forget(lease.id)) {
       lease.detached = true;
     }
     try {
@@ -333,7 +361,9 @@ export class Client {
   }
 
   stopRenewing(lease: LeaseState): void {
-    if (!this.#ended) this.#driver.input((engine) => engine.stopRenewing(lease.id));
+    if (this.#ended) return;
+    this.#driver.renewer?.drop(lease.id);
+    this.#driver.input((engine) => engine.stopRenewing(lease.id));
   }
 
   async inspect(name: string): Promise<Inspection> {
@@ -446,7 +476,7 @@ export class Client {
     for (const lease of this.#leases.values()) {
       if (this.time.now() - began > LONGEST_SLICE) return false;
       // A listener of another lease may have released it.
-      if (!this.#leases.delete(lease.id)) continue;
+      if (!this.#forget(lease.id)) continue;
       lease.markClosed();
       lease.notify();
       this.#tellReleased(lease, 'closed');
@@ -546,7 +576,10 @@ export class Client {
       return fail(operation, () => toUserError(outcome.error, operation.name, connection, holder));
     }
     if (outcome.kind === 'closed') this.#engineClosed(this.#driver.result);
-    if (outcome.kind === 'converted') this.#leases.get(outcome.grant.lease)?.convert(outcome.grant);
+    if (outcome.kind === 'converted') {
+      this.#leases.get(outcome.grant.lease)?.convert(outcome.grant);
+      this.#renewElsewhere(outcome.grant.lease);
+    }
     const grant = grantOf(outcome);
     const { acquire } = operation;
     if (grant === undefined || acquire === undefined) return operation.done(outcome);
@@ -617,6 +650,7 @@ export class Client {
       lease.detached = true;
       return lease;
     }
+    this.#renewElsewhere(grant.lease);
     if (outcome.kind === 'acquired-all' && lock.kind.type === 'multi') lease.setFences(lock.kind.parts.map(({ name }) => name), outcome.fences);
     this.#leases.set(lease.id, lease);
     return lease;
@@ -625,7 +659,7 @@ export class Client {
   #lose(id: number, reason: LossReason): void {
     const lease = this.#leases.get(id);
     if (lease === undefined) return;
-    this.#leases.delete(id);
+    this.#forget(id);
     const isTheft = (reason === 'gone' || reason === 'taken') && this.#stolen.some((key) => lease.isOf(key, this.prefix));
     this.#endLost(lease, isTheft ? 'revoked' : reason);
   }
@@ -656,6 +690,9 @@ export class Client {
     for (const operation of this.#operations.endAll()) fail(operation, () => new ClosedError({ lockName: operation.name, cause }));
   }
 }
+
+const WORKER_ADVICE = 'Leases are renewed as without `renewIn` meanwhile, so a blocked event loop can lose them. Add a listener for `worker` to handle this.';
+const OTHER_SERVER = "names a module whose client leads to another server or database than the manager's connection: give both the same address";
 
 /** How long a manager that closes runs listeners before the event loop turns, in milliseconds. */
 const LONGEST_SLICE = 10;

@@ -2,7 +2,8 @@
 
 import { type CallResult, type Failure, type Link, type LinkTime, type SubscriptionListener, type Time, timeOf } from '../connections/index.js';
 import { type Command, type Config, Engine, type EngineLeader, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
-import type { LossReason, Vote } from '../support/errors.js';
+import { Renewer } from '../renewer/index.js';
+import { type LossReason, UnsupportedError, type Vote } from '../support/errors.js';
 import { ignore } from '../support/ignore.js';
 import { afterPendingCalls, afterThisCode, soon, type Timer } from '../support/timers.js';
 import { DedicatedConnections } from './dedicated.js';
@@ -22,6 +23,10 @@ export interface DriverListener {
   turned(): void;
   /** A server's connection works again, after so many milliseconds. */
   reconnected(server: string | undefined, down: number): void;
+  /** The worker's server says that this client doesn't hold a lease. */
+  notHeld(lease: number): void;
+  /** The worker can't renew leases, or can again. */
+  worker(error: Error | undefined): void;
   /** The engine threw, which no input should cause. The listener must stop the driver. */
   broken(cause: unknown): void;
 }
@@ -37,6 +42,8 @@ export interface Servers {
   problemOf?(info: string, server: number): string | undefined;
   /** Set for a quorum, whose engine is a module of its own. */
   readonly engine?: EngineModule;
+  /** The URL of a module for a worker that renews leases while the event loop is blocked. */
+  readonly renewIn?: string | undefined;
 }
 
 /** What the driver knows about one server. */
@@ -79,6 +86,8 @@ export class Driver {
   #whenTurned: (() => void)[] = [];
   #stopped = false;
   readonly #inFlight = new InFlight();
+  /** Set if a worker renews leases while the event loop is blocked. */
+  readonly renewer: Renewer | undefined;
 
   /** Checks the options before it uses a connection, so that a refused manager leaves nothing behind. */
   constructor(id: Uint8Array, config: Config, servers: Servers, listener: DriverListener, makeLabels: (link: Link) => Labels) {
@@ -111,6 +120,7 @@ export class Driver {
         const version = new VersionCheck(link, config.responseTimeout, problemOf);
         return { link, version, lastFailure: undefined, lastReplied: undefined };
       });
+      this.renewer = servers.renewIn === undefined ? undefined : this.#makeRenewer(servers.renewIn);
     } catch (error) {
       this.#engine.free();
       throw error;
@@ -122,6 +132,22 @@ export class Driver {
     this.time = timeOf(this.#first.link);
     this.isInMemory = time !== undefined;
     this.#ignoreTime = time === undefined ? ignore : this.#follow(time);
+  }
+
+  #makeRenewer(module: string): Renewer {
+    if (this.#first.link.time !== undefined) throw new UnsupportedError('`renewIn` with a server in memory, which is in this thread only; leave the option out');
+    const engine = this.#engine;
+    engine.noteMoments();
+    return new Renewer(module, {
+      renewals: (lease) => engine.renewals(lease),
+      remaining: (lease) => engine.remaining(lease),
+      get now() {
+        return engine.now;
+      },
+      renewed: (lease, token, sent, left) => engine.renewed(lease, token, sent, left),
+      notHeld: (lease) => this.#listener.notHeld(lease),
+      state: (error) => this.#listener.worker(error),
+    });
   }
 
   /** Uses the time of servers in memory. Returns a function that ends that. */
@@ -182,6 +208,7 @@ export class Driver {
   input(handle: (engine: Engine) => void, result?: CallResult): void {
     if (this.#stopped) return;
     this.#giveWaiting();
+    this.renewer?.sync();
     this.result = result;
     try {
       handle(this.#engine);
@@ -277,7 +304,9 @@ export class Driver {
 
   /** How long a lease is still valid, in microseconds. Zero or less once it has ended. */
   remaining(lease: number): number {
-    return this.#stopped ? 0 : this.#engine.remaining(lease);
+    if (this.#stopped) return 0;
+    this.renewer?.sync();
+    return this.#engine.remaining(lease);
   }
 
   /** The locks that linger. */
@@ -300,6 +329,7 @@ export class Driver {
   /** Ignores all further inputs. A broken engine is not freed. */
   stop(reason: 'closed' | 'broken'): void {
     this.#stopped = true;
+    this.renewer?.close();
     this.#waiting = undefined;
     this.#timer.stop();
     this.#ignoreTime();
@@ -343,6 +373,7 @@ export class Driver {
 
   #settle(id: number, server: ServerState, sent: number, result: CallResult): void {
     if ('reply' in result) {
+      this.renewer?.hear();
       server.lastFailure = undefined;
       server.lastReplied = Math.max(server.lastReplied ?? sent, sent);
       return this.input((engine) => engine.reply(id, result.reply), result);

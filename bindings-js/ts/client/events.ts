@@ -113,6 +113,17 @@ export interface ReconnectEvent {
   readonly down: number;
 }
 
+/** The worker of `renewIn` can't renew leases, or can again. Until then, the manager works as without the option. */
+export interface WorkerEvent {
+  /** Whether the worker can renew leases. */
+  readonly works: boolean;
+  /**
+   * Why it can't. `invalid-option`: the module can't be used, or its client leads to another server. `unreachable`: its client got no
+   * answer, or the worker has died and is started again.
+   */
+  readonly error: Error | undefined;
+}
+
 /** The events of a manager, and what their listeners get. */
 export interface LockManagerEvents {
   /** A call asks for a lock: `acquire`, `tryAcquire`, `run` or `request`. */
@@ -127,6 +138,8 @@ export interface LockManagerEvents {
   blocked: BlockedEvent;
   /** A broken connection works again. Only ioredis and node-redis tell this, and not node-redis' cluster client. */
   reconnect: ReconnectEvent;
+  /** The worker of the option `renewIn` has failed, or works again. Without a listener, a failure is a `LeaseholdWorkerWarning`. */
+  worker: WorkerEvent;
 }
 
 type EventName = keyof LockManagerEvents;
@@ -136,7 +149,7 @@ interface Listener {
   readonly once: boolean;
 }
 
-const NAMES = ['acquiring', 'acquire', 'release', 'lost', 'blocked', 'reconnect'] as const satisfies readonly EventName[];
+const NAMES = ['acquiring', 'acquire', 'release', 'lost', 'blocked', 'reconnect', 'worker'] as const satisfies readonly EventName[];
 /** All managers of the process share them. Node keeps a channel only as long as somebody refers to it. */
 const CHANNELS = new Map(NAMES.map((name) => [name, diagnosticsChannel(`leasehold:${name}`)]));
 

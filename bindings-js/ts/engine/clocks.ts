@@ -41,3 +41,31 @@ export function hostClocks(): HostClocks {
   };
   return { monotonic: () => HOST.now(), wall };
 }
+
+/** After so many suspensions, the oldest is forgotten. */
+const MOST_STEPS = 16;
+
+/**
+ * Converts times of the monotonic clock to the engine's, also times before the last input. The engine's clock is ahead by the time in
+ * which the machine was suspended, so by more and more.
+ */
+export class Moments {
+  /** By how much the engine's clock is ahead from this time on, in microseconds. The oldest first. */
+  #steps: { readonly from: number; readonly ahead: number }[] = [];
+
+  /** At this time of the monotonic clock, in milliseconds, the engine's clock showed this, in microseconds. */
+  note(monotonic: number, engine: number): void {
+    const ahead = engine - monotonic * 1_000;
+    const last = this.#steps.at(-1);
+    // A reading is rounded to a microsecond.
+    if (last !== undefined && ahead - last.ahead < 2) return;
+    this.#steps.push({ from: monotonic, ahead });
+    if (this.#steps.length > MOST_STEPS) this.#steps.shift();
+  }
+
+  /** The engine's time at this time of the monotonic clock, or an earlier one. Undefined if it is too long ago. */
+  at(monotonic: number): number | undefined {
+    const step = this.#steps.filter(({ from }) => from <= monotonic).at(-1);
+    return step && Math.max(0, Math.floor(monotonic * 1_000 + step.ahead));
+  }
+}

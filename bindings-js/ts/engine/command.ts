@@ -21,6 +21,11 @@ export class Command {
     this.wire = wire.startsWith('$4', wire.indexOf('$')) ? wire.replace(EVAL, withText) : wire;
   }
 
+  /** The text of the script that it calls by its digest. */
+  get script(): string {
+    return textOf(this.words[1] ?? '');
+  }
+
   /** The words in order: `EVALSHA` and the digest, or `EVAL` and the script; then the number of keys, the keys, the arguments. */
   get words(): string[] {
     const { wire } = this;

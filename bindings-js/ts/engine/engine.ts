@@ -7,13 +7,13 @@ import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { isWorkerd } from '../support/host.js';
 import { FOR_ENGINE } from '../support/options.generated.js';
-import { type HostClocks, hostClocks } from './clocks.js';
+import { type HostClocks, hostClocks, Moments } from './clocks.js';
 import { InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
 import type { Outcome } from './outcomes.generated.js';
 import { OutputReader, type Outputs } from './output-reader.js';
-import { type AcquireSettings, type Config, type LockNameAndMode, type LockSpec, type Mode, nameOnServer } from './types.js';
+import { type AcquireSettings, type Config, type LockNameAndMode, type LockSpec, type Mode, nameOnServer, type Renewal } from './types.js';
 import { memory } from './wasm/inline.js';
 
 /** A WebAssembly module, and what its engines have in common. */
@@ -44,7 +44,8 @@ export async function quorumEngine(servers: readonly string[], module?: WebAssem
     if (module === undefined && isWorkerd()) throw new UnsupportedError(NEEDS_MODULE);
     const { start } = await import('./wasm/quorum.js');
     const { Engine, memory } = start(module);
-    quorum ??= moduleOf(memory, Engine);
+    // It has all but what is for a worker.
+    quorum ??= moduleOf(memory, Engine as unknown as EngineModule['Engine']);
   }
   return { ...quorum, servers: servers.map((name) => name.replace(/\s/g, ' ')).join('\n') };
 }
@@ -61,6 +62,7 @@ export class Engine {
   readonly #record: InputRecord;
   readonly #outputs: Outputs;
   #clocks: HostClocks;
+  #moments: Moments | undefined;
   /** When the latest input happened. */
   now = 0;
   /** When the engine must be woken at the latest. Infinity for never. */
@@ -286,6 +288,25 @@ export class Engine {
     return this.#wasm.remaining(lease, now, this.#clocks.wall(now));
   }
 
+  /** From now on, {@link Engine.renewed} can be called. */
+  noteMoments(): void {
+    this.#moments ??= new Moments();
+  }
+
+  /** How another thread renews a lease. Empty for a fixed lease and for one that has ended. */
+  renewals(lease: number): Renewal[] {
+    return this.#reader.renewals(this.#wasm.renewals(lease));
+  }
+
+  /**
+   * Another thread has renewed a lease. It sent the command at this time of the host's monotonic clock, or later, and `left` milliseconds
+   * remained. Call it before an input, so that no timer counts before it.
+   */
+  renewed(lease: number, token: number, sent: number, left: number): void {
+    const moment = this.#moments?.at(sent);
+    if (moment !== undefined) this.#wasm.renewed(lease, token, moment, left);
+  }
+
   /** The locks that linger: nobody holds them, and they are kept for the next caller of this client. */
   lingering(): LockNameAndMode[] {
     return this.#reader.lingering(this.#wasm.lingering());
@@ -335,17 +356,18 @@ export class Engine {
 
   #input(kind: number): void {
     const now = this.#clocks.monotonic();
-    this.#read(this.#wasm.input(kind, now, this.#clocks.wall(now)));
+    this.#read(now, this.#wasm.input(kind, now, this.#clocks.wall(now)));
   }
 
   #inputWithText(kind: number, text: string): void {
     const now = this.#clocks.monotonic();
-    this.#read(this.#wasm.inputWithText(kind, now, this.#clocks.wall(now), text));
+    this.#read(now, this.#wasm.inputWithText(kind, now, this.#clocks.wall(now), text));
   }
 
-  #read(address: number): void {
+  #read(now: number, address: number): void {
     if (address === 0) throw new RangeError('the engine got a number that is out of range; please report this as a bug');
     this.#reader.read(address, this, this.#outputs);
+    this.#moments?.note(now, this.now);
   }
 }
 

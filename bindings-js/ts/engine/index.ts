@@ -6,5 +6,5 @@ export type { Outcome } from './outcomes.generated.js';
 export type { Outputs } from './output-reader.js';
 export {
   type AcquireSettings, type Config, type EngineError, type EngineLeader, type Grant, type Holder, type Inspection, type LockKind,
-  type LockNameAndMode, type LockSpec, type Mode, nameOnServer, PLAIN, type ReleaseOutcome, type ReplicaSettings, type Waiter,
+  type LockNameAndMode, type LockSpec, type Mode, nameOnServer, PLAIN, type ReleaseOutcome, type Renewal, type ReplicaSettings, type Waiter,
 } from './types.js';

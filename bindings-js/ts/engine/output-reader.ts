@@ -6,7 +6,7 @@ import { OutputKind } from './codes.generated.js';
 import { Command } from './command.js';
 import type { EngineMemory } from './memory.js';
 import { type FieldReader, type Outcome, readOutcome } from './outcomes.generated.js';
-import type { EngineError, EngineLeader, Grant, Holder, Inspection, LockNameAndMode, Mode, ReleaseOutcome, Waiter } from './types.js';
+import type { EngineError, EngineLeader, Grant, Holder, Inspection, LockNameAndMode, Mode, ReleaseOutcome, Renewal, Waiter } from './types.js';
 
 const NO_NUMBERS = new Float64Array();
 const NO_VOTES: readonly Vote[] = [];
@@ -54,6 +54,15 @@ export class OutputReader implements FieldReader {
     return Array.from({ length: this.#begin(address, { now: 0, wake: 0 }) }, () => {
       const mode = this.#mode();
       return { name: this.text(), mode };
+    });
+  }
+
+  /** What renews a lease, from the record at this address. */
+  renewals(address: number): Renewal[] {
+    return Array.from({ length: this.#begin(address, { now: 0, wake: 0 }) }, () => {
+      const [lease, token, ends] = [this.number(), this.number(), this.number()];
+      const command = new Command(this.text(), this.number());
+      return { lease, token, ends, words: command.words, script: command.script };
     });
   }
 

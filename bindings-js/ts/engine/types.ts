@@ -150,3 +150,17 @@ export interface LockNameAndMode {
   readonly name: string;
   readonly mode: Mode;
 }
+
+/** How another thread renews a lease of one name, or one part of a lease of several names. */
+export interface Renewal {
+  /** The lease, or the lease of the part. */
+  readonly lease: number;
+  /** The number of its token. A conversion changes it. */
+  readonly token: number;
+  /** When the lease ends at the latest, in microseconds. Infinity for never. */
+  readonly ends: number;
+  /** The command: `EVALSHA`, the digest, and so on. The last word is the TTL in milliseconds. */
+  readonly words: readonly string[];
+  /** The text of its script. */
+  readonly script: string;
+}

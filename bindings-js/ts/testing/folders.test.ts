@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 /** Each folder may import the ones after it. `.` is `index.ts`, the entry point. `adapters`, `nestjs` and `dropins` have entry points that use only `.` and `support`, `memory` is `leasehold/testing`, and `transactions` is `leasehold/without-scripts`. */
-const FOLDERS = ['adapters', 'nestjs', 'dropins', 'transactions', 'memory', 'server', '.', 'api', 'quorum', 'client', 'engine', 'connections', 'support'];
+const FOLDERS = ['adapters', 'nestjs', 'dropins', 'transactions', 'memory', 'server', '.', 'api', 'quorum', 'client', 'renewer', 'engine', 'connections', 'support'];
 
 /** The files that each file imports. Type imports count too. Paths are relative to ts/. */
 type Imports = ReadonlyMap<string, readonly string[]>;

@@ -29,7 +29,6 @@ use alloc::vec::Vec;
 #[cfg(feature = "quorum")]
 pub(crate) use self::multi::{AcquireAll, Group, HoldAll, Multi, PartCall, PartLocks};
 pub(crate) use operator::is_token;
-pub use renewals::Renewal;
 
 #[cfg(not(feature = "quorum"))]
 use self::multi::{AcquireAll, HoldAll, Multi};

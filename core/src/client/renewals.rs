@@ -4,21 +4,9 @@ use core::time::Duration;
 
 use super::Client;
 use crate::ids::{LeaseId, LockId, Token};
-use crate::session::{Body, Form, Leased, Renew};
+use crate::session::{Body, Form, Leased, Renew, Renewal};
 use crate::time::Instant;
 use crate::wire::Command;
-
-/// How to renew a lease of one name, or one part of a lease of several names.
-pub struct Renewal {
-    /// The lease, or the lease of the part.
-    pub lease: LeaseId,
-    /// The number of its token. A conversion changes it.
-    pub token: u64,
-    /// When the lease ends at the latest.
-    pub ends: Option<Instant>,
-    /// The renewal, as `EVALSHA`. Its last word is the TTL in milliseconds.
-    pub command: Command,
-}
 
 impl Client {
     /// Tells how to renew a lease. Tells nothing if nothing renews it, or no longer.

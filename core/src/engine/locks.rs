@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use crate::client::{Client, Renewal};
+use crate::client::Client;
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::LeaseId;
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
+use crate::session::Renewal;
 use crate::time::Instant;
 use crate::wire::Command;
 

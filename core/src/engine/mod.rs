@@ -9,14 +9,14 @@ use core::time::Duration;
 
 use self::locks::Locks;
 use self::replication::Replication;
-use crate::client::{Client, Renewal};
+use crate::client::Client;
 use crate::error::Error;
 use crate::event::{Input, LeaseInfo, Output, Reason};
 use crate::ids::{ClientId, CommandId, LeaseId, NodeId};
 use crate::options::{Config, Mode};
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
-use crate::session::late;
+use crate::session::{Renewal, late};
 use crate::time::Instant;
 use crate::wire::Command;
 

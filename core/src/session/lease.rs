@@ -10,6 +10,7 @@ use crate::event::LeaseInfo;
 use crate::ids::{Caller, LeaseId, LockId};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
+use crate::wire::Command;
 
 #[derive(Clone, Hash)]
 pub(crate) struct Lease {
@@ -32,6 +33,18 @@ pub(crate) struct Lease {
     pub(super) lost: Option<LossReason>,
     /// Unanswered that end when the lease does.
     pub(crate) pending: Vec<Caller>,
+}
+
+/// How to renew a lease of one name, or one part of a lease of several names.
+pub struct Renewal {
+    /// The lease, or the lease of the part.
+    pub lease: LeaseId,
+    /// The number of its token. A conversion changes it.
+    pub token: u64,
+    /// When the lease ends at the latest.
+    pub ends: Option<Instant>,
+    /// The renewal, as `EVALSHA`. Its last word is the TTL in milliseconds.
+    pub command: Command,
 }
 
 /// What a lease is of.

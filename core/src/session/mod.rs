@@ -43,6 +43,7 @@ pub(crate) use commands::has_fast_script;
 pub(crate) use flow::needed;
 pub(crate) use giving_back::{ReleaseParams, ToStore};
 pub(crate) use id_map::IdMap;
+pub use lease::Renewal;
 pub(crate) use lease::{Lease, Leased, covering, drift, margin};
 pub(crate) use name_hash::NameHash;
 pub(crate) use names::Names;
