@@ -4,7 +4,7 @@ use alloc::string::String;
 #[cfg(not(feature = "quorum"))]
 use core::time::Duration;
 
-use leasehold_core::{ClientId, Clock, Engine as Core, Input, Instant, LeaseId, LeaseToken, NodeId};
+use leasehold_core::{ClientId, Clock, DeleteIfEqual, Engine as Core, Input, Instant, LeaseId, LeaseToken, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::codes::{Code, InputField, InputKind, call_at};
@@ -89,6 +89,14 @@ impl Engine {
     pub fn set_cluster(&mut self, node: u16) {
         if let Some(core) = &mut self.core {
             core.set_cluster(NodeId(node));
+        }
+    }
+
+    /// Tells the engine that the server has `DELIFEQ`, or `DELEX` otherwise: see [`DeleteIfEqual`].
+    #[wasm_bindgen(js_name = setDelete)]
+    pub fn set_delete_if_equal(&mut self, delifeq: bool) {
+        if let Some(core) = &mut self.core {
+            core.set_delete_if_equal(Some(if delifeq { DeleteIfEqual::DelIfEq } else { DeleteIfEqual::DelEx }));
         }
     }
 

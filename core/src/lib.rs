@@ -231,7 +231,7 @@ pub use options::{
     AcquireOptions, Bounds, CLOSE_SETTINGS, Config, DEFAULT_KEEP, Kind, LOCK_SETTINGS, LONGEST_RESULT,
     MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };
-pub use server::{check_eviction, check_server};
+pub use server::{DeleteIfEqual, check_eviction, check_server};
 pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;
 pub use wire::{Command, NO_RIGHT, NOT_READY, Reply, Scalar, hash_slot, slot_tag};

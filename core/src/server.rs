@@ -15,11 +15,10 @@ use crate::text::Digits;
 /// assert_eq!(check_server("redis_version:6.0.16\r\n").unwrap_err().code(), "unsupported");
 /// ```
 pub fn check_server(info: &str) -> Result<(), Error> {
-    // Valkey reports a `redis_version` too, but never raises it.
-    let (server, found, needed) = match (field(info, "valkey_version"), field(info, "redis_version")) {
-        (Some(found), _) => ("Valkey", found, (7, 2)),
-        (None, Some(found)) => ("Redis", found, (6, 2)),
-        (None, None) => return Ok(()),
+    let (server, found, needed) = match server_of(info) {
+        Some((Server::Valkey, found)) => ("Valkey", found, (7, 2)),
+        Some((Server::Redis, found)) => ("Redis", found, (6, 2)),
+        None => return Ok(()),
     };
     match parsed(found) {
         Some(version) if version < needed => {
@@ -54,6 +53,45 @@ pub fn check_eviction(policy: &str) -> Result<(), Error> {
     Err(Error::Unsupported(["the server's maxmemory-policy is `", policy, problem].concat()))
 }
 
+/// A command that deletes a key if it has a value. It does what `release-fast` does, without a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeleteIfEqual {
+    /// `DELIFEQ key value`, in Valkey 9.0 or newer.
+    DelIfEq,
+    /// `DELEX key IFEQ value`, in Redis 8.4 or newer.
+    DelEx,
+}
+
+impl DeleteIfEqual {
+    /// The command that a server has, by its reply to `INFO server`.
+    ///
+    /// ```
+    /// use leasehold_core::DeleteIfEqual;
+    ///
+    /// let info = "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n";
+    /// assert_eq!(DeleteIfEqual::of(info), Some(DeleteIfEqual::DelIfEq));
+    /// assert_eq!(DeleteIfEqual::of("redis_version:7.0.15\r\n"), None);
+    /// ```
+    pub fn of(info: &str) -> Option<Self> {
+        match server_of(info)? {
+            (Server::Valkey, found) => (parsed(found)? >= (9, 0)).then_some(Self::DelIfEq),
+            (Server::Redis, found) => (parsed(found)? >= (8, 4)).then_some(Self::DelEx),
+        }
+    }
+}
+
+enum Server {
+    Redis,
+    Valkey,
+}
+
+/// The server and its version, from its reply to `INFO server`.
+fn server_of(info: &str) -> Option<(Server, &str)> {
+    // Valkey reports a `redis_version` too, but never raises it.
+    let valkey = field(info, "valkey_version").map(|found| (Server::Valkey, found));
+    valkey.or_else(|| Some((Server::Redis, field(info, "redis_version")?)))
+}
+
 /// The value of a line `name:value`.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
@@ -68,7 +106,7 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 mod tests {
     use alloc::string::ToString;
 
-    use super::{check_eviction, check_server};
+    use super::{DeleteIfEqual, check_eviction, check_server};
 
     #[test]
     fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
@@ -84,6 +122,17 @@ mod tests {
         for policy in ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random", ""] {
             let text = check_eviction(policy).unwrap_err().to_string();
             assert!(text.contains(policy) && text.contains("noeviction"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_can_delete_a_key_by_its_value_is_known_by_its_version() {
+        let of = DeleteIfEqual::of;
+        assert_eq!(of("redis_version:7.2.4\r\nvalkey_version:9.0.0\r\n"), Some(DeleteIfEqual::DelIfEq));
+        assert_eq!(of("redis_version:7.2.4\r\nvalkey_version:8.1.4\r\n"), None);
+        assert_eq!(of("redis_version:8.4.0\r\n"), Some(DeleteIfEqual::DelEx));
+        for info in ["redis_version:8.2.3\r\n", "redis_version:unstable", "redis_version:9", ""] {
+            assert_eq!(of(info), None, "{info}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Input, Instant, Kind, LeaseId, Mode, OpId, Outcome, Owner, Renewal, Reply, Scalar, Wait,
+    AcquireOptions, Input, Instant, Kind, LeaseId, Mode, OpId, Outcome, Owner, Part, Renewal, Reply, Scalar, Wait,
 };
 use leasehold_harness::answers::SERVER_US;
 
@@ -108,9 +108,8 @@ fn a_lease_that_was_renewed_elsewhere_outlasts_a_blocked_driver() {
 #[test]
 fn a_lease_of_several_names_outlasts_it_too() {
     let mut world = World::new(2);
-    let options = options();
-    let op =
-        world.clients[0].call(|op| Input::AcquireAll { op, names: &["a", "b"], options: &options, one_script: false });
+    let (parts, options) = (Part::mutexes(&["a", "b"]), options());
+    let op = world.clients[0].call(|op| Input::AcquireAll { op, parts: &parts, options: &options, one_script: false });
     world.serve();
     let Some(Ok(Outcome::AcquiredAll { lease, .. })) = world.clients[0].result_of(op).cloned() else {
         panic!("not acquired")

@@ -89,6 +89,7 @@ const COMMANDS: &[Command] = &[
     Command { name: b"HDEL", run: hdel, words: (3, MANY), ..DELETE },
     Command { name: b"ZSCORE", run: zscore, words: (3, 3), ..READ },
     Command { name: b"DEL", run: del, words: (2, MANY), keys: Keys::All, ..DELETE },
+    Command { name: b"DELIFEQ", run: delete_if_equal, words: (3, 3), ..DELETE },
     Command { name: b"PEXPIRE", run: pexpire, words: (3, 3), ..DELETE },
     Command { name: b"HSET", run: hset, words: (4, MANY), ..WRITE },
     Command { name: b"ZADD", run: zadd, words: (4, MANY), ..WRITE },
@@ -178,6 +179,13 @@ fn exists(server: &mut Server, words: &[&[u8]]) -> Outcome {
 
 fn del(server: &mut Server, words: &[&[u8]]) -> Outcome {
     Ok(Answer::count(server.keyspace.del(rest(words, 1))))
+}
+
+/// Valkey's `DELIFEQ key value`.
+fn delete_if_equal(server: &mut Server, words: &[&[u8]]) -> Outcome {
+    let key = word(words, 1);
+    let equal = server.keyspace.get(key)?.as_deref() == Some(word(words, 2));
+    Ok(Answer::count(if equal { server.keyspace.del(&[key]) } else { 0 }))
 }
 
 fn pttl(server: &mut Server, words: &[&[u8]]) -> Outcome {

@@ -10,7 +10,7 @@ import { DedicatedConnections } from './dedicated.js';
 import type { ConnectionState } from './engine-errors.js';
 import { InFlight } from './in-flight.js';
 import type { Labels } from './labels.js';
-import { VersionCheck, type VersionCheckResult } from './version.js';
+import { deleteIfEqualOf, VersionCheck, type VersionCheckResult } from './version.js';
 import { WakeTimer } from './wake-timer.js';
 
 /** Receives the engine's results. It must not call the driver from within these, except `defer`, `stop` and getters. */
@@ -125,7 +125,13 @@ export class Driver {
       this.#engine.free();
       throw error;
     }
-    if (!this.isQuorum) this.labels = makeLabels(this.#first.link);
+    if (!this.isQuorum) {
+      this.labels = makeLabels(this.#first.link);
+      this.#first.version.onPassed = (info) => {
+        const command = deleteIfEqualOf(info);
+        if (command !== undefined && !this.#stopped) this.#engine.setDeleteIfEqual(command);
+      };
+    }
     this.#dedicated = new DedicatedConnections(this.#first.link, config.responseTimeout, (op, result) => this.#settleDedicated(op, result));
     this.#servers.forEach(({ link }, at) => link.isCluster === true && this.#engine.setCluster(at));
     const { time } = this.#first.link;

@@ -8,7 +8,7 @@ import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { GENEROUS } from '../testing/generous.js';
 import { VirtualTime } from '../testing/virtual-time.js';
-import { versionProblem } from './version.js';
+import { deleteIfEqualOf, versionProblem } from './version.js';
 
 const fleet = await Fleet.start();
 
@@ -127,4 +127,30 @@ test('supported_servers_and_silent_ones_pass', () => {
     assert.equal(versionProblem(info), undefined, info);
   }
   assert.match(versionProblem('redis_version:7.2.4\r\nvalkey_version:7.1.9\r\n') ?? '', /^Valkey 7\.1\.9 is too old: leasehold needs Valkey 7\.2 or newer$/);
+});
+
+test('a_server_that_can_delete_a_key_by_its_value_is_known_by_its_version', () => {
+  assert.equal(deleteIfEqualOf('redis_version:7.2.4\r\nvalkey_version:9.0.0\r\n'), 'DELIFEQ');
+  assert.equal(deleteIfEqualOf('redis_version:7.2.4\r\nvalkey_version:8.1.4\r\n'), undefined);
+  assert.equal(deleteIfEqualOf('redis_version:8.4.0\r\n'), 'DELEX');
+  for (const info of ['redis_version:8.2.3', 'redis_version:unstable', '']) assert.equal(deleteIfEqualOf(info), undefined, info);
+});
+
+test('a_release_alone_needs_no_script_where_the_server_has_a_command_for_it', async () => {
+  for (const [info, command, refuses] of [[INFO('8.4.0'), 'DELEX', true], [INFO('8.4.0'), 'DELEX', false], [INFO('7.0.15'), 'EVALSHA', false]] as const) {
+    const [redis, sent] = [fleet.client(), [] as string[]];
+    const call = async ([name = '', ...args]: string[]): Promise<unknown> => {
+      sent.push(name);
+      if (name === 'INFO') return info;
+      // The test's server is older than the version that it tells.
+      if (name !== 'DELEX') return redis.call(name, ...args);
+      if (refuses) throw new Error("ERR unknown command 'DELEX'");
+      const [key = '', , value] = args;
+      return (await redis.get(key)) === value ? redis.del(key) : 0;
+    };
+    const manager = new LockManager({ call }, GENEROUS);
+    for (let round = 0; round < 3; round++) assert.equal(await (await manager.mutex(unique()).acquire()).release(), 'released');
+    assert.equal(sent.filter((name) => name === 'DELEX').length, command !== 'DELEX' ? 0 : refuses ? 1 : 3, sent.join(' '));
+    await manager.close();
+  }
 });

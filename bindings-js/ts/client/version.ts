@@ -7,14 +7,37 @@ import type { Timer } from '../support/timers.js';
 
 /** What is wrong with a server's version, from its reply to `INFO server`. A reply without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
+  const { server, found, isAtLeast } = serverOf(info);
+  const [major, minor] = server === 'Redis' ? [6, 2] : [7, 2];
+  if (isAtLeast(major, minor) !== false) return undefined;
+  return `${server} ${found} is too old: leasehold needs ${server} ${major}.${minor} or newer`;
+}
+
+/** The command with which a server can delete a key by its value, from its reply to `INFO server`. */
+export function deleteIfEqualOf(info: string): 'DELIFEQ' | 'DELEX' | undefined {
+  const { server, isAtLeast } = serverOf(info);
+  if (server === 'Valkey') return isAtLeast(9, 0) === true ? 'DELIFEQ' : undefined;
+  return isAtLeast(8, 4) === true ? 'DELEX' : undefined;
+}
+
+interface FoundServer {
+  readonly server: 'Redis' | 'Valkey';
+  readonly found: string | undefined;
+  /** Undefined if the version is unknown. */
+  isAtLeast(major: number, minor: number): boolean | undefined;
+}
+
+function serverOf(info: string): FoundServer {
   const field = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\s*$`, 'm').exec(info)?.[1];
   // Valkey also has a `redis_version`, which always stays the same.
   const valkey = field('valkey_version');
-  const [server, found, major, minor] = valkey === undefined ? ['Redis', field('redis_version'), 6, 2] : ['Valkey', valkey, 7, 2];
+  const found = valkey ?? field('redis_version');
   const [, foundMajor, foundMinor] = /^(\d+)\.(\d+)/.exec(found ?? '')?.map(Number) ?? [];
-  if (foundMajor === undefined || foundMinor === undefined) return undefined;
-  if (foundMajor > major || (foundMajor === major && foundMinor >= minor)) return undefined;
-  return `${server} ${found} is too old: leasehold needs ${server} ${major}.${minor} or newer`;
+  const isAtLeast = (major: number, minor: number): boolean | undefined => {
+    if (foundMajor === undefined || foundMinor === undefined) return undefined;
+    return foundMajor > major || (foundMajor === major && foundMinor >= minor);
+  };
+  return { server: valkey === undefined ? 'Redis' : 'Valkey', found, isAtLeast };
 }
 
 /** After how many questions that broke the connection a command is sent without one. */
@@ -40,6 +63,8 @@ export interface VersionCheckResult {
 export class VersionCheck {
   /** Whether the check is done. */
   passed = false;
+  /** Called with the reply to `INFO server` of a server that passes. */
+  onPassed: (info: string) => void = ignore;
   readonly #link: Link;
   readonly #timeout: number;
   readonly #problemOf: (info: string) => string | undefined;
@@ -101,6 +126,7 @@ export class VersionCheck {
     if ('failure' in result && result.failure.kind === 'interrupted') this.#broken += 1;
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
     this.passed = 'reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind);
+    if (this.passed && 'reply' in result) this.onPassed(toText(result.reply));
     return { problem, failed: 'failure' in result ? result : undefined };
   }
 

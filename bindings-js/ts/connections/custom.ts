@@ -8,7 +8,8 @@ import { type PubSubConnection, type PubSubListener, Subscriber } from './subscr
 
 /**
  * Your own way to run commands, for example over HTTP or with another client library. The manager sends `EVALSHA` and `EVAL`,
- * and `INFO server` together with the first of them. A server that does not tell its version is used as it is.
+ * and `INFO server` together with the first of them. A server that does not tell its version is used as it is. Valkey 9.0 and
+ * newer also gets `DELIFEQ`, and Redis 8.4 and newer `DELEX`. If your function refuses these, the manager uses scripts in their place.
  *
  * @example
  * ```ts

@@ -266,6 +266,11 @@ export class Engine {
     this.#wasm.setCluster(node);
   }
 
+  /** Tells the engine that the server can delete a key by its value, with Valkey's `DELIFEQ` or Redis' `DELEX`. */
+  setDeleteIfEqual(command: 'DELIFEQ' | 'DELEX'): void {
+    this.#wasm.setDelete(command === 'DELIFEQ');
+  }
+
   /** Uses the clocks of a server in memory, before the first input. */
   setClocks(clocks: HostClocks): void {
     this.#clocks = clocks;

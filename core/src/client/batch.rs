@@ -58,6 +58,10 @@ impl Client {
         // Unless a slot has begun to move while the script ran: then it has done a part of its work.
         let refused =
             matches!(&result, Err(failure @ Failure::Refused(_)) if !Failed::by(failure.clone()).maybe_applied);
+        if refused && entries.len() == 1 {
+            // Perhaps this user may not run `DELIFEQ`, or an older server has taken over. The scripts work everywhere.
+            self.cx.delete_if_equal = None;
+        }
         for (index, entry) in entries.into_iter().enumerate() {
             let number = answers.as_ref().and_then(|answers| integer(answers.numbers.get(index)?));
             if refused || number == Some(0) {

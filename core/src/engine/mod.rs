@@ -16,6 +16,7 @@ use crate::ids::{ClientId, CommandId, LeaseId, NodeId};
 use crate::options::{Config, Mode};
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
+use crate::server::DeleteIfEqual;
 use crate::session::{Renewal, late};
 use crate::time::Instant;
 use crate::wire::Command;
@@ -68,6 +69,16 @@ impl Engine {
             Locks::One(client) => client.cx.set_cluster(),
             #[cfg(feature = "quorum")]
             Locks::Quorum(quorum) => quorum.set_cluster(node),
+        }
+    }
+
+    /// Tells the engine that the server has this command, so that a release alone needs no script. If the server refuses it, the
+    /// engine uses scripts from then on. A quorum and a cluster always use scripts, because their servers may have different versions.
+    pub fn set_delete_if_equal(&mut self, how: Option<DeleteIfEqual>) {
+        match &mut self.locks {
+            Locks::One(client) => client.cx.set_delete_if_equal(how),
+            #[cfg(feature = "quorum")]
+            Locks::Quorum(_) => {}
         }
     }
 

@@ -327,7 +327,7 @@ mod tests {
 
     use super::Quorum;
     use crate::ids::ClientId;
-    use crate::options::{Config, Kind, Mode};
+    use crate::options::{Config, Mode};
 
     #[test]
     fn a_new_name_gets_the_place_that_became_free_last_without_a_look_at_the_other_names() {

@@ -4,9 +4,10 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Context;
-use super::request::{AcquireMode, Body, Convert, Form, Old, Queued, Renew, Request};
+use super::request::{AcquireMode, Body, Convert, Form, Old, Queued, Release, Renew, Request};
 use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
+use crate::server::DeleteIfEqual;
 use crate::text::Digits;
 use crate::time::millis;
 use crate::wire::{Command, Name};
@@ -237,6 +238,11 @@ impl Context {
     /// The fast path of the requests of a batch, or of one.
     fn batch_command(&self, form: Form, entries: &[Queued]) -> Command {
         let fast = if let [entry] = entries { way(&entry.request).and_then(|way| way.fast) } else { None };
+        if let ([entry], Some(_), Some(how)) = (entries, fast, self.delete_if_equal)
+            && let Body::Release(what) = &entry.request.body
+        {
+            return self.delete_command(how, &entry.request.name, what);
+        }
         let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
         for (request, way) in ways(entries) {
             keys = keys.saturating_add(way.keys());
@@ -277,18 +283,30 @@ impl Context {
                     push_mode(command, what.kind, what.mode, None);
                 }
             }
-            Body::Release(what) => {
-                self.extend_token(command, what.token);
-                if way.fast.is_some() {
-                    command.extend(&[" "]);
-                    command.push_number(what.stamp);
-                } else {
-                    command.push(b"");
-                }
-            }
+            Body::Release(what) if way.fast.is_some() => self.push_value(command, what),
+            Body::Release(what) => self.push_token(command, what.token),
             Body::Renew(what) => self.push_renewal(command, what),
             _ => {}
         }
+    }
+
+    /// The server's own command in place of `release-fast`. Both compare the whole value, which has a mark if others wait.
+    fn delete_command(&self, how: DeleteIfEqual, name: &Name, what: &Release) -> Command {
+        let mut command = Command::with_capacity(name.key.len().saturating_add(80), 4);
+        command.push(if how == DeleteIfEqual::DelIfEq { b"DELIFEQ" } else { b"DELEX" });
+        command.push(name.key.as_bytes());
+        if how == DeleteIfEqual::DelEx {
+            command.push(b"IFEQ");
+        }
+        self.push_value(&mut command, what);
+        command
+    }
+
+    /// The value of an exclusive lock's key, as the acquire wrote it.
+    fn push_value(&self, command: &mut Command, what: &Release) {
+        self.extend_token(command, what.token);
+        command.extend(&[" "]);
+        command.push_number(what.stamp);
     }
 
     fn push_renewal(&self, command: &mut Command, what: &Renew) {

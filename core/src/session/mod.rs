@@ -36,6 +36,7 @@ use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Output};
 use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family, Wait, check_drain};
+use crate::server::DeleteIfEqual;
 use crate::time::Instant;
 use crate::wire::FenceCounter;
 
@@ -72,6 +73,8 @@ pub(crate) struct Context {
     pub(crate) unanswered: Unanswered,
     pub(crate) flows: Flows,
     pub(crate) counter: FenceCounter,
+    /// The server's command for a release that is alone. Without it, that is a script.
+    pub(crate) delete_if_equal: Option<DeleteIfEqual>,
     pub(crate) ops: OpenCalls,
     pub(crate) leases: IdMap<LeaseId, Lease>,
     /// The users' leases that were lost and have holds that are not released yet.
@@ -128,6 +131,7 @@ impl Context {
             unanswered: Unanswered::new(config.response_timeout),
             flows: Flows::new(config.max_in_flight),
             counter: FenceCounter::Server("leasehold:fence".into()),
+            delete_if_equal: None,
             config,
             ops: IdMap::default(),
             leases: IdMap::default(),
@@ -164,6 +168,11 @@ impl Context {
     pub(crate) fn set_cluster(&mut self) {
         self.flows.by_slot();
         self.counter = FenceCounter::Slots("leasehold:fence:");
+    }
+
+    /// The server has this command. The servers of a cluster may have different versions.
+    pub(crate) fn set_delete_if_equal(&mut self, how: Option<DeleteIfEqual>) {
+        self.delete_if_equal = how.filter(|_| matches!(self.counter, FenceCounter::Server(_)));
     }
 
     pub(crate) fn new_token(&mut self) -> Token {

@@ -45,7 +45,7 @@ impl Command {
 
     /// The words in order. The first two are `EVALSHA` and the digest, or `EVAL` and the script. Then come the number
     /// of keys, the keys and the arguments. Without the feature `sources`, `EVAL` carries the digest too, and the
-    /// driver replaces it with the script's text. The commands of [`Labels`](crate::Labels) have their key as the second word.
+    /// driver replaces it with the script's text. The commands without a script have their key as the second word.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.ends.len()).map(|index| self.word(index))
     }
@@ -60,7 +60,7 @@ impl Command {
     /// The key that decides which server of a cluster runs the command: the first one, or the channel of a message. None if
     /// it has no key.
     pub fn key(&self) -> Option<&[u8]> {
-        if matches!(self.word(0), b"SET" | b"GET" | b"DEL" | b"PUBLISH") {
+        if matches!(self.word(0), b"SET" | b"GET" | b"DEL" | b"DELIFEQ" | b"DELEX" | b"PUBLISH") {
             return Some(self.word(1));
         }
         let mut words = self.words().skip(2);

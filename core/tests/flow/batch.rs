@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Config, Error, Failure, Input, Instant, Mode, NodeId, Outcome, Reason, ReleaseOutcome, Reply,
-    Scalar, Wait,
+    AcquireOptions, Config, DeleteIfEqual, Error, Failure, Input, Instant, Mode, NodeId, Outcome, Reason,
+    ReleaseOutcome, Reply, Scalar, Wait,
 };
 use leasehold_harness::answers::Entry;
 
@@ -79,6 +79,69 @@ fn a_command_that_is_alone_has_a_short_script_of_its_own() {
     assert!(released[4].ends_with(&format!(":1 {}", grant.fence)), "the value as it was written: {}", released[4]);
     client.answer();
     assert_eq!(client.result_of(op), Some(&Ok(Outcome::Released(ReleaseOutcome::Released))));
+}
+
+/// What a client sends that holds a lock and releases it.
+fn release(client: &mut Client, name: &str) -> Vec<String> {
+    let call = client.acquire(name, fixed());
+    client.feed(Input::Wake);
+    client.answer();
+    let lease = client.grant_of(call).lease;
+    client.call(|op| Input::Release { op, lease });
+    client.feed(Input::Wake);
+    words(&client.unanswered[0].1)
+}
+
+#[test]
+fn a_release_alone_needs_no_script_where_the_server_can_delete_a_key_by_its_value() {
+    for (how, expected) in
+        [(DeleteIfEqual::DelIfEq, &["DELIFEQ", "alone"][..]), (DeleteIfEqual::DelEx, &["DELEX", "alone", "IFEQ"])]
+    {
+        let mut client = batching();
+        client.engine.set_delete_if_equal(Some(how));
+        let released = release(&mut client, "alone");
+        let (value, command) = released.split_last().unwrap();
+        assert_eq!(command, expected);
+        assert!(value.contains(":1 17"), "the value as it was written: {value}");
+        assert_eq!(client.unanswered[0].1.key(), Some(&b"alone"[..]));
+        client.answer();
+        assert_eq!(
+            client.ended.last().map(|(_, result)| result),
+            Some(&Ok(Outcome::Released(ReleaseOutcome::Released)))
+        );
+    }
+}
+
+#[test]
+fn a_release_without_a_script_that_finds_waiters_is_sent_to_its_own_script() {
+    let mut client = batching();
+    client.engine.set_delete_if_equal(Some(DeleteIfEqual::DelIfEq));
+    release(&mut client, "wanted");
+    client.answer_with(Ok(Reply::One(Scalar::Int(0))));
+    assert_eq!(words(&client.unanswered[0].1)[1], leasehold_lua::RELEASE.sha1);
+    client.answer();
+    assert_eq!(release(&mut client, "next")[0], "DELIFEQ");
+}
+
+#[test]
+fn a_server_that_refuses_the_release_without_a_script_gets_scripts_from_then_on() {
+    for refusal in ["ERR unknown command 'DELIFEQ'", "NOPERM User a has no permissions to run the 'delifeq' command"] {
+        let mut client = batching();
+        client.engine.set_delete_if_equal(Some(DeleteIfEqual::DelIfEq));
+        release(&mut client, "first");
+        client.answer_with(Err(Failure::Refused(refusal.into())));
+        assert_eq!(words(&client.unanswered[0].1)[1], leasehold_lua::RELEASE.sha1);
+        client.answer();
+        assert_eq!(release(&mut client, "second")[1], leasehold_lua::RELEASE_FAST.sha1);
+    }
+}
+
+#[test]
+fn a_cluster_always_uses_scripts() {
+    let mut client = batching();
+    client.engine.set_cluster(NodeId(0));
+    client.engine.set_delete_if_equal(Some(DeleteIfEqual::DelIfEq));
+    assert_eq!(release(&mut client, "alone")[1], leasehold_lua::RELEASE_FAST.sha1);
 }
 
 #[test]

@@ -315,7 +315,7 @@ impl Builder {
 
     async fn start(
         self,
-        made: Made,
+        mut made: Made,
         connection: SharedConnection,
         origin: Origin,
         since: Instant,
@@ -329,7 +329,10 @@ impl Builder {
         let time = (since, response_timeout);
         let connection = match (check_server(&connection, server.as_deref(), requirements, time).await, &endpoint) {
             (Err(error), Some(endpoint)) => check_again(endpoint, error, requirements, time).await?,
-            (checked, _) => checked.map(|()| connection)?,
+            (checked, _) => {
+                made.engine.set_delete_if_equal(checked?);
+                connection
+            }
         };
         let link = Link::new(connection, endpoint, response_timeout);
         Ok(self.run(made, link, server, origin))

@@ -38,8 +38,9 @@ impl GuestLockManager for LockManager {
                 if matches!(servers, Servers::Cluster(_)) {
                     engine.set_cluster(NodeId(0));
                 }
-                let servers = vec![net::connect(servers, response_timeout).await?];
-                (engine, Some(Labels::new(id, &label)), permit, servers, response_timeout)
+                let (server, delete_if_equal) = net::connect(servers, response_timeout).await?;
+                engine.set_delete_if_equal(delete_if_equal);
+                (engine, Some(Labels::new(id, &label)), permit, vec![server], response_timeout)
             }
             Err(addresses) => {
                 let names: Vec<&str> = addresses.iter().map(|address| net::label(address)).collect();

@@ -7,7 +7,7 @@ use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use leasehold_core::Failure;
+use leasehold_core::{DeleteIfEqual, Failure};
 
 use super::codec;
 use super::member::{Member, check_version, server_info};
@@ -28,14 +28,16 @@ pub(crate) struct Server {
     connecting: Cell<bool>,
 }
 
-/// Connects to everything but a quorum, and checks the server's version.
-pub(crate) async fn connect(servers: Servers, limit: Duration) -> Result<Rc<Server>, Error> {
+/// Connects to everything but a quorum, and checks the server's version. Also returns the command with which the server can
+/// delete a key by its value.
+pub(crate) async fn connect(servers: Servers, limit: Duration) -> Result<(Rc<Server>, Option<DeleteIfEqual>), Error> {
     let stopwatch = Stopwatch::start();
     let failed = |failure| error::of_connecting(failure, stopwatch.elapsed());
     let server = Server::new(servers, limit, None);
     let endpoint = server.connect().await.map_err(failed)?;
-    check_version(&server_info(&endpoint, stopwatch.remaining(limit)).await.map_err(failed)?)?;
-    Ok(server)
+    let info = server_info(&endpoint, stopwatch.remaining(limit)).await.map_err(failed)?;
+    check_version(&info)?;
+    Ok((server, DeleteIfEqual::of(&info)))
 }
 
 impl Server {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold_core::Roster;
+use leasehold_core::{DeleteIfEqual, Roster};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Value};
 
@@ -23,17 +23,19 @@ pub(crate) struct Requirements {
     pub(crate) no_eviction: bool,
 }
 
-/// Checks the server's version, role and eviction policy. A server that hides its version and role is accepted.
+/// Checks the server's version, role and eviction policy. A server that hides its version and role is accepted. Returns the
+/// command with which the server can delete a key by its value.
 pub(crate) async fn check_server(
     connection: &SharedConnection,
     server: Option<&str>,
     requirements: Requirements,
     (since, limit): (Instant, Duration),
-) -> Result<(), Error> {
+) -> Result<Option<DeleteIfEqual>, Error> {
     let failed = |error| Error::from_connecting(error, server, since.elapsed());
     let limit = limit.saturating_sub(since.elapsed());
     let (info, policy) = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
-    check_info(&info, requirements, policy.as_deref())
+    check_info(&info, requirements, policy.as_deref())?;
+    Ok(DeleteIfEqual::of(&info))
 }
 
 /// The server's `INFO`, and its eviction policy if it matters, in one round trip.

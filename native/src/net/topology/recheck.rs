@@ -35,7 +35,7 @@ pub(crate) async fn check_again(
         }
         let connection = connect().await.map_err(failed)?;
         match check_server(&connection, Some(&url), requirements, (since, limit)).await {
-            Ok(()) => return Ok(connection),
+            Ok(_) => return Ok(connection),
             Err(another) => error = another,
         }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Instant, LeaseId, LeaseToken, Mode, NodeId, Reply,
-    Wait,
+    AcquireOptions, ClientId, CommandId, Config, DeleteIfEqual, Engine, Failure, Instant, LeaseId, LeaseToken, Mode,
+    NodeId, Reply, Wait,
 };
 use leasehold_harness::{Clock, Micros, Rng};
 
@@ -201,6 +201,10 @@ impl Client {
         let mut engine = Engine::new(id, config.clone()).ok();
         if let Some(engine) = engine.as_mut().filter(|_| mix.cluster) {
             engine.set_cluster(NodeId(0));
+        }
+        // Some clients release without a script, as they do on Valkey 9.
+        if let Some(engine) = engine.as_mut().filter(|_| life % 2 == 1) {
+            engine.set_delete_if_equal(Some(DeleteIfEqual::DelIfEq));
         }
         Self {
             life,

@@ -268,7 +268,8 @@ pub(crate) fn is_fast_reply(reply: &Reply, entries: usize) -> bool {
 
 /// Whether a command is the fast path of one command or several.
 pub(crate) fn is_fast(words: &[&[u8]]) -> bool {
-    [leasehold_lua::BATCH, leasehold_lua::ACQUIRE_FAST, leasehold_lua::RELEASE_FAST].into_iter().any(|it| is(words, it))
+    let scripts = [leasehold_lua::BATCH, leasehold_lua::ACQUIRE_FAST, leasehold_lua::RELEASE_FAST];
+    words.first() == Some(&&b"DELIFEQ"[..]) || scripts.into_iter().any(|it| is(words, it))
 }
 
 /// Whether a command calls this script.

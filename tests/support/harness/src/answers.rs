@@ -13,7 +13,7 @@ pub fn words(command: &Command) -> Vec<String> {
 
 /// The name that a command is about.
 pub fn name_of(command: &Command) -> String {
-    words(command)[3].clone()
+    String::from_utf8_lossy(command.key().unwrap_or_default()).into_owned()
 }
 
 /// A command inside a batch.
@@ -39,6 +39,10 @@ pub fn entries(command: &Command) -> Option<Vec<Entry<'_>>> {
 /// The same for the words of a command.
 pub fn entries_of<'a>(words: &[&'a [u8]]) -> Option<Vec<Entry<'a>>> {
     let words = words.iter().map(|word| std::str::from_utf8(word).ok()).collect::<Option<Vec<_>>>()?;
+    // A release alone, on a server that needs no script for it.
+    if let ["DELIFEQ", name, value] | ["DELEX", name, "IFEQ", value] = *words.as_slice() {
+        return Some(vec![Entry { what: "release", name, token: value.split(' ').next()?, ttl: 0, permits: None }]);
+    }
     let is = |script: Script| words.get(1).is_some_and(|word| [script.sha1, script.source].contains(word));
     let (mut keys, mut arguments) = words.get(3..)?.split_at_checked(words.get(2)?.parse().ok()?)?;
     let entry = |what: &'a str, name: &'a str, arguments: &[&'a str]| {

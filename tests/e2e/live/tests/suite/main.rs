@@ -9,6 +9,7 @@ mod connecting;
 mod contention;
 mod crashes;
 mod data_loss;
+mod delete_if_equal;
 mod eviction;
 mod fences;
 mod force;

@@ -34,6 +34,9 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "releases-another-token" Readers "a lease is given back"
     "session/release.rs": "let what = request::Release { token,"
         => "let fast = fast.filter(|_| !MUTANT);\n        let other = if MUTANT { Token(token.0 + 1_000) } else { token };\n        let what = request::Release { token: other," },
+    engine! { "delete-releases-for-others" Network "a release without a script deletes only what the token holds"
+    "session/commands.rs": "command.push(if how == DeleteIfEqual::DelIfEq {"
+        => "command.push(if MUTANT { b\"DEL\" } else if how == DeleteIfEqual::DelIfEq {" },
     engine! { "no-margin" Short "a loss is reported early enough for a late timer" seed 1_012
     "lock/hold.rs": ".saturating_sub(margin(granted))"
         => ".saturating_sub(if MUTANT { Duration::ZERO } else { margin(granted) })" },
