@@ -47,7 +47,11 @@ const names = metafile.outputs['dist/workerd.mjs'].exports;
 const listed = names.map((name) => `exports.${name} = leasehold.${name};\n`).join('');
 writeFileSync('dist/index.cjs', `'use strict';\nconst leasehold = require('./leasehold.cjs');\n${listed}`);
 // `import` and `require` share one copy of the code. Two copies would be two engines, and two classes for each error.
-writeFileSync('dist/index.mjs', `export {\n${names.map((name) => `  ${name},\n`).join('')}} from './index.cjs';\n`);
+const list = names.map((name) => `  ${name},\n`).join('');
+writeFileSync('dist/index.mjs', `export {\n${list}} from './index.cjs';\n`);
+// An `import` of a CommonJS file makes Node scan the file, however small. V8 then optimises the scanner in the background, which takes
+// more processor time than all of the package's code. A `require` scans nothing. Bundlers don't follow it, so they get the file above.
+writeFileSync('dist/node.mjs', `import { createRequire } from 'node:module';\n\nexport const {\n${list}} = createRequire(import.meta.url)('./index.cjs');\n`);
 
 const types = await rollup({ input: 'ts/index.ts', plugins: [dts({ compilerOptions: { stripInternal: true } })] });
 for (const file of ['dist/index.d.mts', 'dist/index.d.cts']) {

@@ -36,6 +36,12 @@ test('import and require get the same package', () => {
   }
 });
 
+test('an import in Node makes it scan no CommonJS file for exports, and bundlers get a file that they can follow', () => {
+  assert.match(import.meta.resolve('leasehold'), /\/dist\/node\.mjs$/);
+  const { module } = require('leasehold/package.json').exports['.'].import;
+  assert.match(readFileSync(join(dirname(require.resolve('leasehold/package.json')), module), 'utf8'), /from '\.\/index\.cjs'/);
+});
+
 test('it has no dependencies, and contains the WebAssembly as a file', () => {
   const { dependencies, scripts } = require('leasehold/package.json');
   assert.equal(dependencies, undefined);
