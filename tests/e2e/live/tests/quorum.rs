@@ -223,16 +223,3 @@ async fn one_server_under_two_addresses_has_one_vote_even_if_it_was_away_at_the_
     }
     Ok(())
 }
-
-#[tokio::test]
-async fn other_kinds_are_refused_at_once() -> Tested {
-    let servers = five()?;
-    let locks = connect(&servers).await?;
-    let owner = leasehold::Owner::new();
-    let semaphore = locks.semaphore(NAME, 2).acquire().await.err();
-    let reentrant = locks.reentrant(NAME, &owner).acquire().await.err();
-    for error in [semaphore, reentrant] {
-        assert_eq!(error.map(|error| error.code()), Some("unsupported"));
-    }
-    Ok(())
-}
