@@ -17,7 +17,7 @@ mod story;
 use std::env;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use leasehold_servers::Server;
@@ -47,8 +47,6 @@ pub struct Options {
     pub latecomers: Vec<Latecomers>,
     /// The file of the picture, an SVG.
     pub picture: PathBuf,
-    /// A file for the figures.
-    pub json: Option<PathBuf>,
 }
 
 /// Runs the demo with the server at `REDIS_URL`, or with one of its own.
@@ -57,7 +55,7 @@ pub struct Options {
 /// If there is no server, if something that the story needs can't be built, if a worker fails, or if a promise was
 /// broken.
 pub fn run(options: Options) -> Result {
-    let Options { began, workers, mut first, latecomers, picture, json } = options;
+    let Options { began, workers, mut first, latecomers, picture } = options;
     let theirs = env::var("REDIS_URL").ok();
     if let Some(url) = &theirs {
         println!("using the server at {}, from REDIS_URL", reach::reach(url)?);
@@ -74,18 +72,12 @@ pub fn run(options: Options) -> Result {
     let report = story::tell(Stage::open(&place, began, arrivals)?, &Pace::default())?;
 
     report.print();
-    if let Some(path) = &json {
-        write(path, &format!("{:#}\n", report.to_json()))?;
-    }
-    write(&picture, &picture::draw(&report))?;
+    fs::write(&picture, picture::draw(&report))
+        .map_err(|error| Error::new(format!("can't write {}: {error}", picture.display())))?;
     println!("\n  Who held the lock when: {}", std::path::absolute(&picture)?.display());
     println!("  Open it in a browser.");
     println!("  To press the buttons yourself: cargo xtask playground, then open docs/playground/index.html");
     report.verdict()
-}
-
-fn write(path: &Path, text: &str) -> Result {
-    fs::write(path, text).map_err(|error| Error::new(format!("can't write {}: {error}", path.display())))
 }
 
 /// The server may hold other keys, which the demo must not touch.

@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use crate::error::{Error, Result};
 use crate::event::{Event, Turn};
 use crate::fleet::{Language, Role, TTL, WRITERS};
@@ -298,7 +296,7 @@ impl Report {
     }
 
     /// Every promise that was broken.
-    fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut check = |right: bool, problem: String| {
             if !right {
@@ -361,37 +359,6 @@ impl Report {
             println!("  `cargo xtask demo --{}` waits for them.", language.name().to_lowercase());
         }
     }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let handovers = self.handovers();
-        let workers: Vec<Value> = self
-            .workers
-            .iter()
-            .enumerate()
-            .map(|(number, worker)| {
-                json!({ "name": name(number), "language": worker.language.name(), "grants": worker.turns, "killed": worker.state == State::Killed,
-                    "paused": worker.state == State::Resumed })
-            })
-            .collect();
-        json!({
-            "server": self.server,
-            "workers": workers,
-            "updates": self.updates(),
-            "updates_lost": self.lost(),
-            "reads": self.reads(),
-            "torn_reads": self.torn,
-            "stale_writes_refused": self.refused,
-            "stale_writes_let_through": self.slipped,
-            "fences_rising": self.fences_rise(),
-            "handovers": handovers.len(),
-            "handover_p50_us": micros(at(&handovers, 50)),
-            "handover_p99_us": micros(at(&handovers, 99)),
-            "stall_after_kill_us": micros(self.longest_stall(self.killed_at)),
-            "stall_after_pause_us": micros(self.longest_stall(self.paused_at)),
-            "missing": self.missing.iter().map(|(language, _)| language.name()).collect::<Vec<_>>(),
-            "problems": self.problems(),
-        })
-    }
 }
 
 fn is_writer(number: usize) -> bool {
@@ -425,10 +392,6 @@ fn row(what: &str, value: String) {
 fn shown(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1.0 { format!("{:.2} ms", seconds * 1000.0) } else { format!("{seconds:.2} s") }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A percentile of the sorted times.

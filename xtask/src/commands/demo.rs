@@ -31,9 +31,6 @@ pub(crate) struct Options {
     /// Write the picture (SVG) to this file instead of target/demo.svg
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Also write the figures to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
 }
 
 /// Starts the demo. It builds the workers itself, because those in Rust run while the others are built.
@@ -66,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result {
         latecomers.push(Latecomers { language: Language::Wasi, builds, awaited: true });
     }
     let picture = options.picture.clone().unwrap_or_else(|| target().join("demo.svg"));
-    let options = leasehold_demo::Options { began, workers, first, latecomers, picture, json: options.json.clone() };
+    let options = leasehold_demo::Options { began, workers, first, latecomers, picture };
     leasehold_demo::run(options)
 }
 
