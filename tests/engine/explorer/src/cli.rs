@@ -22,7 +22,6 @@ Options:
   --sample N    run on from one of N states without faults, until all calls have ended [16]
   --jobs J      threads [2]
   --steps S     take these steps of a scenario, and tell what happens
-  --vector C    with --steps: write what client C goes through as a vector, with no outputs yet
   --brief       print only which invariant broke, and where
   --list        list the scenarios
   --help        print this help
@@ -41,7 +40,6 @@ pub(crate) struct Options {
     pub(crate) sample: u64,
     pub(crate) jobs: usize,
     pub(crate) steps: Option<Vec<Step>>,
-    pub(crate) vector: Option<u8>,
     pub(crate) brief: bool,
     pub(crate) list: bool,
 }
@@ -63,7 +61,6 @@ impl Options {
             sample: 16,
             jobs: 2,
             steps: None,
-            vector: None,
             brief: false,
             list: false,
         };
@@ -85,7 +82,6 @@ impl Options {
                     let text = parser.value()?.string()?;
                     options.steps = Some(text.split_whitespace().map(str::parse).collect::<Result<_, String>>()?);
                 }
-                Long("vector") => options.vector = Some(parser.value()?.parse()?),
                 Long("brief") => options.brief = true,
                 Long("list") => options.list = true,
                 Value(name) => {

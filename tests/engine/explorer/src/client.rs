@@ -126,11 +126,6 @@ impl Client {
         self.engine.is_some() && self.paused.is_none()
     }
 
-    /// The number of its next call.
-    pub(crate) const fn next_op(&self) -> u64 {
-        self.last_op + 1
-    }
-
     pub(crate) fn new_op(&mut self) -> OpId {
         self.last_op += 1;
         OpId(self.last_op)

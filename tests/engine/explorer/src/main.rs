@@ -24,7 +24,6 @@ mod search;
 mod step;
 mod terms;
 mod users;
-mod vector;
 mod verdict;
 mod world;
 
@@ -67,7 +66,7 @@ fn run(options: &Options) -> Result<(), String> {
     let patience = if options.slow { world::SLOW } else { 0 };
     if let (Some(steps), [scenario]) = (&options.steps, options.scenarios.as_slice()) {
         let begin = World::new(scenario, options.faults, patience)?;
-        return replay(options, scenario, &begin, steps);
+        return replay(&begin, steps);
     }
     let (began, mut explored_so_far) = (Instant::now(), 0);
     if !options.brief {
@@ -113,11 +112,7 @@ fn broken(
 }
 
 /// Takes steps that are given.
-fn replay(options: &Options, scenario: &Scenario, begin: &World, steps: &[Step]) -> Result<(), String> {
-    if let Some(client) = options.vector {
-        print!("{}", vector::write(scenario, begin, steps, client)?);
-        return Ok(());
-    }
+fn replay(begin: &World, steps: &[Step]) -> Result<(), String> {
     let (told, broken) = report::tell(begin, steps)?;
     println!("{told}");
     broken.map_or(Ok(()), |broken| Err(broken.to_string()))
