@@ -2,7 +2,7 @@
 //!
 //! A run has clients with real engines and clocks that disagree, servers that run the real scripts, and a network that
 //! loses, delays, duplicates and reorders. There are three kinds: a [`ClusterRun`] has every kind of lock, a
-//! [`QuorumRun`] has locks over several servers, or leases of several names on one, and an [`ElectionRun`] has one leader. The [`invariants`] know
+//! [`QuorumRun`] has locks over several servers, or leases of several names on one, and an [`ElectionRun`] has one leader. A [`RateRun`] has callers of a rate. The [`invariants`] know
 //! the true time and check every step. A [`Bench`] runs seeds; `cargo xtask simulate` runs many of them.
 
 #[macro_use]
@@ -32,6 +32,7 @@ mod observe_kinds;
 mod observe_outcomes;
 mod observe_scripts;
 pub mod quorum;
+mod rate;
 pub mod run;
 pub mod seeds;
 mod servers;
@@ -45,5 +46,6 @@ pub mod world;
 
 pub use election::ElectionRun;
 pub use quorum::QuorumRun;
+pub use rate::RateRun;
 pub use run::{Bench, Report};
 pub use world::ClusterRun;

@@ -218,7 +218,8 @@ impl Mix {
             | Theme::Keeping
             | Theme::Adopting
             | Theme::Once
-            | Theme::Election => {}
+            | Theme::Election
+            | Theme::Rate => {}
             Theme::Calm => {
                 self.some(rng, Fault::SINGLE, (100, 3_000));
                 self.strikes_of(rng, Fault::STRIKING);

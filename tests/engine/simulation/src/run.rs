@@ -10,6 +10,7 @@ use crate::election::ElectionRun;
 use crate::injected_bugs::InjectedBugs;
 use crate::invariants::{Broken, Verdict};
 use crate::quorum::{Manner, QuorumRun};
+use crate::rate::RateRun;
 use crate::theme::Theme;
 use crate::world::{ClusterRun, Counts};
 
@@ -18,7 +19,7 @@ const SERVERS: usize = QuorumRun::SERVERS;
 /// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 32 seeds.
 const LUA_BITS: u32 = 5;
 /// What seeds also run: every nth one, and its remainder.
-const BESIDE: [(u64, u64, Theme); 9] = [
+const BESIDE: [(u64, u64, Theme); 10] = [
     (4, 0, Theme::Multi),
     (8, 1, Theme::Quorum),
     (16, 5, Theme::QuorumHot),
@@ -28,6 +29,7 @@ const BESIDE: [(u64, u64, Theme); 9] = [
     (8, 2, Theme::Adopting),
     (16, 6, Theme::Election),
     (16, 14, Theme::Once),
+    (16, 15, Theme::Rate),
 ];
 
 /// Runs seeds. It keeps the model servers, because they are slow to create and quick to empty.
@@ -107,6 +109,9 @@ impl Bench {
         if theme == Theme::Election {
             return self.run_election(seed, written);
         }
+        if theme == Theme::Rate {
+            return self.run_rate(seed, written);
+        }
         let manner = match (theme, seed / 8 % 4) {
             (Theme::Multi, _) => Manner::Multi,
             (Theme::Quorum, _) => Manner::Plain,
@@ -140,6 +145,14 @@ impl Bench {
     fn run_election(&mut self, seed: u64, written: bool) -> Report {
         let Some(model) = self.models.first_mut() else { return Report::default() };
         let mut run = ElectionRun::new(seed, model, Transcript::new(written));
+        let (broken, panicked) = verdict_of(|| run.run());
+        let (counts, transcript) = (run.counts(), run.into_transcript());
+        self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })
+    }
+
+    fn run_rate(&mut self, seed: u64, written: bool) -> Report {
+        let Some(model) = self.models.first_mut() else { return Report::default() };
+        let mut run = RateRun::new(seed, model, Transcript::new(written));
         let (broken, panicked) = verdict_of(|| run.run());
         let (counts, transcript) = (run.counts(), run.into_transcript());
         self.report(panicked, Report { seed, counts, coverage: Coverage::default(), broken, transcript })

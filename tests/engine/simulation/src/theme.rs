@@ -85,6 +85,8 @@ listed! {
             /// Callers who want the result of work that is done once, under the faults of any of the themes above. Never drawn;
             /// every sixteenth seed runs it as well.
             Once,
+            /// A semaphore with a rate, in a run of its own. Never drawn; every sixteenth seed runs it as well.
+            Rate,
         }
     }
 }

@@ -127,6 +127,7 @@ fn is_explored(theme: Theme) -> bool {
             | Theme::QuorumNames
             | Theme::QuorumReaders
             | Theme::Semaphore
+            | Theme::Rate
             | Theme::Reentrant
             | Theme::Keeping
             | Theme::Foreign

@@ -11,6 +11,7 @@ mod exchange;
 mod explored;
 mod kinds;
 mod once;
+mod rate;
 mod scripts;
 
 use std::time::Instant;
@@ -51,6 +52,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         scripts::TABLE,
         kinds::TABLE,
         once::TABLE,
+        rate::TABLE,
         table::TABLE,
         exchange::TABLE,
         draining::TABLE,
