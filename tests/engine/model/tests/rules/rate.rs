@@ -188,8 +188,9 @@ fn grants(seed: u64, change: impl Fn(&mut Lock<Model>)) -> (u64, Vec<(u64, u64)>
         let permits = 1 + (client.len() as u64 + client.as_bytes()[7] as u64) % limit;
         let mode = format!("{permits}/{limit}/{PER}");
         let us = lock.host.now_us;
+        let tombstone = *rng.pick(&["0", "60000"]);
         let entered = match rng.below(8) {
-            0 => release(&mut lock, &client, rng.pick(&["0", "60000"])) == "entered",
+            0 => release(&mut lock, &client, tombstone) == "entered",
             1 => words(acquire(&mut lock, &client, &mode, "try"))[0] == "entered",
             _ => wait(&mut lock, &client, &mode)[0] == "entered",
         };

@@ -9,8 +9,6 @@ pub(super) const TABLE: &[Mutant] = &[
     "semaphore-acquire" "semaphore-release": "    ms = per + 1\n" => "    ms = math.min(ms, per + 1)\n" },
     script! { "rate-window-too-short" Rate "a permit counts for its window and the millisecond of its grant"
     "semaphore-acquire" "semaphore-release": "    ms = per + 1\n" => "    ms = per\n" },
-    script! { "rate-again-longer" Rate "an acquire that arrives again makes no window longer"
-    "semaphore-acquire": "  if per > 0 then\n    return rest\n" => "  if false then\n    return rest\n" },
     script! { "rate-head-untold" Rate "the new first waiter is told when permits end"
     "semaphore-acquire" "semaphore-release": "if mode and per > 0 and moved and token ~= caller then" => "if false then" },
     script! { "rate-other-kind-enters" Rate "a semaphore without a rate takes no permits beside it"
