@@ -20,6 +20,7 @@ mod leaks;
 mod leases;
 mod lingering;
 mod losses;
+mod max_waiters;
 mod memory;
 mod metrics;
 mod outages;
