@@ -8,9 +8,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use leasehold_core::{
-    Command, Error, Failure, Field, Grant, Inspection, Instant, LeaseId, Mode, Outcome, Output, Renewal,
-};
+use leasehold_core::{Command, Error, Failure, Field, Grant, Inspection, Instant, Mode, Outcome, Output};
+#[cfg(not(feature = "quorum"))]
+use leasehold_core::{LeaseId, Renewal};
 
 use crate::codes::{ABSENT, Code, OutputKind, outcome_number};
 use crate::number::{millis, number};

@@ -158,7 +158,7 @@ impl ClusterRun<'_> {
             return self.answer(&arrival, Err(Failure::Interrupted("the server is gone".into())));
         }
         if let Some(until) = it.until(Fault::Stall, self.world.now) {
-            let until = until + self.world.rng.below(200);
+            // In the order of arrival, so the second copy of a command stays behind the first.
             return self.world.agenda.push(until, Event::Arrive(arrival));
         }
         // A demoted primary still answers reads.
