@@ -15,15 +15,6 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
-async fn my_job_stops_when_its_lease_is_lost() {
-    let server = Server::new();
-    let lease = server.manager().unwrap().mutex("report").acquire().await.unwrap();
-    let job = tokio::spawn(async move { lease.lost().await });
-    assert_eq!(server.expire("report"), Ok(true));
-    assert_eq!(job.await.unwrap(), LossReason::Gone);
-}
-
-#[tokio::test(start_paused = true)]
 async fn several_managers_share_a_server_and_a_waiter_is_granted_when_the_holder_releases() {
     let server = Server::new();
     let (one, other) = (server.manager().unwrap(), server.manager().unwrap());
