@@ -140,7 +140,7 @@ const NOT_FOUND: &[(&str, &str)] = &[
     ("queue-starves", "needs more calls than two clients have"),
     ("queue-counts-as-silence", "needs more calls than two clients have"),
     ("no-refill-while-untold", "needs a host without messages, and more hand-overs"),
-    ("hand-over-past-its-number", "needs the option `local_handoffs`"),
+    ("hand-over-past-its-number", "not within the states of a short run"),
     ("side-keys-shared", "needs two names"),
     ("batch-mixes-slots", "needs a cluster"),
     ("entered-is-again", "not within the states of a short run"),
