@@ -11,9 +11,6 @@ pub(super) const TABLE: &[Mutant] = &[
     "semaphore-acquire" "semaphore-release": "    ms = per + 1\n" => "    ms = per\n" },
     script! { "rate-head-untold" Rate "the new first waiter is told when permits end"
     "semaphore-acquire" "semaphore-release": "if mode and per > 0 and moved and token ~= caller then" => "if false then" },
-    script! { "rate-other-kind-enters" Rate "a semaphore without a rate takes no permits beside it"
-    "semaphore-acquire": "per_of(asked) ~= per then" => "false then";
-    "semaphore-acquire": "if not wanted or members > 0 and per_of(mode) ~= per then" => "if not wanted then" },
     script! { "rate-small-pass-big" Rate "small requests don't overtake a big one"
     "semaphore-acquire": "if compatible(mode) and (mixed or not head()) then" => "if compatible(mode) then" },
     engine! { "rate-handed-over" Rate "no caller starts with a permit of another one"
@@ -21,6 +18,4 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "rate-next-unheard" Rate "the new first waiter asks when permits end"
     "client/messages.rs": "lock.claim.as_mut().filter(|claim| claim.token == token)"
         => "lock.claim.as_mut().filter(|claim| !MUTANT && claim.token == token)" },
-    engine! { "rate-fast" Rate "a rate has no fast path"
-    "lock/claim.rs": "what.per.is_none() && !matches!" => "(MUTANT || what.per.is_none()) && !matches!" },
 ];
