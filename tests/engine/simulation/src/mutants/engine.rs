@@ -209,8 +209,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/claim.rs": "|| self.claim.is_some() {" => "|| self.claim.is_some() || MUTANT {" },
     // Semaphores.
     engine! { "permits-not-counted" Semaphore "a token is handed over only to a caller that wants as many permits"
-    "client/semaphore.rs": "kind.map(permits) == Some(permits(options.kind))"
-        => "kind.map(permits) == Some(permits(options.kind)) || (MUTANT && kind.is_some())" },
+    "client/semaphore.rs": "wants == Some((permits(options.kind), options.per))"
+        => "wants == Some((permits(options.kind), options.per)) || (MUTANT && wants.is_some())" },
     // Leases whose end their holder moves.
     engine! { "keep-ignored" Keeping "a lease ends when its holder says"
     "client/operations.rs": "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));"
