@@ -93,6 +93,17 @@ fn a_rate_starts_so_many_commands_in_a_window_and_their_end_gives_nothing_back()
 }
 
 #[test]
+fn a_command_that_would_wait_behind_too_many_fails_at_once_and_says_why() -> Tested {
+    let server = Server::start()?;
+    let nested = format!("{} exec --max-waiters 0 job -- true", env!("CARGO_BIN_EXE_leasehold"));
+    let output = run(&server, &["exec", "job", "--", "sh", "-c", &nested])?;
+    let (code, message) = exit(&output);
+    assert_eq!(code, Some(75), "{message}");
+    assert!(message.contains("busy: the limit of waiting callers is reached (0)"), "{message}");
+    Ok(())
+}
+
+#[test]
 fn a_command_that_is_run_once_succeeds_in_one_of_six_processes_and_only_status_0_is_stored() -> Tested {
     let (server, directory) = (Server::start()?, tempdir()?);
     let file = directory.path().join("runs");
