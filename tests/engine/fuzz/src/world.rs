@@ -639,7 +639,7 @@ impl World {
 }
 
 /// The options of an acquire: `shared`, `fixed`, `try`, `forever`, `replicas`, `ttl=MS`, `wait=MS`, `max-hold=MS`,
-/// `linger=MS`, `within=MS`, `permits=N`.
+/// `linger=MS`, `within=MS`, `max-waiters=N`, `permits=N`.
 fn options(words: Words<'_>) -> AcquireOptions {
     let mut options = AcquireOptions::default();
     for word in words {
@@ -657,6 +657,7 @@ fn options(words: Words<'_>) -> AcquireOptions {
             "max-hold" => options.max_hold = Some(time),
             "linger" => options.linger = Some(time),
             "within" => options.within = Some(time),
+            "max-waiters" => options.max_waiters = Some(u32::try_from(value).unwrap_or(u32::MAX)),
             "permits" => {
                 options.kind = Kind::Semaphore { permits: u32::try_from(value).unwrap_or(u32::MAX), limit: 3 };
             }

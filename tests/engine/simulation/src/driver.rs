@@ -4,10 +4,10 @@ use leasehold_core::{CommandId, Failure, Input, Instant, NodeId, Output, Reply};
 
 use crate::channels::{OWN, Topic};
 use crate::client::{Client, Delivery, SentCommand};
-use crate::invariants::{broken, calls, draining, losses};
+use crate::invariants::{broken, calls, draining, losses, waiters};
 use crate::kinds::LockKind;
 use crate::watch::Watch;
-use crate::wire::{Answer, Life, Message, ScriptCommand, Status};
+use crate::wire::{AcquireMode, Answer, Life, Message, ScriptCommand, Status};
 use crate::world::{ClusterRun, Phase};
 
 const NODE: NodeId = NodeId(0);
@@ -136,6 +136,14 @@ impl ClusterRun<'_> {
         }
         if let ScriptCommand::Acquire { token, .. } = sent.script {
             self.watch.polling[place][sent.name].answered(token, answer.status);
+        }
+        // In a run without a mixed fleet, only a call that waits behind too many gets this answer.
+        if let ScriptCommand::Acquire { token, how: AcquireMode::Wait, .. } = sent.script
+            && answer.status == Status::Busy
+            && self.mix.limits > 0
+        {
+            self.watch.commands[place][sent.name].is_gone(token);
+            self.watch.semaphores[place][sent.name].begins(token);
         }
         if self.mix.kinds[sent.name] == LockKind::Semaphore {
             return self.learn_permits(place, now, sent, answer);
@@ -356,6 +364,12 @@ impl ClusterRun<'_> {
         let detached = self.watch.detaches.filter(|lease| engine.lease(*lease).is_none());
         let holds = self.watch.leases.of(life).any(|held| Some(held.lease) != detached);
         self.watch.check(verdict.and_then(|()| draining::check(client, engine, holds, now)));
+        let trouble = self.clients[place].trouble_until.max(self.calm_since);
+        let troubled = self.servers.list.iter().map(|server| server.last_trouble()).max().unwrap_or(0).max(trouble);
+        if self.mix.limits > 0 && troubled + 20_000_000 < self.world.now {
+            let verdict = waiters::admitted(&self.clients[place], now);
+            self.watch.check(verdict);
+        }
         self.clients[place].drained = None;
         self.check_commands(place, now);
         self.set_wake(place);

@@ -86,6 +86,8 @@ pub(crate) struct Mix {
     pub(crate) keeps: u32,
     /// The chance that a holder passes its lease on, and that a caller adopts one. 0 in all themes but `Adopting`.
     pub(crate) adopts: u32,
+    /// The chance that a call waits behind few others only. 0 but for the theme that is about it.
+    pub(crate) limits: u32,
     /// The chance that a lease lingers after its release.
     pub(crate) lingers: u32,
     /// The chance that a holder gives its lease back at once.
@@ -104,7 +106,7 @@ impl Mix {
         let mut mix = Self::plain(rng, theme);
         let about = match theme {
             // The other kinds run under the same faults as the plain lock.
-            Theme::Reentrant | Theme::Semaphore | Theme::Keeping | Theme::Adopting | Theme::Once => {
+            Theme::Reentrant | Theme::Semaphore | Theme::Keeping | Theme::Adopting | Theme::Once | Theme::Waiters => {
                 *rng.pick(Theme::LOCKS)
             }
             about => about,
@@ -128,6 +130,12 @@ impl Mix {
         if !mix.mixed_fleet && rng.chance(250_000) {
             mix.lingers = rng.range((200_000, 1_000_000)) as u32;
         }
+        if theme == Theme::Waiters {
+            // Others' clients don't count, and a call that counts is refused in a mixed fleet.
+            mix.mixed_fleet = false;
+            mix.users = (2, 8);
+            mix.limits = rng.range((300_000, 1_000_000)) as u32;
+        }
         if theme == Theme::Keeping {
             mix.keeps = rng.range((200_000, 800_000)) as u32;
         }
@@ -140,6 +148,7 @@ impl Mix {
             Theme::Reentrant => LockKind::Reentrant,
             Theme::Semaphore => LockKind::Semaphore,
             Theme::Once => LockKind::Once,
+            Theme::Waiters => *rng.pick(&[LockKind::Lock, LockKind::Lock, LockKind::Semaphore, LockKind::Once]),
             Theme::Keeping => *rng.pick(&[LockKind::Lock, LockKind::Lock, LockKind::Reentrant, LockKind::Semaphore]),
             _ => LockKind::Lock,
         };
@@ -193,6 +202,7 @@ impl Mix {
             drains: false,
             keeps: 0,
             adopts: 0,
+            limits: 0,
             lingers: 0,
             rushes: 0,
             batches: false,
@@ -218,6 +228,7 @@ impl Mix {
             | Theme::Keeping
             | Theme::Adopting
             | Theme::Once
+            | Theme::Waiters
             | Theme::Election
             | Theme::Rate => {}
             Theme::Calm => {

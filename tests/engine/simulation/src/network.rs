@@ -8,6 +8,8 @@ use leasehold_harness::{Micros, World};
 use crate::client::{Delivery, SentCommand};
 use crate::coverage::State;
 use crate::faults::Fault;
+use crate::invariants::waiters;
+use crate::kinds::LockKind;
 use crate::wire::{AcquireMode, Asked, ScriptCommand, is_fast};
 use crate::world::{Arrival, ClusterRun, Event};
 
@@ -62,6 +64,10 @@ impl ClusterRun<'_> {
         }
         if known >= LEAST_WINDOW {
             self.watch.full_until = now + 3_000_000;
+        }
+        if let Some((callers, _)) = waiters::counts(&words).filter(|_| self.mix.kinds[name] != LockKind::Semaphore) {
+            let verdict = waiters::told(&self.clients[client], name, callers, at);
+            self.watch.check(verdict);
         }
         for (asked, name) in &calls {
             self.note_sent(client, id, at, &words, &asked.script, *name);

@@ -10,7 +10,7 @@ use crate::faults::Fault;
 use crate::invariants::fences::User;
 use crate::invariants::hand_overs::Limit;
 use crate::invariants::leases::Held;
-use crate::invariants::{broken, calls, losses};
+use crate::invariants::{broken, calls, losses, waiters};
 use crate::kinds::LockKind;
 use crate::network::LEAST_WINDOW;
 use crate::world::ClusterRun;
@@ -38,6 +38,7 @@ impl ClusterRun<'_> {
         if !(matches!(result, Err(Error::WrongKind(_))) && self.may_be_another_kind(&open)) {
             self.watch.check(calls::fits(&open, result, now, self.mix.kinds[open.name] != LockKind::Lock));
         }
+        self.watch.check(waiters::refused(&self.clients[place], &open, result));
         let waits = matches!(open.call, UserCall::Acquire(options) if options.wait != Wait::No);
         // At first the server doesn't know the scripts. Then a call takes up to four round trips.
         let scripts_are_loaded = self.world.now > 500_000 && self.clients[place].lacked_script < open.since;

@@ -1,6 +1,6 @@
 //! Tells the watchers what happens on the servers.
 
-use leasehold_core::Mode;
+use leasehold_core::{Mode, Reply, Scalar};
 use leasehold_harness::Micros;
 use leasehold_model::Executed;
 
@@ -9,6 +9,7 @@ use crate::invariants::broken;
 use crate::invariants::hand_overs::{Hold, ServerGrant};
 use crate::invariants::keys::{Part, holder_of};
 use crate::invariants::leases::Held;
+use crate::invariants::waiters;
 use crate::kinds::LockKind;
 use crate::wire::{AcquireMode, Answer, Asked, Message, ScriptCommand, Status, Token, is_fast_reply};
 use crate::world::ClusterRun;
@@ -84,6 +85,28 @@ impl ClusterRun<'_> {
         self.observe_end(server, name, script, &answer, server_us);
         self.observe_key(server, name, &answer, server_us);
         self.observe_backing(server, name, server_us);
+    }
+
+    /// A server answered an acquire that asks how many callers wait at other clients.
+    pub(crate) fn observe_counted(
+        &mut self,
+        server: usize,
+        name: usize,
+        words: &[&[u8]],
+        waited: bool,
+        executed: &Executed,
+    ) {
+        let Ok(Reply::List(reply)) = &executed.reply else { return };
+        let Some((_, Some(most))) = waiters::counts(words).filter(|_| self.mix.limits > 0) else { return };
+        let Some((ScriptCommand::Acquire { token, .. }, _)) = ScriptCommand::read(words) else { return };
+        let (Some(answer), Some(Scalar::Int(told))) = (Answer::read(&Reply::List(reply.clone())), reply.get(9)) else {
+            return;
+        };
+        let server_us = self.servers.time(server, self.world.now);
+        let records = self.watch.keys.callers(&self.servers.models[server], server_us, name);
+        let told = (*told as u64, answer.status == Status::Busy);
+        let verdict = waiters::answered((token, most, waited), told, &records);
+        self.watch.check(verdict);
     }
 
     /// A server refused a script. If the script was the second copy of a conversion and the server ran the first copy, the

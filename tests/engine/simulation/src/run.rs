@@ -18,8 +18,9 @@ use crate::world::{ClusterRun, Counts};
 const SERVERS: usize = QuorumRun::SERVERS;
 /// As many bits of a seed's hash are 0 if its servers also run the real scripts: one of 32 seeds.
 const LUA_BITS: u32 = 5;
-/// What seeds also run: every nth one, and its remainder.
-const BESIDE: [(u64, u64, Theme); 10] = [
+/// What seeds also run: every nth one, and its remainder. The first that fits counts.
+const BESIDE: [(u64, u64, Theme); 11] = [
+    (16, 4, Theme::Waiters),
     (4, 0, Theme::Multi),
     (8, 1, Theme::Quorum),
     (16, 5, Theme::QuorumHot),

@@ -179,6 +179,11 @@ impl ClusterRun<'_> {
         let Some(asked) = Asked::read(&words) else { return };
         let names: Vec<usize> = asked.iter().filter_map(|asked| self.servers.name(asked.key)).collect();
         names.iter().for_each(|name| self.observe_before(server, *name));
+        let token = asked[0].script.token().filter(|_| self.mix.limits > 0);
+        let waited = token.is_some_and(|token| {
+            let (model, server_us) = (&self.servers.models[server], self.servers.time(server, self.world.now));
+            self.watch.keys.waiting(model, server_us, arrival.name).contains(&token)
+        });
         if asked.iter().any(|asked| asked.script.used_fence() > 0) && self.strikes(Fault::SlowerClock, arrival.client) {
             self.fail_over(server);
         }
@@ -239,6 +244,7 @@ impl ClusterRun<'_> {
             self.observe_batch(server, &asked, &names, &answers, &executed);
         } else {
             self.observe(server, arrival.name, &asked[0].script, &executed);
+            self.observe_counted(server, arrival.name, &words, waited, &executed);
         }
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);

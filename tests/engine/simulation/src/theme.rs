@@ -87,6 +87,9 @@ listed! {
             Once,
             /// A semaphore with a rate, in a run of its own. Never drawn; every sixteenth seed runs it as well.
             Rate,
+            /// Calls that wait behind few others, under the faults of any of the themes above. Never drawn; every sixteenth seed
+            /// runs it as well.
+            Waiters,
         }
     }
 }

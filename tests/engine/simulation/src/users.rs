@@ -159,7 +159,9 @@ impl ClusterRun<'_> {
         let lingers = kind == Kind::Lock && mix.lingers > 0 && rng.chance(mix.lingers);
         let linger = lingers.then(|| Duration::from_millis(rng.spread((1, 2_000))));
         let default = AcquireOptions::default();
-        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, linger, ..default };
+        let limits = mix.limits > 0 && mix.kinds[name] != LockKind::Reentrant && rng.chance(mix.limits);
+        let max_waiters = limits.then(|| rng.below(6) as u32);
+        let options = AcquireOptions { kind, mode, ttl, renew, max_hold, wait, linger, max_waiters, ..default };
         let cancel = rng.chance(mix.cancels).then(|| rng.spread((100, 5_000_000)));
         if forgets {
             self.forget_result(name);

@@ -66,8 +66,19 @@ pub(crate) struct Watch {
 }
 
 /// Promises that clients with hardly any room for commands need not keep at once.
-const AT_ONCE: [&str; 9] =
-    ["left-behind", "next-unasked", "unheard", "asleep", "unwoken", "heirless", "stranded", "starved", "pause"];
+const AT_ONCE: [&str; 11] = [
+    "left-behind",
+    "next-unasked",
+    "unheard",
+    "asleep",
+    "unwoken",
+    "heirless",
+    "stranded",
+    "starved",
+    "pause",
+    "callers-stale",
+    "overadmitted",
+];
 
 /// The watchers of one lock.
 #[derive(Default)]

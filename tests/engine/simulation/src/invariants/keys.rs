@@ -266,6 +266,19 @@ impl Keys {
         waiting.filter_map(|(member, _)| Token::read(member.as_bytes())).collect()
     }
 
+    /// The live waiters in a lock's queue, and for how many callers each waits.
+    pub(crate) fn callers(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(Token, u64)> {
+        let records = model.hash(server_us, &self.parts[name * PARTS + Part::Waiters as usize].0);
+        let record = |token: Token| {
+            let (_, record) = records.iter().find(|(other, _)| Token::read(other.as_bytes()) == Some(token))?;
+            let mut words = record.rsplit(' ');
+            let alive_until: u64 = words.next()?.parse().ok()?;
+            let callers = words.next()?.parse().ok()?;
+            (alive_until > server_us / 1_000).then_some((token, callers))
+        };
+        self.waiting(model, server_us, name).into_iter().filter_map(record).collect()
+    }
+
     /// The waiters in a lock's queue, and until when each counts as alive, in the server's ms.
     pub(crate) fn waiters(&self, model: &ModelServer, server_us: u64, name: usize) -> Vec<(Token, u64)> {
         let records = model.hash(server_us, &self.parts[name * PARTS + Part::Waiters as usize].0);

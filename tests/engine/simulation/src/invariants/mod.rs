@@ -19,6 +19,7 @@ pub(crate) mod queue;
 pub(crate) mod results;
 pub(crate) mod terms;
 pub(crate) mod tokens;
+pub(crate) mod waiters;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 98] = [
+pub const ALL: [(&str, &str); 102] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -132,6 +133,10 @@ pub const ALL: [(&str, &str); 98] = [
     ("once-value", "a caller that gets a result gets one that counted during its call"),
     ("once-untrue", "a holder is told truly whether its result is stored"),
     ("once-fence", "a result has the fence with which its writer worked"),
+    ("miscounted", "a server counts the callers of live waiters, and refuses a call that doesn't accept so many"),
+    ("refused-early", "a call is refused only if as many callers wait as it doesn't accept"),
+    ("overadmitted", "no call waits behind more callers of its own client than it accepts"),
+    ("callers-stale", "each heartbeat says for how many callers it is"),
     ("undecided", "a try on a quorum ends as soon as too few servers are left for a majority"),
     ("two-leaders", "by their own clocks, at most one client leads"),
     ("term-number", "a term has the fence and the value that the server has"),

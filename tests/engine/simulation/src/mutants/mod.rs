@@ -13,6 +13,7 @@ mod kinds;
 mod once;
 mod rate;
 mod scripts;
+mod waiters;
 
 use std::time::Instant;
 
@@ -57,6 +58,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         exchange::TABLE,
         draining::TABLE,
         election::TABLE,
+        waiters::TABLE,
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,69 @@
+//! Calls that wait behind few others: the server counts right, and nobody waits behind more than it accepts.
+
+use leasehold_core::{AcquireOptions, Error, Instant, Outcome, Wait};
+
+use super::{Verdict, broken};
+use crate::client::{Client, Op, UserCall};
+use crate::wire::Token;
+
+/// For how many callers an acquire waits, and how many others it accepts. None if it doesn't wait.
+pub(crate) fn counts(words: &[&[u8]]) -> Option<(u64, Option<u64>)> {
+    let keys: usize = std::str::from_utf8(words.get(2)?).ok()?.parse().ok()?;
+    let how = std::str::from_utf8(words.get(keys + 6)?).ok()?.strip_prefix("wait")?;
+    let (callers, most) = how.split_once('/').map_or((how, None), |(callers, most)| (callers, Some(most)));
+    Some((callers.trim_start().parse().unwrap_or(1), most.and_then(|most| most.parse().ok())))
+}
+
+/// What the server answered a counted acquire. `records` are those of the live waiters, and `waited` says whether the token was
+/// among them before.
+pub(crate) fn answered(
+    (token, most, waited): (Token, u64, bool),
+    (told, is_refused): (u64, bool),
+    records: &[(Token, u64)],
+) -> Verdict {
+    let elsewhere: u64 = records.iter().filter(|(other, _)| *other != token).map(|(_, callers)| callers).sum();
+    let with =
+        |what: &str| broken("miscounted", format!("{token:?} accepts {most} of {records:?}, told {told}: {what}"));
+    match is_refused {
+        _ if told != elsewhere => with("another number"),
+        true if records.iter().any(|(other, _)| *other == token) => with("refused, and in the queue"),
+        true if told < most => with("refused"),
+        false if told >= most && !waited => with("joined"),
+        _ => Ok(()),
+    }
+}
+
+/// A call that was refused found as many others as it doesn't accept, and all that wait before it here.
+pub(crate) fn refused(client: &Client, op: &Op, result: &Result<Outcome, Error>) -> Verdict {
+    let Err(Error::Busy { waiters: Some(found), .. }) = result else { return Ok(()) };
+    match op.call {
+        UserCall::Acquire(AcquireOptions { max_waiters: Some(most), .. }) if *found >= most => Ok(()),
+        _ => broken("refused-early", format!("{op:?} found {found} of {} calls", client.open.len())),
+    }
+}
+
+/// No call waits for long behind more callers of its own client than it accepts.
+pub(crate) fn admitted(client: &Client, now: Instant) -> Verdict {
+    let patience = client.config.response_timeout * 2 + client.config.claim_window * 2;
+    let waits = |op: &&Op| op.wait() != Wait::No && !op.cancelled && matches!(op.call, UserCall::Acquire(_));
+    let open = || client.open.iter().map(|op| &client.ops[*op as usize]).filter(waits);
+    for (place, op) in open().enumerate().filter(|(_, op)| now.since(op.since) > patience) {
+        let UserCall::Acquire(AcquireOptions { max_waiters: Some(most), .. }) = op.call else { continue };
+        let before = open().take(place).filter(|other| other.name == op.name).count();
+        if before >= most as usize {
+            return broken("overadmitted", format!("{op:?} waits behind {before} calls"));
+        }
+    }
+    Ok(())
+}
+
+/// A heartbeat says for how many callers it is. It counts all that have waited for a while.
+pub(crate) fn told(client: &Client, name: usize, callers: u64, now: Instant) -> Verdict {
+    let known = client.config.response_timeout * 2 + client.config.claim_window;
+    let waits = |op: &&Op| op.wait() != Wait::No && !op.cancelled && now.since(op.since) > known;
+    let waiting = client.waits_for(name).filter(waits).count() as u64;
+    if callers >= waiting {
+        return Ok(());
+    }
+    broken("callers-stale", format!("a waiter's record says {callers} callers, and {waiting} wait"))
+}
