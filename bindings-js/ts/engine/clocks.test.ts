@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 
 import { fineClock, HOST } from '../support/timers.js';
 import { until } from '../testing/expect.js';
-import { type HostClocks, hostClocks } from './clocks.js';
+import { type HostClocks, hostClocks, Moments } from './clocks.js';
 import { Engine } from './engine.js';
 import type { Outputs } from './output-reader.js';
 import { PLAIN } from './types.js';
@@ -191,4 +191,18 @@ test('a_slow_clock_whose_first_reading_happens_to_be_a_whole_second_is_used_from
   assert.equal(uptime(), 5_250);
   seconds = 6;
   assert.equal(uptime(), 6_000);
+});
+
+test('a_time_before_the_last_input_is_never_converted_to_a_later_one', () => {
+  const moments = new Moments();
+  moments.note(1_000, 1_000_000);
+  moments.note(2_000, 2_000_001);
+  assert.equal(moments.at(1_500), 1_500_000);
+  // The machine was suspended for an hour, some time after 2 s.
+  moments.note(3_000, 3_000_000 + 3_600_000_000);
+  assert.equal(moments.at(2_999), 2_999_000);
+  assert.equal(moments.at(3_000.5), 3_000_500 + 3_600_000_000);
+  assert.equal(moments.at(999), undefined);
+  for (let count = 1; count <= 20; count++) moments.note(3_000 + count, 1e10 * count);
+  assert.equal(moments.at(2_000), undefined);
 });

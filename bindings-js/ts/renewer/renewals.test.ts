@@ -119,6 +119,14 @@ test('the_worker_stops_when_max_hold_is_over_and_sets_no_longer_ttl', async () =
   assert.ok(until >= 2_500 && until <= 2_500 + 0.07 * TTL, `until ${until}`);
 });
 
+test('no_attempt_is_made_after_max_hold_even_if_all_before_it_have_failed', async () => {
+  const world = new World();
+  world.answer = () => ({ failure: { kind: 'interrupted', text: 'reset' } });
+  await world.hold({ ends: AHEAD + 800 });
+  await world.pass(10_000);
+  assert.ok(world.sent.length > 1 && world.sent.every(({ at }) => at < 800));
+});
+
 test('a_lease_that_a_waiter_got_for_a_short_time_is_renewed_in_that_time', async () => {
   const world = new World();
   await world.hold({ left: 200 });

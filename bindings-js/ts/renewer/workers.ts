@@ -90,12 +90,12 @@ export class ModuleWorker {
     const { source, isText } = program();
     const thread = new this.#Worker(source, { eval: isText, workerData: { module: this.#module }, name: 'leasehold' });
     this.#thread = thread;
-    // It keeps no process alive.
-    thread.unref();
     const isCurrent = (): boolean => this.#thread === thread;
     thread.on('message', (message: FromWorker) => isCurrent() && this.#told(message));
     thread.on('error', (cause) => isCurrent() && this.#died(cause));
     thread.on('exit', (code) => isCurrent() && this.#died(new Error(`it exited with code ${code}`)));
+    // It keeps no process alive. Last, because a listener may.
+    thread.unref();
   }
 
   #told(message: FromWorker): void {

@@ -97,3 +97,8 @@ test('TypeScript 5.9 compiles a consumer under node16, with `await using` for ol
   await run(process.execPath, 'node_modules/typescript-5/bin/tsc', ...words).catch((error) => assert.fail(error.stdout));
   assert.match(await run(process.execPath, 'typed-5/consumer.js'), /^typed released true$/m);
 });
+
+test('a worker renews a lease while the event loop is blocked, under Bun and under Deno', async () => {
+  const programs = [[bun(), 'programs/blocked.mjs'], [deno(), 'run', '--allow-all', '--node-modules-dir=manual', 'programs/blocked.mjs']];
+  assert.deepEqual(await Promise.all(programs.map((words) => run(...words))), programs.map(() => 'kept released\n'));
+});

@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
+import { build } from 'esbuild';
 import { Redis } from 'ioredis';
 import * as leasehold from 'leasehold';
 import { startServer } from '../support/server.mjs';
@@ -117,4 +119,16 @@ test('a quorum of three agrees, from a .cjs file, and its engine is not loaded b
 
 test('a process that holds a lease ends when it has nothing else to do', async () => {
   assert.match(await run('programs/idle.mjs'), /^held\n$/);
+});
+
+test('a worker renews a lease while the event loop is blocked, in an ES module, in CommonJS and in a bundle', async () => {
+  const bundle = mkdtempSync(join(tmpdir(), 'leasehold-bundle-'));
+  after(() => rmSync(bundle, { recursive: true, force: true }));
+  // Nothing of the package is beside the bundle.
+  const banner = { js: "import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os'; const require = createRequire(import.meta.url);" };
+  const entryPoints = ['blocked', 'blocked-redis'].map((name) => join(project, 'programs', `${name}.mjs`));
+  await build({ entryPoints, bundle: true, platform: 'node', format: 'esm', outdir: bundle, outExtension: { '.js': '.mjs' }, banner, logLevel: 'error' });
+  const programs = ['programs/blocked.mjs', 'programs/blocked.cjs', join(bundle, 'blocked.mjs')];
+  assert.deepEqual(await Promise.all(programs.map((program) => run(program))), programs.map(() => 'kept released\n'));
 });
