@@ -237,6 +237,24 @@ test('a_quorum_a_server_in_memory_and_a_host_without_threads_do_not_support_it',
   assert.match(error.message, /node:worker_threads/);
 });
 
+test('a_host_that_refuses_to_start_a_worker_does_not_support_it_and_may_start_one_later', async (t) => {
+  const worker = moduleOf(`export default new Redis(${ADDRESS});`);
+  const { getBuiltinModule } = process;
+  class Refused {
+    constructor() {
+      throw new Error('not permitted');
+    }
+  }
+  const refuses = t.mock.method(process, 'getBuiltinModule', (id: string) => (id === 'node:worker_threads' ? { Worker: Refused } : getBuiltinModule(id)));
+  const error = await caught((async () => new LockManager(fleet.client(), { renewIn: { worker } }))());
+  assert.ok(isLeaseholdError(error, 'unsupported'));
+  assert.match(error.message, /not permitted/);
+  refuses.mock.restore();
+  const { locks, events } = manager(t, worker);
+  await (await locks.mutex(unique()).acquire()).release();
+  assert.deepEqual(events, []);
+});
+
 test('managers_that_name_one_module_share_its_worker_and_it_ends_with_the_last_of_them', async (t) => {
   const name = `client-${unique()}`;
   const module = moduleOf(`export default () => new Redis(${ADDRESS.replace('{', `{ connectionName: '${name.replace(':', '-')}',`)});`);

@@ -8,7 +8,7 @@
  * makes no client, would most likely fail again, so it is not tried again while managers use it.
  */
 
-import { InvalidOptionError, UnreachableError, UnsupportedError } from '../support/errors.js';
+import { InvalidOptionError, isLeaseholdError, UnreachableError, UnsupportedError } from '../support/errors.js';
 import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import { HOST, type HostTimer, soon } from '../support/timers.js';
@@ -64,7 +64,7 @@ export class ModuleWorker {
   /** Adds a manager, and returns its number. The manager then tells the worker of itself. */
   join(share: Share): number {
     this.#shares.set(++this.#lastShare, share);
-    if (this.#shares.size === 1) this.#start();
+    if (this.#shares.size === 1) this.#startFirst();
     const error = this.#error;
     // Later, so that the program can add a listener first.
     if (error !== undefined) soon(() => share.state(error));
@@ -84,6 +84,26 @@ export class ModuleWorker {
   /** Tells the worker something, if it runs. */
   post(message: Message): void {
     this.#thread?.postMessage({ ...message, now: HOST.now() });
+  }
+
+  /** The host may refuse it, such as Node with `--permission`. */
+  #startFirst(): void {
+    try {
+      this.#start();
+    } catch (cause) {
+      this.#shares.clear();
+      WORKERS.delete(this.#module);
+      throw isLeaseholdError(cause) ? cause : new UnsupportedError(`\`renewIn\`, because this host starts no worker: ${textOf(cause)}`, { cause });
+    }
+  }
+
+  #startAgain(): void {
+    try {
+      this.#start();
+    } catch (cause) {
+      return this.#died(cause);
+    }
+    for (const share of this.#shares.values()) share.started();
   }
 
   #start(): void {
@@ -118,10 +138,7 @@ export class ModuleWorker {
   #died(cause: unknown): void {
     void this.#end()?.catch(ignore);
     this.#setState(unreachable(`the worker has died, and is started again in ${this.#pause / 1_000} s: ${textOf(cause)}`, cause));
-    this.#timer = HOST.setTimeout(() => {
-      this.#start();
-      for (const share of this.#shares.values()) share.started();
-    }, this.#pause);
+    this.#timer = HOST.setTimeout(() => this.#startAgain(), this.#pause);
     setTimerRef(this.#timer, 'unref');
     this.#pause = Math.min(2 * this.#pause, LONGEST_PAUSE);
   }
