@@ -30,9 +30,9 @@ acquires<'a> {
     },
     /// Acquire one lease of several names: all of them or none. Ends with [`Outcome::AcquiredAll`].
     ///
-    /// The engine takes the parts one by one in the order of their names, each through its queue, which prevents deadlocks. A
-    /// part that is held stays held while the engine waits for the next one. If all parts are exclusive locks in one cluster
-    /// slot and free, one script takes them.
+    /// On one server or in one slot, one script takes all parts or none. If one is full, the engine waits for it and holds nothing
+    /// meanwhile. After four turns in vain, and always in several slots and in a quorum, it takes the parts one by one in the order of
+    /// their names, each through its queue, which prevents deadlocks. Then a part that is held stays held while the engine waits.
     AcquireAll {
         /// The parts: 1 to 256 different names, in any order.
         parts: &'a [Part<'a>],

@@ -181,9 +181,10 @@ export class LockManager implements AsyncDisposable {
    * name, which means its mutex, or a lock: a mutex, a reader, a writer or permits of a semaphore. Of a lock, only its name, mode and
    * permits count. Set the options on the whole.
    *
-   * Mutexes with one hash tag are taken by one script if all are free. Otherwise the parts are taken one after the other, in the order
-   * of their names. The client holds the parts before while it waits for the next one. It takes 1 to 256 names of at most 1 MiB
-   * together, prefixes included. A quorum has no semaphores.
+   * On one server, and in a cluster for names with one hash tag, one script takes all parts or none. If a part is full, the caller
+   * waits there and holds nothing meanwhile. After four turns in which another part was full, it takes the parts in the order of
+   * their names, and holds the parts before while it waits for the next one. In a quorum it always does. It takes 1 to 256 names of at most
+   * 1 MiB together, prefixes included. A quorum has no semaphores.
    *
    * @throws `invalid-option`, and `unsupported` for other kinds of locks.
    *

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isLeaseholdError } from '../index.js';
+import { isLeaseholdError, type Lock, type LockManager, Owner, type ReadWriteLock } from '../index.js';
 import { caught } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
 
@@ -48,4 +48,31 @@ test('names_that_can_not_be_are_refused_at_once', async () => {
   const rate = locks.semaphore('b', { limit: 2, per: '1m' });
   assert.throws(() => locks.multi(['a', rate]), { code: 'unsupported' });
   assert.ok(isLeaseholdError(await caught(locks.multi(['a', 'b'], { oneScript: true }).acquire()), 'cross-slot'));
+});
+
+test('one_lease_has_mutexes_readers_and_permits', async () => {
+  const [locks, other, name] = [fleet.manager(), fleet.manager(), unique()];
+  const tenant = (manager: LockManager, permits: number): Lock => manager.semaphore(`${name}:tenant`, { limit: 3, permits });
+  const page = (manager: LockManager): ReadWriteLock => manager.readWrite(`${name}:page`);
+  const both = locks.multi([`${name}:order`, page(locks).read()]);
+  const all = locks.multi([both, tenant(locks, 2)]);
+  assert.equal(all.name, `${name}:order, ${name}:page, ${name}:tenant`);
+  const lease = await all.acquire();
+  assert.deepEqual([...lease.fences.keys()], [`${name}:order`, `${name}:page`, `${name}:tenant`]);
+  assert.equal(await other.mutex(`${name}:order`).tryAcquire(), null);
+  assert.equal(await page(other).write().tryAcquire(), null);
+  assert.equal(await tenant(other, 2).tryAcquire(), null);
+  await (await other.multi([tenant(other, 1), page(other).read()]).acquire()).release();
+  assert.equal(await lease.release(), 'released');
+  await (await other.multi([tenant(other, 3), page(other).write()]).acquire()).release();
+});
+
+test('other_kinds_and_other_values_are_refused_at_once', () => {
+  const locks = fleet.manager();
+  const lock = locks.mutex('a');
+  assert.throws(() => locks.multi(['b', locks.reentrant('a', new Owner())]), { code: 'unsupported', lockName: 'a' });
+  assert.throws(() => locks.multi([lock, 'a']), { code: 'invalid-option', field: 'names' });
+  for (const part of [{}, null, 7, Object.create(lock), new Proxy(lock, {})]) {
+    assert.throws(() => locks.multi(['b', part as never]), { code: 'invalid-option', field: 'name' });
+  }
 });

@@ -44,6 +44,7 @@ interface File {
   client: string;
   config?: Record<string, unknown>;
   servers?: string[];
+  cluster?: boolean;
   refused?: { code: string; field: string };
   steps: { at: number; why?: string; input: Event; outputs: unknown; wake: number | null }[];
 }
@@ -63,6 +64,7 @@ async function replay(file: File): Promise<void> {
     engine = new Engine(bytes(file.client.replaceAll('-', '')), config(file.config), recorder(found), engineModule, clocks);
     // The transcripts have steps that are late, without a pause of the process.
     engine.setClocks(clocks);
+    if (file.cluster) engine.setCluster(0);
   } catch (refused) {
     assert.ok(isLeaseholdError(refused, 'invalid-option'), String(refused));
     assert.deepEqual({ code: refused.code, field: refused.field }, { ...file.refused, field: camelCase(file.refused?.field ?? '') });

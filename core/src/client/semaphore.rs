@@ -7,6 +7,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::Client;
 use crate::error::Error;
@@ -33,6 +34,23 @@ impl Client {
             semaphore.queue.push(op, options);
         }
         self.serve(key);
+    }
+
+    /// The error for a caller that would have to wait behind others of this client.
+    pub(super) fn semaphore_is_full(&self, key: &str, op: Caller) -> Option<Error> {
+        let semaphore = self.semaphores.get(key)?;
+        let mut asking = semaphore.lanes.iter().filter_map(|lane| self.locks.get(*lane)).filter(|lane| asks(lane));
+        let busy = asking.find(|lane| lane.claim.as_ref().is_some_and(Claim::is_known_busy));
+        let full = busy.is_some() || !semaphore.queue.is_empty();
+        full.then(|| busy.map_or(Error::busy(Duration::ZERO, None), |lane| lane.busy(&self.cx, op)))
+    }
+
+    /// A lane for one more token.
+    pub(super) fn add_lane(&mut self, key: &str) -> Option<LockId> {
+        let semaphore = self.semaphores.get_mut(key)?;
+        let lane = self.locks.add(semaphore.name.clone());
+        semaphore.lanes.push(lane);
+        Some(lane)
     }
 
     pub(super) fn lanes(&self, key: &str) -> Vec<LockId> {
@@ -83,9 +101,8 @@ impl Client {
                 return;
             }
             let options = *options;
-            let lane = locks.add(semaphore.name.clone());
-            semaphore.lanes.push(lane);
             semaphore.queue.pop(&cx.ops);
+            let Some(lane) = self.add_lane(key) else { return };
             self.enter(lane, op, options);
             self.run(lane, |lane, cx| lane.settle(cx, None));
         }

@@ -35,6 +35,8 @@ impl PartLocks for Quorum {
         self.next(id);
     }
 
+    fn at_once(&mut self, _: LeaseId) {}
+
     fn acquire_part(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
         self.acquire(op, name, options);
     }

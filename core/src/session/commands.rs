@@ -346,18 +346,26 @@ impl Context {
         command
     }
 
-    fn multi_command(&self, form: Form, parts: &[(Arc<Name>, Token)], ttl: Duration) -> Command {
-        let keys = parts.len().saturating_mul(3).saturating_add(1);
+    fn multi_command(&self, form: Form, parts: &[(Arc<Name>, Token, Kind, Mode)], ttl: Duration) -> Command {
+        let has_members = |kind: Kind, mode: Mode| kind != Kind::Lock || mode == Mode::Shared;
+        let members = parts.iter().filter(|(_, _, kind, mode)| has_members(*kind, *mode)).count();
+        let keys = parts.len().saturating_mul(3).saturating_add(members).saturating_add(1);
         let mut command = begin(&MULTI, form, keys, keys.saturating_mul(48));
-        for (name, _) in parts {
+        for (name, _, kind, mode) in parts {
             command.push(name.key.as_bytes());
             command.push_parts(&[name.side(), "queue"]);
             command.push_parts(&[name.side(), "waiters"]);
+            if has_members(*kind, *mode) {
+                command.push_parts(&[name.side(), name.members()]);
+            }
         }
         // They are in one slot, so they have one counter.
-        command.push(parts.first().map(|(name, _)| name.fence.as_bytes()).unwrap_or_default());
+        command.push(parts.first().map(|(name, ..)| name.fence.as_bytes()).unwrap_or_default());
         command.push_number(millis(ttl));
-        parts.iter().for_each(|(_, token)| self.push_token(&mut command, *token));
+        for (_, token, kind, mode) in parts {
+            self.push_token(&mut command, *token);
+            push_mode(&mut command, *kind, *mode, None);
+        }
         command
     }
 

@@ -71,7 +71,7 @@ impl<K: Id, V> IdMap<K, V> {
         self.slots.get_mut(self.index.remove(id.key())?)?.take()
     }
 
-    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.slots.iter().flatten()
     }
 

@@ -105,9 +105,9 @@ pub(crate) enum Body {
         foreign: bool,
         ahead: bool,
     },
-    /// All names at once, each with its own token.
+    /// All parts at once, each with its own token.
     Multi {
-        parts: Vec<(Arc<Name>, Token)>,
+        parts: Vec<(Arc<Name>, Token, Kind, Mode)>,
         ttl: Duration,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{ClientId, Config, Engine, Error, Instant};
+use leasehold_core::{ClientId, Config, Engine, Error, Instant, NodeId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -20,6 +20,9 @@ struct File {
     config: ConfigText,
     /// Those of a quorum; without them there is one server.
     servers: Option<Vec<String>>,
+    /// Whether the server is a cluster, so that one script takes only names of one slot.
+    #[serde(default)]
+    cluster: bool,
     /// Why no engine can be made of this configuration.
     refused: Option<Value>,
     steps: Vec<Step>,
@@ -100,7 +103,13 @@ fn client(uuid: &str) -> ClientId {
 impl File {
     fn engine(&self) -> Result<Engine, Error> {
         let (client, config) = (client(&self.client), self.config.config());
-        let Some(servers) = &self.servers else { return Engine::new(client, config) };
+        let Some(servers) = &self.servers else {
+            let mut engine = Engine::new(client, config)?;
+            if self.cluster {
+                engine.set_cluster(NodeId(0));
+            }
+            return Ok(engine);
+        };
         let servers: Vec<&str> = servers.iter().map(String::as_str).collect();
         Engine::quorum(client, config, &servers)
     }

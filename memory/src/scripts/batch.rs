@@ -32,7 +32,7 @@ use super::acquire_fast::draw;
 use super::arguments::Arguments;
 use super::call::{Call, Done, at};
 use super::prelude::{SHARED, channel_of, cut, waiting};
-use super::text::{Value, holder_of, leading_number, number, number_text};
+use super::text::{Value, counts, holder_of, leading_number, number_text};
 use crate::answer::{Answer, Outcome};
 use crate::keys::{Bound, Lifetime, Range};
 
@@ -142,12 +142,6 @@ fn read<'a>(arguments: Arguments<'a>, mut keys: &'a [&'a [u8]], mut words: &'a [
         (keys, words) = (some_keys, some_words);
     }
     Ok(entries)
-}
-
-/// The permits and the limit of a semaphore's mode.
-fn counts(mode: &[u8]) -> Option<(i64, i64)> {
-    let at = mode.iter().position(|byte| *byte == b'/')?;
-    Some((number(mode.get(..at)?)?, number(mode.get(at + 1..)?)?))
 }
 
 const UNDONE: Done<i64> = Ok(0);

@@ -78,6 +78,12 @@ pub(crate) fn number(digits: &[u8]) -> Option<i64> {
     Some(value.min(2 * GREATEST))
 }
 
+/// The permits and the limit of a semaphore's mode.
+pub(crate) fn counts(mode: &[u8]) -> Option<(i64, i64)> {
+    let at = mode.iter().position(|byte| *byte == b'/')?;
+    Some((number(mode.get(..at)?)?, number(mode.get(at + 1..)?)?))
+}
+
 /// The number that a text begins with.
 pub(crate) fn leading_number(text: &[u8]) -> Option<i64> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());

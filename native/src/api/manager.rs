@@ -90,10 +90,11 @@ impl LockManager {
     /// It takes 1 to 256 names of at most 1 MiB together, prefixes included. Its calls refuse others with
     /// `invalid-option`.
     ///
-    /// If all parts are mutexes with one hash tag (`{order:7}:stock`, `{order:7}:invoice`) and all are free, one script takes
-    /// them at one moment. Otherwise the client takes them in the order of their names, each through its queue. It holds the
-    /// parts before while it waits for the next one. If that fails, is cancelled, or takes longer than the wait, the client
-    /// releases what it has. The lease is renewed, extended, lost and released as a whole, and has a
+    /// On one server, and in a cluster for names with one hash tag (`{order:7}:stock`, `{order:7}:invoice`), one script takes all
+    /// parts or none. If a part is full, the caller waits there and holds nothing meanwhile. After four turns in which another
+    /// part was full, it takes the parts in the order of their names, each through its queue, and holds the parts before while
+    /// it waits for the next one. In other slots of a cluster and in a quorum, it always does. If that fails, is cancelled, or takes longer
+    /// than the wait, the client releases what it has. The lease is renewed, extended, lost and released as a whole, and has a
     /// [fence for each name](crate::Lease::fences).
     ///
     /// In a [quorum](Self::quorum), a majority of the servers has each name. It has no semaphores.

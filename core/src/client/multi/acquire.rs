@@ -4,14 +4,14 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Entry, Group, HoldAll, MOST_BYTES, MOST_NAMES, PartLocks, Wanted};
+use super::{Entry, Group, HoldAll, MOST_BYTES, MOST_NAMES, MOST_ROUNDS, PartLocks, Wanted};
 use crate::error::{Error, LossReason};
 use crate::event::{Outcome, Part};
 use crate::ids::{Caller, LeaseId, PartId};
 use crate::lock::waited;
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
 use crate::session::{Context, Lease, Leased, OpKind};
-use crate::wire::{Name, hash_slot};
+use crate::wire::{FenceCounter, Name, hash_slot};
 
 pub(crate) trait AcquireAll: HoldAll {
     fn acquire_all(&mut self, op: Caller, parts: &[Part<'_>], options: &AcquireOptions, one_script: bool) {
@@ -25,11 +25,19 @@ pub(crate) trait AcquireAll: HoldAll {
         self.begin(id, group);
     }
 
-    /// Acquires the next name in order. If all are held, completes the call.
+    /// Acquires the next part in order. If all are held, completes the call.
     fn next(&mut self, id: LeaseId) {
+        match self.multi().group(id).map(|group| group.missing().next().map(|(index, _)| index)) {
+            Some(Some(index)) => self.acquire_at(id, index),
+            Some(None) => self.all_held(id),
+            None => {}
+        }
+    }
+
+    /// Acquires one part, through its queue.
+    fn acquire_at(&mut self, id: LeaseId, index: u16) {
         let Some(group) = self.multi().group(id) else { return };
-        let mut parts = (0..).zip(&group.grants).zip(&group.wanted);
-        let Some(((index, _), part)) = parts.find(|((_, grant), _)| grant.is_none()) else { return self.all_held(id) };
+        let Some(part) = group.wanted.get(usize::from(index)) else { return };
         let (name, options) = (part.name.clone(), group.options_of(part));
         // The part is renewed until all parts are held. The options of the whole lease apply from then on.
         let wait = if options.wait == Wait::No { Wait::No } else { Wait::Forever };
@@ -39,7 +47,7 @@ pub(crate) trait AcquireAll: HoldAll {
 
     fn all_held(&mut self, id: LeaseId) {
         let Some(group) = self.multi().group(id) else { return };
-        let (op, options, by_script) = (group.op, group.options, group.by_script);
+        let (op, options) = (group.op, group.options);
         let parts: Vec<LeaseId> = group.grants.iter().flatten().map(|grant| grant.lease).collect();
         let mut fences = Vec::new();
         for grant in group.order.iter().filter_map(|at| group.grants.get(*at)?.as_ref()) {
@@ -47,9 +55,8 @@ pub(crate) trait AcquireAll: HoldAll {
         }
         self.multi().open.remove(&id);
         let end = if options.renew { options.max_hold } else { Some(options.ttl) };
-        // The script starts the parts of a fixed lease together, and they end by themselves. Those of a renewed one may have
-        // been granted one by one, if the script's answer was lost.
-        if let Some(end) = end.filter(|_| options.renew || !by_script) {
+        // The script starts the parts of a fixed lease together, and they end by themselves. Others were granted one by one.
+        if let Some(end) = end {
             for part in &parts {
                 let until = self.cx().now + end;
                 self.keep_part(*part, until);
@@ -73,6 +80,8 @@ pub(crate) trait AcquireAll: HoldAll {
                 }
                 if !group.by_script || group.grants.iter().all(Option::is_some) {
                     self.next(id);
+                } else if group.full == Some(part.index()) {
+                    self.at_once(id);
                 }
             }
             (Some(_), Err(error)) => self.fail_all(id, error),
@@ -91,17 +100,20 @@ pub(crate) trait AcquireAll: HoldAll {
         }
         // The answer to a script in flight will decide how to go on.
         if !group.by_script {
-            self.start_over(id, Error::Lost(reason));
+            self.start_over(id, None, Error::Lost(reason));
         }
     }
 
-    /// Gives back what a group already has, and takes all names again, in sorted order. A try ends with `error` instead.
-    fn start_over(&mut self, id: LeaseId, error: Error) {
+    /// Gives back what a group already has. Then it waits at the full part and holds nothing meanwhile, or takes all parts in order.
+    /// A try ends with `error` instead.
+    fn start_over(&mut self, id: LeaseId, full: Option<u16>, error: Error) {
         if self.multi().group(id).is_some_and(|group| group.options.wait == Wait::No) {
             return self.fail_all(id, error);
         }
         let Some(mut group) = self.give_back_all(id) else { return };
-        group.by_script = false;
+        group.by_script &= full.is_some() && !(group.is_old() && self.multi().is_next_in_order(&group));
+        group.rounds = group.rounds.saturating_add(1);
+        group.full = full;
         group.grants.fill(None);
         let id = self.cx().new_lease();
         if let Some(open) = self.cx().ops.get_mut(&group.op) {
@@ -136,11 +148,9 @@ pub(crate) trait AcquireAll: HoldAll {
     /// The wait has ended. The error is that of the part that is still missing.
     fn all_ends(&mut self, id: LeaseId) {
         let Some(group) = self.multi().group(id) else { return };
-        let mut parts = (0..).zip(&group.grants).zip(&group.wanted);
-        let missing = parts.find(|((_, grant), _)| grant.is_none());
-        let missing =
-            missing.map(|((index, _), part)| (group.op, Caller::Part(PartId::new(id, index)), part.name.clone()));
-        let error = missing.and_then(|(whole, part, name)| self.empty_handed(&name, whole, part));
+        let (op, missing) = (group.op, group.clone());
+        let mut parts = missing.missing().map(|(index, part)| (Caller::Part(PartId::new(id, index)), part));
+        let error = parts.find_map(|(caller, part)| self.empty_handed(&part.name, op, caller));
         let error = error.unwrap_or(Error::unreachable(Duration::ZERO, None));
         self.fail_all(id, error);
     }
@@ -190,7 +200,7 @@ impl Group {
         }
         let mut wanted: Vec<Wanted> = Vec::new();
         let mut slots = None;
-        let (mut by_script, mut one_slot) = (parts.len() > 1 || one_script, true);
+        let mut one_slot = true;
         for Part { name, kind, mode } in parts.iter().copied() {
             AcquireOptions { kind, mode, ..options }.check()?;
             if !kind.family().moves() {
@@ -200,7 +210,6 @@ impl Group {
             }
             let slot = hash_slot(Name::check(&cx.config.prefix, name)?.as_bytes());
             one_slot &= *slots.get_or_insert(slot) == slot;
-            by_script &= kind == Kind::Lock && mode == Mode::Exclusive;
             match wanted.binary_search_by(|other| other.name.as_str().cmp(name)) {
                 Ok(_) => return Err(Error::invalid("names", "has one twice: give each name once")),
                 Err(at) => wanted.insert(at, Wanted { name: name.to_string(), kind, mode }),
@@ -212,11 +221,24 @@ impl Group {
         let place = |part: &Part<'_>| wanted.iter().position(|other| other.name == part.name);
         let order = parts.iter().filter_map(place).collect();
         let grants = parts.iter().map(|_| None).collect();
+        let one_server = matches!(cx.counter, FenceCounter::Server(_));
+        let by_script = one_script || (one_slot || one_server) && parts.len() > 1;
         let options = AcquireOptions { kind: Kind::Lock, mode: Mode::Exclusive, ..options };
-        Ok(Self { op, wanted, order, options, by_script: by_script && one_slot, grants })
+        Ok(Self { op, wanted, order, options, since: cx.now, by_script, full: None, rounds: 0, grants })
     }
 
-    fn options_of(&self, part: &Wanted) -> AcquireOptions {
+    /// Whether it has waited so often in vain that it may take the parts in order.
+    pub(super) const fn is_old(&self) -> bool {
+        self.rounds >= MOST_ROUNDS
+    }
+
+    /// The parts that are not held, with their indexes among all.
+    pub(super) fn missing(&self) -> impl Iterator<Item = (u16, &Wanted)> {
+        let parts = (0..).zip(&self.grants).zip(&self.wanted);
+        parts.filter(|((_, grant), _)| grant.is_none()).map(|((index, _), part)| (index, part))
+    }
+
+    pub(super) fn options_of(&self, part: &Wanted) -> AcquireOptions {
         AcquireOptions { kind: part.kind, mode: part.mode, ..self.options }
     }
 }

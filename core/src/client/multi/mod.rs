@@ -1,15 +1,18 @@
 //! Several names at once: one lease over the leases of its parts, all or none.
 //!
 //! ```text
-//!             one slot and all free: one script
-//! (wanted) ---------------------------------------> held ---> released, or lost when the first part is lost
-//!    \  busy, or several slots                       ^
-//!     '--> one after the other, in sorted order -----'
+//!                   one script
+//! (wanted) -------------------------------> held ---> released, or lost when the first part is lost
+//!   |   ^ \                                   ^
+//!   |   |  '-- full part: wait there alone,   |
+//!   |   '----- then the script again          |
+//!   '--> after some rounds, or several slots: one after the other, in sorted order
 //! ```
 //!
 //! A part is acquired like any other lease, by a call of the engine itself ([`Caller::Part`]). A call on the whole lease is
-//! made to each part in the same way. The results are collected by [`HoldAll::gather`]. All clients take names in the same
-//! order and wait only for the next one, so there is no deadlock (Havender 1968).
+//! made to each part in the same way. The results are collected by [`HoldAll::gather`]. A group that waits at a full part holds
+//! nothing. A group that takes its parts in order holds those before: all clients use the same order and wait only for the next
+//! part, so there is no deadlock (Havender 1968), and each queue is first come, first served, so it is served in the end.
 //!
 //! A quorum takes them in the same way, but never by one script. What differs is in [`PartLocks`].
 
@@ -38,6 +41,9 @@ const MOST_NAMES: usize = 256;
 /// six times, so larger ones could not be sent and answered in time.
 const MOST_BYTES: usize = 1 << 20;
 
+/// How often a group waits at a full part and holds nothing meanwhile. Then it takes the parts in order.
+const MOST_ROUNDS: u8 = 4;
+
 /// The locks of which a lease of several names consists: those of one server, or of a quorum.
 pub(crate) trait PartLocks: Sized {
     fn cx(&mut self) -> &mut Context;
@@ -46,6 +52,8 @@ pub(crate) trait PartLocks: Sized {
     fn patience(&self, options: &AcquireOptions) -> Option<Duration>;
     /// Begins to take the names of a group.
     fn begin(&mut self, id: LeaseId, group: Group);
+    /// Asks for all parts that are still missing with one script.
+    fn at_once(&mut self, id: LeaseId);
     fn acquire_part(&mut self, op: Caller, name: &str, options: &AcquireOptions);
     fn call_part(&mut self, op: Caller, part: LeaseId, call: PartCall);
     /// Ends a part's caller.
@@ -94,8 +102,13 @@ pub(crate) struct Group {
     /// For each of the caller's parts, its index among the sorted ones.
     order: Vec<usize>,
     pub(crate) options: AcquireOptions,
-    /// Whether one script takes all names at once.
+    since: Instant,
+    /// Whether one script takes all parts at once.
     by_script: bool,
+    /// The full part at which the group waits, or waited, before it asks for the others.
+    full: Option<u16>,
+    /// How often it has waited at a full part.
+    rounds: u8,
     /// What is held of the sorted parts.
     grants: Vec<Option<Grant>>,
 }
@@ -132,6 +145,13 @@ impl Multi {
 
     fn group_mut(&mut self, id: LeaseId) -> Option<&mut Group> {
         if let Some(Entry::Group(group)) = self.open.get_mut(&id) { Some(group) } else { None }
+    }
+
+    /// Whether an old group may now take its parts in order. One group does that at a time, the oldest first, because it holds
+    /// parts while it waits.
+    fn is_next_in_order(&self, group: &Group) -> bool {
+        let before = |other: &Group| other.is_old() && (!other.by_script || other.since < group.since);
+        !self.open.values().any(|entry| if let Entry::Group(other) = entry { before(other) } else { false })
     }
 
     fn script(&self, id: LeaseId) -> Option<&Script> {

@@ -6,9 +6,10 @@ use core::time::Duration;
 use super::{AcquireAll, Entry, Group, Multi, PartCall, PartLocks};
 use crate::client::Client;
 use crate::error::Error;
-use crate::ids::{Caller, LeaseId, LockId};
-use crate::lock::LockState;
-use crate::options::{AcquireOptions, Family};
+use crate::event::Grant;
+use crate::ids::{Caller, LeaseId, LockId, PartId};
+use crate::lock::{Claim, LockState};
+use crate::options::{AcquireOptions, Family, Kind, Wait};
 use crate::session::{Context, OpKind};
 use crate::time::Instant;
 use crate::wire::Name;
@@ -26,12 +27,36 @@ impl PartLocks for Client {
         self.cx.patience_of(options)
     }
 
-    fn begin(&mut self, id: LeaseId, mut group: Group) {
-        // The script would find a lease that lingers here in its way.
-        group.by_script &= !group.wanted.iter().filter_map(|part| self.in_use(&part.name)).any(LockState::is_lingering);
-        let by_script = group.by_script;
+    fn begin(&mut self, id: LeaseId, group: Group) {
+        let (by_script, full) = (group.by_script, group.full);
         self.multi.open.insert(id, Entry::Group(Box::new(group)));
-        if by_script { self.at_once(id) } else { self.next(id) }
+        match full.filter(|_| by_script) {
+            Some(full) => self.acquire_at(id, full),
+            None if by_script => self.at_once(id),
+            None => self.next(id),
+        }
+    }
+
+    /// Local callers come first.
+    fn at_once(&mut self, id: LeaseId) {
+        let Some(group) = self.multi.group(id).cloned() else { return };
+        let missing = || group.missing().map(|(index, part)| (index, part, group.options_of(part)));
+        for (index, part, options) in missing() {
+            if let Some(busy) = self.busy_here(group.op, &part.name, options.kind) {
+                return self.start_over(id, Some(index), busy);
+            }
+        }
+        for (index, part, options) in missing() {
+            let Some(lock) = self.lock_for(&part.name, options.kind) else { return };
+            let op = Caller::Part(PartId::new(id, index));
+            self.cx.open(op, OpKind::Acquire { lock, tries: options.wait == Wait::No }, None);
+            self.with(lock, |lock, cx| {
+                lock.queue.push(op, options);
+                let claim = Claim::new(cx.new_token(), &options);
+                lock.claim = Some(Claim { first_sent: Some(cx.now), ..claim });
+            });
+        }
+        self.send_multi(id);
     }
 
     fn acquire_part(&mut self, op: Caller, name: &str, options: &AcquireOptions) {
@@ -86,8 +111,33 @@ impl PartLocks for Client {
 }
 
 impl Client {
-    /// The lock of this name, if it is in use.
-    pub(super) fn in_use(&self, name: &str) -> Option<&LockState> {
-        self.locks.get(self.locks.find(Family::Lock, &Name::key(&self.cx.config.prefix, name))?)
+    /// The error for a part that other callers of this client use or wait for. A semaphore only if the server has not enough
+    /// permits for them, as far as is known.
+    fn busy_here(&self, op: Caller, name: &str, kind: Kind) -> Option<Error> {
+        let key = Name::key(&self.cx.config.prefix, name);
+        if kind.family() == Family::Semaphore {
+            return self.semaphore_is_full(&key, op);
+        }
+        Some(self.locks.get(self.locks.find(Family::Lock, &key)?)?.busy(&self.cx, op))
+    }
+
+    fn lock_for(&mut self, name: &str, kind: Kind) -> Option<LockId> {
+        if kind.family() == Family::Semaphore {
+            let key = self.semaphore_of(name).ok()?;
+            return self.add_lane(&key);
+        }
+        self.locks.of(&self.cx, name, Family::Lock).ok()
+    }
+
+    /// Where a part of a group is held or wanted.
+    pub(super) fn lock_of_part(&self, part: PartId, grant: Option<&Grant>) -> Option<&LockState> {
+        let lock = match grant {
+            Some(grant) => self.cx.leases.get(&grant.lease)?.lock()?,
+            None => match self.cx.ops.get(&Caller::Part(part))?.kind {
+                OpKind::Acquire { lock, .. } => lock,
+                _ => return None,
+            },
+        };
+        self.locks.get(lock)
     }
 }

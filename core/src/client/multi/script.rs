@@ -11,49 +11,26 @@ use super::{AcquireAll, Entry, HoldAll, Script};
 use crate::client::Client;
 use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
-use crate::lock::{Claim, LockState};
-use crate::options::{Family, Wait};
-use crate::session::{Body, Context, InFlight, OpKind, Purpose, Request, SentCommand, covering, needed};
+use crate::lock::LockState;
+use crate::session::{Body, Context, InFlight, Purpose, Request, SentCommand, covering, needed};
 use crate::wire::{Answer, Failed, FailureClass, Reply, Scalar, Status, fence, integer, time_left};
 
 impl Client {
-    /// Asks for all names with one script, if none of them is in use here.
-    pub(super) fn at_once(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.group(id) else { return };
-        let (options, parts) = (group.options, group.wanted.clone());
-        // Another local caller comes first.
-        if let Some(lock) = parts.iter().find_map(|part| self.in_use(&part.name)) {
-            let busy = lock.busy(&self.cx, group.op);
-            return self.start_over(id, busy);
-        }
-        for (index, part) in (0..).zip(&parts) {
-            let Ok(lock) = self.locks.of(&self.cx, &part.name, Family::Lock) else { return };
-            let op = Caller::Part(PartId::new(id, index));
-            self.cx.open(op, OpKind::Acquire { lock, tries: options.wait == Wait::No }, None);
-            self.with(lock, |lock, cx| {
-                lock.queue.push(op, options);
-                let claim = Claim::new(cx.new_token(), &options);
-                lock.claim = Some(Claim { first_sent: Some(cx.now), ..claim });
-            });
-        }
-        self.send_multi(id);
-    }
-
     pub(crate) fn send_multi(&mut self, id: LeaseId) {
         let Some(group) = self.multi.group(id) else { return };
         let ttl = group.options.ttl;
         let ttl = group.options.max_hold.map_or(ttl, |most| ttl.min(covering(most)));
         let (mut named, mut parts) = (Vec::new(), Vec::new());
-        for part in &group.wanted {
-            let Some((lock, token)) = self.in_use(&part.name).and_then(|lock| Some((lock, lock.present_token()?)))
-            else {
+        for ((index, grant), part) in (0..).zip(&group.grants).zip(&group.wanted) {
+            let lock = self.lock_of_part(PartId::new(id, index), grant.as_ref());
+            let Some((lock, token)) = lock.and_then(|lock| Some((lock, lock.present_token()?))) else {
                 // A part was held in the meantime and lost again.
-                return self.start_over(id, Error::unreachable(Duration::ZERO, None));
+                return self.start_over(id, None, Error::unreachable(Duration::ZERO, None));
             };
-            named.push((lock.name.clone(), token));
+            named.push((lock.name.clone(), token, part.kind, part.mode));
             parts.push((lock.id, token));
         }
-        let Some(name) = named.first().map(|(name, _)| name.clone()) else { return };
+        let Some(name) = named.first().map(|(name, ..)| name.clone()) else { return };
         let request = Request { name, body: Body::Multi { parts: named, ttl } };
         let script = self.cx.new_lease();
         self.multi.open.insert(script, Entry::Script(Script { group: id, parts }));
@@ -89,8 +66,9 @@ impl Client {
 
     /// The server has done nothing.
     pub(crate) fn multi_undone(&mut self, script: LeaseId) {
-        if let Some(Script { parts, .. }) = self.multi.script(script) {
-            self.script_ended(&parts.clone(), None);
+        if let Some(script) = self.multi.script(script) {
+            let (group, parts) = (script.group, script.parts.clone());
+            self.script_ended(group, &parts, None);
         }
     }
 
@@ -106,16 +84,16 @@ impl Client {
                 });
                 self.gather();
                 // One part came too late to be useful, or was held before and lost.
-                return self.start_over(group, Error::unreachable(Duration::ZERO, Some(Failure::TimedOut)));
+                return self.start_over(group, None, Error::unreachable(Duration::ZERO, Some(Failure::TimedOut)));
             }
-            Ok(Ok(Taken::None(holder_remaining))) => {
-                self.script_ended(&parts, None);
-                return self.start_over(group, Error::busy(Duration::ZERO, holder_remaining));
+            Ok(Ok(Taken::None(full, holder_remaining))) => {
+                self.script_ended(group, &parts, None);
+                return self.start_over(group, Some(full), Error::busy(Duration::ZERO, holder_remaining));
             }
             Ok(Err(text)) => Failed::unreadable(text),
             Err(failure) => Failed::by(failure),
         };
-        self.script_ended(&parts, Some(&failed));
+        self.script_ended(group, &parts, Some(&failed));
         let Some(op) = self.multi.group(group).map(|group| group.op) else { return };
         match failed.class {
             // The same script again: tokens that have been granted by now are reported as such.
@@ -124,13 +102,13 @@ impl Client {
         }
     }
 
-    /// The script has failed, or it has answered that not all names are free.
-    fn script_ended(&mut self, parts: &[(LockId, Token)], failed: Option<&Failed>) {
+    /// The script has failed, or it has answered that not all parts are free.
+    fn script_ended(&mut self, group: LeaseId, parts: &[(LockId, Token)], failed: Option<&Failed>) {
         let cause = match failed {
             Some(Failed { class: FailureClass::Retry(cause), .. }) => Some(cause),
             _ => None,
         };
-        self.for_each(parts, |lock, token, _| {
+        self.for_each(parts, |lock, token, cx| {
             match (lock.in_flight_of(token), failed) {
                 (Some(in_flight), Some(failed)) => in_flight.failed(failed),
                 (Some(in_flight), None) => in_flight.answered(),
@@ -138,6 +116,11 @@ impl Client {
             }
             if let Some(claim) = lock.claim.as_mut().filter(|claim| claim.token == token) {
                 claim.failure = cause.cloned();
+                // A caller that took the place of the part relied on the script.
+                let is_part = |op| matches!(op, Caller::Part(part) if part.whole() == group);
+                if lock.queue.head().is_some_and(|(op, _)| !is_part(op)) {
+                    lock.heartbeat_due(cx);
+                }
             }
         });
     }
@@ -171,8 +154,8 @@ impl LockState {
 enum Taken {
     /// One answer for each name, as if each had been asked for alone.
     All(Vec<Answer>),
-    /// The remaining time of the lease that is in the way.
-    None(Option<Duration>),
+    /// The first part that is full, and the remaining time of the lease that is in the way.
+    None(u16, Option<Duration>),
 }
 
 fn read(reply: &Reply, names: usize) -> Result<Taken, String> {
@@ -180,7 +163,10 @@ fn read(reply: &Reply, names: usize) -> Result<Taken, String> {
         Reply::List(list) => taken(list),
         Reply::One(_) => None,
     };
-    let fits = |taken: &Taken| !matches!(taken, Taken::All(answers) if answers.len() != names);
+    let fits = |taken: &Taken| match taken {
+        Taken::All(answers) => answers.len() == names,
+        Taken::None(full, _) => usize::from(*full) < names,
+    };
     taken.filter(fits).ok_or_else(|| ["multi answered ", &reply.shown()].concat())
 }
 
@@ -192,21 +178,16 @@ fn taken(list: &[Scalar]) -> Option<Taken> {
     for part in parts.chunks(2) {
         let [status, value] = part else { return None };
         let status = Answer::status(status)?;
+        let value = u64::try_from(integer(value)?).ok()?;
         if status == Status::Busy {
-            return Some(Taken::None(ms.map(Duration::from_millis)));
+            let full = u16::try_from(value).ok()?.checked_sub(1)?;
+            return Some(Taken::None(full, ms.map(Duration::from_millis)));
         }
         let left = time_left(ms)?;
-        let value = fence(u64::try_from(integer(value)?).ok()?, 1)?;
-        answers.push(Answer {
-            status,
-            value,
-            block: 1,
-            server,
-            left,
-            waiting: Some(0),
-            foreign: false,
-            elsewhere: None,
-        });
+        // Others may wait behind a part that was the caller's.
+        let waiting = (status == Status::Entered).then_some(0);
+        let value = fence(value, 1)?;
+        answers.push(Answer { status, value, block: 1, server, left, waiting, foreign: false, elsewhere: None });
     }
     Some(Taken::All(answers))
 }

@@ -254,16 +254,20 @@ impl World {
 
     fn acquire_all(&mut self, words: Words<'_>) {
         let all: Vec<&str> = words.collect();
-        // The names of the other kinds stay theirs.
-        let is_lock = |word: &str| known(word).is_some_and(|name| !["r", "s"].contains(&name));
-        let (names, rest): (Vec<&str>, Vec<&str>) = all.iter().partition(|word| is_lock(word));
+        // A reentrant lock stays one.
+        let is_part = |word: &str| known(word).is_some_and(|name| name != "r");
+        let (names, rest): (Vec<&str>, Vec<&str>) = all.iter().partition(|word| is_part(word));
         let rest = rest.join(" ");
         let options = AcquireOptions { kind: Kind::Lock, ..options(rest.split_ascii_whitespace()) };
         let about = About::Names(names.iter().filter_map(|name| known(name)).collect());
         self.ask_for(&about, &options);
         let op = self.new_op(about);
         let one_script = rest.contains("one-script");
-        self.input(Input::AcquireAll { op, parts: &Part::mutexes(&names), options: &options, one_script });
+        let mut parts = Part::mutexes(&names);
+        for part in parts.iter_mut().filter(|part| part.name == "s") {
+            part.kind = Kind::Semaphore { permits: 1, limit: 3 };
+        }
+        self.input(Input::AcquireAll { op, parts: &parts, options: &options, one_script });
     }
 
     fn ask_for(&mut self, about: &About, options: &AcquireOptions) {

@@ -90,7 +90,7 @@ fn call(lock: &mut Lock<Model>, rng: &mut Rng, is_semaphore: bool, seen: &mut BT
         *rng.pick(if is_semaphore { &["1/3", "2/3", "1/3/40", "1/200/40"][..] } else { &["exclusive", "shared"] });
     let how = *rng.pick(&["wait", "wait", "wait 3/40", "try", "refill"]);
     let (script, keys, arguments): (_, &[usize], _) = match rng.below(16) {
-        0..=1 if !is_semaphore => (MULTI, &[0, 2, 3, 1], vec!["30000", &token]),
+        0..=1 if !is_semaphore => (MULTI, &[0, 2, 3, 1], vec!["30000", &token, "exclusive"]),
         2 => (INSPECT, &ALL_KEYS, vec![]),
         3 => (force, &ALL_KEYS, vec!["leases", "0", "native"]),
         4..=6 => (release, &ALL_KEYS, vec![&token, tombstone, "0", "native"]),

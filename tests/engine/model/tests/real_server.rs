@@ -185,7 +185,7 @@ fn every_script<H: Host>(lock: &mut Lock<H>) {
     let raised = lock.call(&RAISE, &[0, 1], &[&token(4, 1), "5"]).unwrap();
     assert_eq!(scalar_text(&list(raised)[0]), "gone");
     assert_eq!(lock.force().status, "released");
-    let multi = list(lock.call(&MULTI, &[0, 2, 3, 1], &["30000", &token(5, 1)]).unwrap());
+    let multi = list(lock.call(&MULTI, &[0, 2, 3, 1], &["30000", &token(5, 1), "exclusive"]).unwrap());
     assert_eq!(scalar_text(&multi[2]), "entered");
     let value = format!("{} {}", token(5, 1), scalar_text(&multi[3]));
     let entries =

@@ -116,7 +116,9 @@ fn several_names_are_taken_in_the_end_though_many_dead_waiters_are_there() {
     let mut lock = lock(&server);
     crowd(&mut lock);
     let taken = |lock: &mut Lock<Real>| {
-        let reply = within_limits(lock, |lock| lock.call(&MULTI, &[0, 2, 3, 1], &["60000", &token(1, 1)]).unwrap());
+        let reply = within_limits(lock, |lock| {
+            lock.call(&MULTI, &[0, 2, 3, 1], &["60000", &token(1, 1), "exclusive"]).unwrap()
+        });
         scalar_text(&list(reply)[2]) == "entered"
     };
     let calls = (1..=DEAD).find(|_| taken(&mut lock)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, LossReason, ReleaseOutcome, Wait};
+use leasehold::{Error, LockManager, LossReason, ReleaseOutcome, Wait};
 use leasehold_live::{LONG, Tested, Worker, client, is_there, shared_server, soon, text, unique, until, waiters};
 use tokio::task::JoinSet;
 
@@ -53,7 +53,7 @@ async fn names_of_one_slot_are_taken_at_once_and_given_back_as_one() -> Tested {
 }
 
 #[tokio::test]
-async fn who_waits_for_one_name_is_granted_by_its_queue_and_a_cancel_gives_the_others_back() -> Tested {
+async fn who_waits_for_one_name_is_granted_by_its_queue_and_holds_no_other_meanwhile() -> Tested {
     let (server, base) = (shared_server(), unique("shelf"));
     let (locks, other) = (client(server).await?, client(server).await?);
     let [a, b] = [format!("{base}:a"), format!("{base}:b")];
@@ -64,10 +64,9 @@ async fn who_waits_for_one_name_is_granted_by_its_queue_and_a_cancel_gives_the_o
         async move { lock.acquire().await }
     });
     until("it waits", async || waiters(server, &b).is_ok_and(|count| count == 1)).await;
-    assert!(is_there(server, &a)?, "the first name in their order is held meanwhile");
+    assert!(!is_there(server, &a)?);
     waiting.abort();
-    until("it has given back", async || is_there(server, &a).is_ok_and(|there| !there)).await;
-    assert_eq!(waiters(server, &b)?, 0);
+    until("it has left", async || waiters(server, &b).is_ok_and(|count| count == 0)).await;
     let waiting = tokio::spawn(async move { lock.acquire().await });
     until("it waits again", async || waiters(server, &b).is_ok_and(|count| count == 1)).await;
     holder.release().await?;
@@ -75,6 +74,36 @@ async fn who_waits_for_one_name_is_granted_by_its_queue_and_a_cancel_gives_the_o
     assert!(lease.is_held());
     lease.release().await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn waiters_of_a_full_tenant_take_nothing_from_another_one() -> Tested {
+    let (server, base) = (shared_server(), unique("limits"));
+    let (locks, other) = (client(server).await?, client(server).await?);
+    let limits = |locks: &LockManager, tenant: &str| {
+        let (tenant, all) = (format!("{base}:{tenant}"), format!("{base}:all"));
+        locks.multi([locks.semaphore(tenant, 2).permits(1), locks.semaphore(all, 25).permits(1)]).wait(Wait::Forever)
+    };
+    let running = [limits(&locks, "tenant-a").acquire().await?, limits(&other, "tenant-a").acquire().await?];
+    let mut waiting = JoinSet::new();
+    for number in 0..100 {
+        waiting.spawn(limits(if number % 2 == 0 { &locks } else { &other }, "tenant-a").acquire());
+    }
+    until("both wait", async || waiters(server, &format!("{base}:tenant-a")).is_ok_and(|count| count >= 2)).await;
+    let tried = limits(&locks, "tenant-b").try_acquire().await?.ok_or("tenant b has no permit")?;
+    let rest = other.semaphore(format!("{base}:all"), 25).permits(22);
+    rest.try_acquire().await?.ok_or("a waiter holds a permit")?.release().await?;
+    tried.release().await?;
+    for lease in running {
+        lease.release().await?;
+    }
+    let done = async {
+        while let Some(lease) = waiting.join_next().await {
+            lease??.release().await?;
+        }
+        Tested::Ok(())
+    };
+    soon("all of tenant a", done).await
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(scenario(RENEW, Held::Exclusive, &[one, "40000"], "renewed"));
     all.push(scenario(RENEW, Held::Shared, &[one, "40000"], "renewed"));
     all.push(scenario(INSPECT, Held::Shared, &[], "shared"));
-    all.push(scenario(MULTI, Held::Exclusive, &["30000", one], "again"));
+    all.push(scenario(MULTI, Held::Exclusive, &["30000", one, EXCLUSIVE], "again"));
     all.push(scenario(ACQUIRE_FAST, Held::Exclusive, &[&format!("{other} "), "30000"], "0"));
     all.push(scenario(RELEASE_FAST, Held::Exclusive, &[&format!("{one} 5")], "1"));
     for (kind, held, mode) in [

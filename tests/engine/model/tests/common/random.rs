@@ -393,9 +393,15 @@ impl Calls {
 
     fn multi(&mut self) -> Step {
         let (mut keys, mut arguments) = (Vec::new(), vec![self.ttl()]);
-        for name in NAMES.iter().take(self.rng.range((1, 3)) as usize) {
-            keys.extend([1, 3, 4].map(|number| key(name, number, Kind::Lock)));
-            arguments.push(self.token());
+        for (place, name) in NAMES.iter().enumerate().take(self.rng.range((1, 3)) as usize) {
+            // Reentrant locks, onces and elections are refused.
+            let kind = self.kind(place);
+            let mode = if kind == Kind::Semaphore { self.mode(kind) } else { self.mode(Kind::Lock) };
+            keys.extend([1, 3, 4].map(|number| key(name, number, kind)));
+            if mode != EXCLUSIVE {
+                keys.push(key(name, 5, kind));
+            }
+            arguments.extend([self.token(), mode]);
         }
         keys.push(COUNTER.to_owned());
         call(MULTI, keys, arguments)

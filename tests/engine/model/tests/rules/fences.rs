@@ -322,7 +322,7 @@ fn no_script_takes_the_ttl_away_that_an_operator_has_given_the_counter() {
         (CONVERT, &ALL_KEYS, &[&mine, &next, SHARED, "30000", "1", "0", "0", "native"]),
         (FORCE, &ALL_KEYS, &["leases", "0", "native"]),
         (RAISE, &[0, 1], &[&mine, "1900000000000000"]),
-        (MULTI, &[0, 2, 3, 1], &["30000", &mine]),
+        (MULTI, &[0, 2, 3, 1], &["30000", &mine, "exclusive"]),
     ];
     for (script, keys, arguments) in calls {
         for counter in ABSURD.into_iter().chain(["5", "1800000000000000", "9007199254736896"]) {
@@ -347,7 +347,7 @@ fn a_counter_of_another_type_is_named_by_every_script_that_needs_it_and_left_as_
         (CONVERT, &ALL_KEYS, &[&mine, &next, SHARED, "30000", "1", "0", "0", "native"]),
         (FORCE, &ALL_KEYS, &["leases", "0", "native"]),
         (RAISE, &[0, 1], &[&mine, "5"]),
-        (MULTI, &[0, 2, 3, 1], &["30000", &mine]),
+        (MULTI, &[0, 2, 3, 1], &["30000", &mine, "exclusive"]),
         (reentrant::ACQUIRE, &ALL_KEYS, &[&next, EXCLUSIVE, "30000", "try", "1000", "1", "0", "native"]),
         (semaphore::ACQUIRE, &ALL_KEYS, &[&next, "1/3", "30000", "try", "1000", "1", "0", "native"]),
         (semaphore::RELEASE, &ALL_KEYS, &[&mine, "0", "0", "native"]),

@@ -153,14 +153,17 @@ pub(super) const TABLE: &[Mutant] = &[
         => "let side = if MUTANT && let Some(tag) = hash_tag(key.as_bytes()) {\n            [\"leasehold:{\", core::str::from_utf8(tag).unwrap_or_default(), \"}:\"].concat()\n        } else if hash_tag(key.as_bytes()).is_some() {" },
     // Several names at once.
     engine! { "multi-unsorted" Multi "all clients take names in the same order"
-    "client/multi/acquire.rs": "        let place = |name"
-        => "        if MUTANT {\n            sorted = names.iter().map(ToString::to_string).collect();\n        }\n        let place = |name" },
+    "client/multi/acquire.rs": "        let place = |part"
+        => "        if MUTANT {\n            wanted = parts.iter().map(|part| Wanted { name: part.name.to_string(), kind: part.kind, mode: part.mode }).collect();\n        }\n        let place = |part" },
     engine! { "multi-keeps-parts" Multi "a failure gives everything back"
     "client/multi/acquire.rs": "            if let Some(grant) = grant {"
         => "            if let Some(grant) = grant.filter(|_| !MUTANT) {" },
     engine! { "multi-loss-untold" Multi "losing one name ends the whole lease"
     "client/multi/held.rs": "        let reason = match reason {"
         => "        if MUTANT {\n            return;\n        }\n        let reason = match reason {" },
+    engine! { "multi-never-in-order" Multi "a group that has waited often in vain takes its parts in order"
+    "client/multi/acquire.rs": "self.multi().is_next_in_order(&group))"
+        => "self.multi().is_next_in_order(&group) && !MUTANT)" },
     // Batches.
     engine! { "batch-valid-from-reply" Network "an entry is valid from when its batch was sent"
     "client/batch.rs": "                sent.purpose = entry.purpose;"

@@ -93,7 +93,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "acquire": "held_fence, 'KEEPTTL')" => "held_fence)" },
     // Several names at once.
     script! { "multi-takes-held" Multi "all names are free, or none is taken"
-    "multi": "if not mine[name] and (holder" => "if not mine[name] and name == 1 and (holder" },
+    "multi": "if not part.mine and (not free" => "if not part.mine and number == 1 and (not free" },
     script! { "multi-passes-waiters" Multi "a dead waiter hides no live one" seed 71
     "multi": "      return true\n    end\n  end\n" => "      return true\n    end\n    return false\n  end\n" },
     script! { "multi-ignores-tombstone" Multi "a token with a tombstone does not enter" seed 45
