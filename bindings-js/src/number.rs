@@ -55,7 +55,7 @@ pub(crate) const fn number(value: u64) -> f64 {
 /// A duration in whole milliseconds, rounded down.
 #[inline(never)] // Every answer has some durations, and the code for a division is long.
 pub(crate) fn millis(duration: Duration) -> f64 {
-    number(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    number(duration.as_secs()) * 1000.0 + f64::from(duration.subsec_millis())
 }
 
 #[cfg(test)]

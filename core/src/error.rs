@@ -11,6 +11,8 @@ use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
 
+use crate::time;
+
 table_of! {
 /// Why an operation failed. Every variant has a stable [`code`](Error::code).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -133,13 +135,14 @@ impl Error {
     }
 
     /// [`Error::Busy`] without votes.
-    pub(crate) fn busy(waited: Duration, holder_remaining: Option<Duration>) -> Self {
-        Self::Busy { waited, holder_remaining, waiters: None, votes: Votes::default() }
+    pub(crate) fn busy(waited: time::Duration, holder_remaining: Option<time::Duration>) -> Self {
+        let holder_remaining = holder_remaining.map(Duration::from);
+        Self::Busy { waited: waited.into(), holder_remaining, waiters: None, votes: Votes::default() }
     }
 
     /// [`Error::Unreachable`] without votes.
-    pub(crate) fn unreachable(waited: Duration, cause: Option<Failure>) -> Self {
-        Self::Unreachable { waited, cause, votes: Votes::default() }
+    pub(crate) fn unreachable(waited: time::Duration, cause: Option<Failure>) -> Self {
+        Self::Unreachable { waited: waited.into(), cause, votes: Votes::default() }
     }
 }
 

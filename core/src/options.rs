@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::error::Error;
 use crate::text::Digits;
-use crate::time::millis;
+use crate::time;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -301,8 +301,8 @@ impl Setting {
 
     /// Refuses a time that is out of the bounds. It takes the row apart, so that the texts for the manual are in no binary.
     #[inline(always)]
-    fn check(self, value: Duration) -> Result<(), Error> {
-        check_bounds(self.name, value, (self.bounds.least, self.bounds.most), self.bounds.choose)
+    fn check(self, value: impl Into<time::Duration>) -> Result<(), Error> {
+        check_bounds(self.name, value.into(), (self.bounds.least, self.bounds.most), self.bounds.choose)
     }
 
     /// Refuses a count that is out of the bounds.
@@ -321,9 +321,14 @@ fn too_many(field: &'static str, value: u32, choose: &str) -> Error {
 }
 
 /// Refuses a value that is out of its bounds in milliseconds. `choose` is their text for the error message.
-fn check_bounds(field: &'static str, value: Duration, (least, most): (u64, u64), choose: &str) -> Result<(), Error> {
-    if value < Duration::from_millis(least) || value > Duration::from_millis(most) {
-        let problem = ["is ", Digits::of(millis(value)).as_str(), " ms: choose ", choose].concat();
+fn check_bounds(
+    field: &'static str,
+    value: time::Duration,
+    (least, most): (u64, u64),
+    choose: &str,
+) -> Result<(), Error> {
+    if value < time::Duration::from_millis(least) || value > time::Duration::from_millis(most) {
+        let problem = ["is ", Digits::of(value.as_millis()).as_str(), " ms: choose ", choose].concat();
         return Err(Error::InvalidOption { field, problem });
     }
     Ok(())
@@ -513,10 +518,10 @@ macro_rules! times {
 times! { max_hold MAX_HOLD, linger LINGER, at_least AT_LEAST, per PER }
 
 /// The longest TTL.
-pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL.bounds.most);
+pub(crate) const LONGEST_TTL: time::Duration = time::Duration::from_millis(TTL.bounds.most);
 
 /// Checks a TTL.
-pub(crate) fn check_ttl(ttl: Duration) -> Result<(), Error> {
+pub(crate) fn check_ttl(ttl: impl Into<time::Duration>) -> Result<(), Error> {
     TTL.check(ttl)
 }
 
@@ -564,7 +569,7 @@ pub(crate) fn check_value(value: &str) -> Result<(), Error> {
 const LONGEST_VALUE: usize = 1024;
 
 /// Checks the time of a drain.
-pub(crate) fn check_drain(within: Duration) -> Result<(), Error> {
+pub(crate) fn check_drain(within: time::Duration) -> Result<(), Error> {
     DRAIN.check(within)
 }
 
@@ -643,7 +648,7 @@ impl AcquireOptions {
 /// The local hand-overs without the option: so many, or as many as fit into that time. So a client that other clients wait for
 /// spends little of its turn on the way to the server, and long holds are still handed over in the order of their callers.
 const HANDOFFS: u32 = 32;
-const HANDOFF_TIME: Duration = Duration::from_millis(5);
+const HANDOFF_TIME: time::Duration = time::Duration::from_millis(5);
 
 /// The most fences to ask for at once. The server limits how far they may run ahead of its clock.
 pub(crate) const MOST_FENCES: u64 = 1024;
@@ -660,8 +665,8 @@ impl Config {
     }
 
     /// How many local hand-overs are allowed while another client waits, and for how long any number of them is.
-    pub(crate) fn handoffs(&self) -> (u32, Duration) {
-        self.local_handoffs.map_or((HANDOFFS, HANDOFF_TIME), |handoffs| (handoffs, Duration::ZERO))
+    pub(crate) fn handoffs(&self) -> (u32, time::Duration) {
+        self.local_handoffs.map_or((HANDOFFS, HANDOFF_TIME), |handoffs| (handoffs, time::Duration::ZERO))
     }
 
     /// How many fences the counted hand-overs need, with the one of the grant.

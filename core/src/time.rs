@@ -1,8 +1,8 @@
 //! Time in the engine. It is always an argument, because the engine has no clock.
 
 use core::fmt;
-use core::ops::{Add, Sub};
-use core::time::Duration;
+use core::ops::{Add, Div, Sub};
+use core::time;
 
 /// A moment on the driver's clock, in microseconds since any origin.
 ///
@@ -11,7 +11,6 @@ use core::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
-// In WebAssembly, arithmetic and conversions are not inlined. They multiply and divide, and have a hundred callers.
 impl Instant {
     /// The moment `micros` microseconds after the clock's origin.
     pub const fn from_micros(micros: u64) -> Self {
@@ -24,25 +23,41 @@ impl Instant {
     }
 
     /// The time since `earlier`. Zero if `earlier` is later than this moment.
-    #[cfg_attr(target_family = "wasm", inline(never))]
-    pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    pub const fn since(self, earlier: Self) -> time::Duration {
+        time::Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The same, for the engine's own arithmetic.
+    pub(crate) const fn time_since(self, earlier: Self) -> Duration {
+        Duration(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<time::Duration> for Instant {
+    type Output = Self;
+    fn add(self, by: time::Duration) -> Self {
+        self + Duration::from(by)
+    }
+}
+
+impl Sub<time::Duration> for Instant {
+    type Output = Self;
+    fn sub(self, by: time::Duration) -> Self {
+        self - Duration::from(by)
     }
 }
 
 impl Add<Duration> for Instant {
     type Output = Self;
-    #[cfg_attr(target_family = "wasm", inline(never))]
     fn add(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(micros(by)))
+        Self(self.0.saturating_add(by.0))
     }
 }
 
 impl Sub<Duration> for Instant {
     type Output = Self;
-    #[cfg_attr(target_family = "wasm", inline(never))]
     fn sub(self, by: Duration) -> Self {
-        Self(self.0.saturating_sub(micros(by)))
+        Self(self.0.saturating_sub(by.0))
     }
 }
 
@@ -52,14 +67,109 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// The microseconds of a duration, or `u64::MAX`.
-#[cfg_attr(target_family = "wasm", inline(never))]
-pub(crate) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+/// A length of time in microseconds, for the engine's own arithmetic. What is too large for it counts as the greatest one.
+///
+/// The crate's API has the duration of the standard library. Its seconds and nanoseconds take more code and more time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Duration(u64);
+
+impl Duration {
+    pub(crate) const ZERO: Self = Self(0);
+    pub(crate) const MAX: Self = Self(u64::MAX);
+
+    pub(crate) const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    pub(crate) const fn from_millis(millis: u64) -> Self {
+        Self(millis).saturating_mul(1_000)
+    }
+
+    pub(crate) const fn from_secs(secs: u64) -> Self {
+        Self(secs).saturating_mul(1_000_000)
+    }
+
+    pub(crate) const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// The whole milliseconds.
+    pub(crate) const fn as_millis(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    pub(crate) const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    pub(crate) const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    #[cfg_attr(target_family = "wasm", inline(never))]
+    pub(crate) const fn saturating_mul(self, times: u32) -> Self {
+        Self(self.0.saturating_mul(times as u64))
+    }
+
+    pub(crate) const fn abs_diff(self, other: Self) -> Self {
+        Self(self.0.abs_diff(other.0))
+    }
 }
 
-/// The whole milliseconds of a duration, or `u64::MAX`.
-#[cfg_attr(target_family = "wasm", inline(never))]
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+impl Div<u32> for Duration {
+    type Output = Self;
+    fn div(self, by: u32) -> Self {
+        Self(self.0 / u64::from(by))
+    }
+}
+
+// In WebAssembly, conversions and multiplications are not inlined, because their code is long.
+impl From<time::Duration> for Duration {
+    #[cfg_attr(target_family = "wasm", inline(never))]
+    fn from(time: time::Duration) -> Self {
+        Self::from_secs(time.as_secs()).saturating_add(Self(time.subsec_micros().into()))
+    }
+}
+
+impl From<Duration> for time::Duration {
+    #[cfg_attr(target_family = "wasm", inline(never))]
+    fn from(time: Duration) -> Self {
+        Self::from_micros(time.0)
+    }
+}
+
+/// The microseconds of a duration, or `u64::MAX`.
+pub(crate) fn micros(time: time::Duration) -> u64 {
+    Duration::from(time).as_micros()
+}
+
+/// The whole milliseconds of a duration, or `u64::MAX` microseconds.
+pub(crate) fn millis(time: time::Duration) -> u64 {
+    Duration::from(time).as_millis()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_too_large_counts_as_the_greatest_one() {
+        assert_eq!(Duration::from(time::Duration::MAX), Duration::MAX);
+        assert_eq!(Duration::from_millis(u64::MAX), Duration::MAX);
+        assert_eq!(Duration::from_secs(u64::MAX / 1_000), Duration::MAX);
+        assert_eq!(Duration::from_secs(1).saturating_mul(u32::MAX), Duration::from_secs(u32::MAX.into()));
+        assert_eq!(Instant::from_micros(1) + Duration::MAX, Instant::from_micros(u64::MAX));
+    }
+
+    #[test]
+    fn times_of_the_api_are_read_to_the_microsecond() {
+        let time = time::Duration::new(2, 1_999);
+        assert_eq!(Duration::from(time).as_micros(), 2_000_001);
+        assert_eq!(time::Duration::from(Duration::from(time)), time::Duration::from_micros(2_000_001));
+        assert_eq!(Instant::from_micros(5) + time, Instant::from_micros(2_000_006));
+    }
 }

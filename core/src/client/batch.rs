@@ -18,7 +18,6 @@ use super::Client;
 use crate::error::Failure;
 use crate::options::Family;
 use crate::session::{Body, Form, Purpose, Queued, SentCommand, has_fast_script};
-use crate::time::millis;
 use crate::wire::{Answer, Failed, Reply, Scalar, Status, fence, integer, natural, time_left};
 
 /// How far fences may run ahead of the server's clock, in microseconds.
@@ -117,7 +116,7 @@ fn answer(entry: &Queued, answers: &Answers<'_>, number: Option<i64>) -> Option<
             let ahead = server.saturating_add(AHEAD).saturating_sub(answers.fence);
             let block = what.block.min(ahead).max(1);
             let waiting = if entry.request.name.family == Family::Reentrant { number.saturating_sub(1) } else { 0 };
-            (Status::Entered, fence(answers.fence, block)?, block, Some(millis(what.ttl)), Some(waiting))
+            (Status::Entered, fence(answers.fence, block)?, block, Some(what.ttl.as_millis()), Some(waiting))
         }
         Body::Release(_) => (Status::Released, 0, 0, None, Some(0)),
         _ => (Status::Renewed, 0, 0, Some(number), None),

@@ -1,13 +1,13 @@
 //! Messages: grants and notices on the client's channel, and releases on the channel of a reentrant lock.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::Client;
 use crate::ids::{Channel, LockId, Token};
 use crate::lock::{Claim, LockState, keys_of, observed_key};
 use crate::options::Family;
 use crate::session::{Context, Subscription};
+use crate::time::Duration;
 use crate::wire::Message;
 
 impl Client {

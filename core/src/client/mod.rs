@@ -43,7 +43,7 @@ use crate::lock::{GiveBack, LockState, LockTable};
 use crate::options::AcquireOptions;
 use crate::options::{Config, Family, Mode};
 use crate::session::{Body, Context, Form, Leased, NameHash, Purpose, Request, SentCommand, Timer};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{Answer, Command, Failed, Reply, Status};
 
 /// One client's locks on one server.
@@ -287,9 +287,9 @@ impl Client {
             Input::Cancel { op } => self.cancel(Caller::User(op), Error::Cancelled),
             Input::Store { op, lease, value } => self.store(Caller::User(op), lease, value),
             Input::Forget { op, name } => self.forget(Caller::User(op), name),
-            Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
-            Input::Shorten { op, lease, ttl } => self.shorten(Caller::User(op), lease, ttl),
-            Input::Detach { op, lease, time } => self.detach(Caller::User(op), lease, time),
+            Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl.into()),
+            Input::Shorten { op, lease, ttl } => self.shorten(Caller::User(op), lease, ttl.into()),
+            Input::Detach { op, lease, time } => self.detach(Caller::User(op), lease, time.map(Duration::from)),
             Input::Convert { op, lease, mode } => self.convert(Caller::User(op), lease, mode),
             Input::Hold { op, lease } => self.cx.nest(Caller::User(op), lease),
             Input::Keep { lease, until } => self.keep(lease, until),
@@ -298,7 +298,7 @@ impl Client {
             Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
             Input::Inspect { op, name } => self.inspect(Caller::User(op), name),
             Input::ForceRelease { op, name, foreign } => self.force(Caller::User(op), name, foreign),
-            Input::Drain { op, within } => self.drain(Caller::User(op), within),
+            Input::Drain { op, within } => self.drain(Caller::User(op), within.into()),
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Message { node: _, channel, payload } => self.message(channel, payload),
             Input::Subscribed { node: _, channel } => {

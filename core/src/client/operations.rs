@@ -1,7 +1,6 @@
 //! Users' calls: checks them and passes them to the name that they are about.
 
 use alloc::sync::Arc;
-use core::time::Duration;
 
 use super::Client;
 use super::multi::{AcquireAll, HoldAll, PartCall, not_several};
@@ -11,7 +10,7 @@ use crate::ids::{Caller, Channel, LeaseId, LeaseToken, LockId};
 use crate::lock::only_adoptable;
 use crate::options::{AcquireOptions, Family, Kind, Mode, Wait, check_result, check_ttl, not_counted, not_detached};
 use crate::session::{Lease, Leased, OpKind, Timer, ToStore};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Name;
 
 impl Client {
@@ -153,7 +152,7 @@ impl Client {
             match checked {
                 Ok(keep) => {
                     if let Some(hold) = lock.and_then(|lock| self.locks.get_mut(lock)?.hold.as_mut()) {
-                        hold.result = Some(ToStore { keep, value: value.into() });
+                        hold.result = Some(ToStore { keep: keep.into(), value: value.into() });
                     }
                 }
                 Err(error) => {
@@ -315,7 +314,7 @@ impl Client {
     pub(super) fn op_ends(&mut self, op: Caller) {
         let Some(open) = self.cx.ops.get_mut(&op) else { return };
         open.ends = None;
-        let (since, waited) = (open.since, self.cx.now.since(open.since));
+        let (since, waited) = (open.since, self.cx.now.time_since(open.since));
         if self.was_queued(op) || self.cx.was_paused(op) || self.cx.waits_for_slot(op) {
             return;
         }
@@ -384,7 +383,7 @@ impl Client {
         let ends = from + self.cx.patience();
         let goes_on = ends > self.cx.now;
         if goes_on {
-            self.cx.limit_op(op, ends.since(self.cx.now));
+            self.cx.limit_op(op, ends.time_since(self.cx.now));
         }
         goes_on
     }
@@ -430,15 +429,15 @@ impl crate::session::Context {
     /// How long an acquire may take.
     pub(super) fn patience_of(&self, options: &AcquireOptions) -> Option<Duration> {
         match options.wait {
-            Wait::No => Some(options.within.map_or(self.patience(), |within| within.min(self.patience()))),
-            Wait::For(wait) => Some(wait),
+            Wait::No => Some(options.within.map_or(self.patience(), |within| self.patience().min(within.into()))),
+            Wait::For(wait) => Some(wait.into()),
             Wait::Forever => None,
         }
     }
 
     /// Schedules a user's call to be sent again after a pause.
     pub(crate) fn send_op_again(&mut self, op: Caller) {
-        let most = self.config.response_timeout / 2;
+        let most = self.response_timeout / 2;
         let Some(failures) = self.ops.get(&op).map(|op| op.failures) else { return };
         let at = self.now + self.backoff(failures, most);
         if let Some(open) = self.ops.get_mut(&op) {

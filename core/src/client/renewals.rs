@@ -1,11 +1,9 @@
 //! What another thread of this process needs to renew a lease while the driver is blocked.
 
-use core::time::Duration;
-
 use super::Client;
 use crate::ids::{LeaseId, LockId, Token};
 use crate::session::{Body, Form, Leased, Renew, Renewal};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Command;
 
 impl Client {

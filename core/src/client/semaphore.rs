@@ -7,7 +7,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::Client;
 use crate::error::Error;
@@ -15,6 +14,7 @@ use crate::ids::{Caller, LockId};
 use crate::lock::{Admission, Claim, LocalQueue, LockState};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
 use crate::session::OpKind;
+use crate::time::Duration;
 use crate::wire::Name;
 
 /// How many lanes may ask for permits in parallel.
@@ -167,7 +167,7 @@ impl Client {
         }
         let held = lane.hold.as_ref().map(|hold| (permits(hold.kind), None));
         let wants = held.or(lane.claim.as_ref().map(|claim| (permits(claim.kind), claim.per)));
-        wants == Some((permits(options.kind), options.per))
+        wants == Some((permits(options.kind), options.per.map(Duration::from)))
     }
 
     /// Makes a call the caller of a lane.

@@ -1,7 +1,6 @@
 //! The locks of one client: on one server, or on those of a quorum.
 
 use alloc::boxed::Box;
-use core::time::Duration;
 
 use crate::client::Client;
 use crate::event::{Input, LeaseInfo, Output, Reason};
@@ -9,7 +8,7 @@ use crate::ids::LeaseId;
 #[cfg(feature = "quorum")]
 use crate::quorum::Quorum;
 use crate::session::Renewal;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Command;
 
 #[derive(Clone, Hash)]

@@ -5,7 +5,6 @@ mod replication;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use self::locks::Locks;
 use self::replication::Replication;
@@ -18,7 +17,7 @@ use crate::options::{Config, Mode};
 use crate::quorum::Quorum;
 use crate::server::DeleteIfEqual;
 use crate::session::{Renewal, late};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Command;
 
 /// The locks of one client. The crate's documentation shows the loop that drives it.
@@ -40,7 +39,7 @@ impl Engine {
     /// # Errors
     /// [`Error::InvalidOption`] names the option that is out of its bounds.
     pub fn new(client: ClientId, config: Config) -> Result<Self, Error> {
-        let (replication, late) = (Replication::new(config.response_timeout), late(config.response_timeout));
+        let (replication, late) = (Replication::new(config.response_timeout), late(config.response_timeout.into()));
         let locks = Locks::One(Box::new(Client::new(client, config)?));
         Ok(Self { locks, replication, now: Instant::default(), late })
     }
@@ -56,7 +55,7 @@ impl Engine {
     /// three, an even number, or a duplicate.
     #[cfg(feature = "quorum")]
     pub fn quorum(client: ClientId, config: Config, servers: &[&str]) -> Result<Self, Error> {
-        let (replication, late) = (Replication::new(config.response_timeout), late(config.node_timeout));
+        let (replication, late) = (Replication::new(config.response_timeout), late(config.node_timeout.into()));
         let locks = Locks::Quorum(Box::new(Quorum::new(client, config, servers)?));
         Ok(Self { locks, replication, now: Instant::default(), late })
     }
@@ -124,8 +123,8 @@ impl Engine {
     /// Another thread has renewed a lease with a command of [`renewals`](Self::renewals). It sent the command at `sent` or
     /// later, and the server answered that `left` remains. Call it before [`handle`](Self::handle), so that no timer
     /// counts before it. It only makes the lease longer. A renewal of an earlier token is ignored.
-    pub fn renewed(&mut self, lease: LeaseId, token: u64, sent: Instant, left: Duration) {
-        self.locks.renewed(lease, token, sent, left);
+    pub fn renewed(&mut self, lease: LeaseId, token: u64, sent: Instant, left: core::time::Duration) {
+        self.locks.renewed(lease, token, sent, left.into());
     }
 
     /// The next action. Call it until it returns `None`.

@@ -1,12 +1,11 @@
 //! What changes about a hold.
 
-use core::time::Duration;
-
 use crate::error::Error;
 use crate::event::Outcome;
 use crate::ids::{Caller, LeaseId, Token};
 use crate::options::Mode;
 use crate::session::{Context, InFlight, Slot};
+use crate::time::Duration;
 
 /// What changes about a hold: one thing at a time, until the server has answered.
 #[derive(Clone, Hash, Default)]

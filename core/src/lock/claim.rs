@@ -2,8 +2,6 @@
 //!
 //! The first try, the heartbeat, a poll and a resend are all the same command.
 
-use core::time::Duration;
-
 use super::LockState;
 use super::claim_state::{Base, Claim};
 use super::hold::{GiveBack, Validity};
@@ -12,9 +10,9 @@ use crate::event::Outcome;
 use crate::ids::{Caller, LeaseToken, Token};
 use crate::options::Family;
 use crate::session::{
-    Acquire, AcquireMode, Body, Context, Convert, Old, Purpose, Request, SentCommand, covering, needed,
+    Acquire, AcquireMode, Body, Context, Convert, Old, Purpose, Request, SentCommand, needed, ttl_of,
 };
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// The pause before a client that gave a reentrant lock back asks for it again, so that others get a chance.
@@ -106,7 +104,7 @@ impl LockState {
             kind: claim.kind,
             mode: claim.mode,
             per: claim.per,
-            ttl: claim.per.or(head.max_hold.map(|most| head.ttl.min(covering(most)))).unwrap_or(head.ttl),
+            ttl: claim.per.unwrap_or_else(|| ttl_of(head)),
             how: match (joins, cx.config.ahead) {
                 (true, _) => AcquireMode::Wait { callers: waiters.saturating_add(self.behind), most },
                 (false, false) => AcquireMode::Try,
@@ -144,7 +142,7 @@ impl LockState {
         claim.sent.get_or_insert(cx.now);
         claim.in_flight.sent();
         claim.clear_timer(cx, self.id);
-        claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);
+        claim.send_by(cx, self.id, cx.now + cx.claim_window / 3);
     }
 
     /// Whether a queued acquire of this token is still needed.
@@ -302,7 +300,7 @@ impl LockState {
         claim.in_flight.failed(&failed);
         match failed.class {
             FailureClass::Retry(failure) => {
-                let most = cx.config.claim_window / 3;
+                let most = cx.claim_window / 3;
                 let wait = cx.backoff(claim.attempts, most);
                 claim.attempts = claim.attempts.saturating_add(1);
                 claim.failure = Some(failure);

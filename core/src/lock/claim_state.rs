@@ -1,12 +1,10 @@
 //! A claim: the one token with which this client waits for a name.
 
-use core::time::Duration;
-
 use crate::error::Failure;
 use crate::ids::{LockId, Token};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::session::{Context, InFlight, Slot, Timer};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// The shortest time between two commands for a lock that is about to become free.
 const SOON: Duration = Duration::from_millis(5);
@@ -60,7 +58,7 @@ impl Claim {
             token,
             kind: options.kind,
             mode: options.mode,
-            per: options.per,
+            per: options.per.map(Duration::from),
             waits: false,
             joined: false,
             joining: false,
@@ -93,7 +91,7 @@ impl Claim {
     /// Schedules the next poll, for when no message may announce that the lock is free. The pause starts at 50 ms and
     /// doubles up to the heartbeat's interval.
     pub(super) fn poll(&mut self, cx: &mut Context, lock: LockId) {
-        let wait = POLL.saturating_mul(1 << self.attempts.min(10)).min(cx.config.claim_window / 3);
+        let wait = POLL.saturating_mul(1 << self.attempts.min(10)).min(cx.claim_window / 3);
         self.attempts = self.attempts.saturating_add(1);
         let wait = cx.random.jitter(wait);
         self.send_by(cx, lock, cx.now + wait);

@@ -8,8 +8,6 @@
 //! A lease that is detached ends for its caller when the command is sent. Its hold stays until the answer, so that the
 //! command is sent again, and is then forgotten. Nothing gives it back.
 
-use core::time::Duration;
-
 use super::LockState;
 use super::change::{Change, Converting};
 use super::fences::Fences;
@@ -21,11 +19,12 @@ use crate::options::{Family, Mode, not_detached};
 use crate::session::{
     Body, Context, Convert, InFlight, Lease, Old, OpKind, Purpose, SentCommand, Timer, covering, needed,
 };
+use crate::time::Duration;
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// How soon to resend a convert. Renewals pause meanwhile, so the resends keep the lease alive, after a quarter of the time left.
 fn retry_after(cx: &Context, validity: &Validity) -> Duration {
-    (validity.until.since(cx.now) / 4).max(Duration::from_millis(10)).min(cx.config.claim_window / 3)
+    (validity.until.time_since(cx.now) / 4).max(Duration::from_millis(10)).min(cx.claim_window / 3)
 }
 
 const OTHER_CALLERS: Error = Error::Conflict("other callers of this client hold the lease too");
@@ -60,7 +59,7 @@ impl LockState {
         if to == Mode::Exclusive && hold.mode == Mode::Exclusive {
             // On the server the token is exclusive already. Only a fence above those of the past readers is missing.
             hold.change = Change::Upgrade { op, lease: id };
-            cx.limit_op(op, cx.config.response_timeout);
+            cx.limit_op(op, cx.response_timeout);
             return self.settle(cx, None);
         }
         if to == Mode::Shared {
@@ -171,7 +170,7 @@ impl LockState {
         let Change::Convert(converting) = &mut hold.change else { return };
         let ttl = match converting.lease {
             Some(id) => cx.leases.get(&id).map(|lease| lease.wants(cx.now, cx.now).unwrap_or(lease.ttl)),
-            None => hold.keep.map(|keep| covering(keep.since(cx.now))),
+            None => hold.keep.map(|keep| covering(keep.time_since(cx.now))),
         };
         // The fences of a lease that is detached are not used.
         let block = converting.lease.map_or(1, |_| cx.config.counted_block());

@@ -15,7 +15,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::LockState;
 use super::observed::Observed;
@@ -24,7 +23,7 @@ use crate::error::Error;
 use crate::event::Leader;
 use crate::ids::{Caller, Channel};
 use crate::session::{Body, Context, Purpose, Timer, needed};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{Failed, FailureClass, Term};
 
 impl LockState {
@@ -75,7 +74,7 @@ impl LockState {
         if !self.subscription.is_polling() || self.subscription.is_refused() {
             self.ask_who_leads(cx);
         } else {
-            self.ask_again_after(cx, cx.config.claim_window);
+            self.ask_again_after(cx, cx.claim_window);
         }
     }
 
@@ -108,11 +107,11 @@ impl LockState {
         let Some(observed) = &mut self.observed else { return };
         match failed.class {
             FailureClass::Retry(_) => {
-                let mut wait = cx.backoff(observed.failures, cx.config.claim_window);
+                let mut wait = cx.backoff(observed.failures, cx.claim_window);
                 observed.failures = observed.failures.saturating_add(1);
                 if observed.leader.is_some() {
-                    let ends = observed.learned + observed.longest + cx.config.claim_window;
-                    wait = wait.min(ends.since(cx.now));
+                    let ends = observed.learned + observed.longest + cx.claim_window;
+                    wait = wait.min(ends.time_since(cx.now));
                     if wait.is_zero() {
                         observed.leader = None;
                         observed.change(cx);
@@ -134,7 +133,8 @@ impl LockState {
         if leader.is_some() {
             observed.longest = observed.longest.max(left);
         }
-        let leader = leader.map(|Term { fence, led, value, .. }| Leader { value: value.into(), fence, led });
+        let leader =
+            leader.map(|Term { fence, led, value, .. }| Leader { value: value.into(), fence, led: led.into() });
         let fence = |leader: &Option<Leader>| leader.as_ref().map(|leader| leader.fence);
         let is_same = fence(&leader) == fence(&observed.leader);
         let is_late = asked.is_none_or(|asked| asked <= observed.learned);
@@ -156,7 +156,7 @@ impl LockState {
             }
         }
         // A lost message must not hide a leader for longer than that.
-        let most = if self.subscription.is_polling() { cx.config.claim_window } else { Duration::MAX };
+        let most = if self.subscription.is_polling() { cx.claim_window } else { Duration::MAX };
         let at = (asked.unwrap_or(cx.now) + observed.ttl).min(cx.now + most);
         cx.timers.set(Timer::Observe(self.id), &mut observed.timer, Some(at));
     }

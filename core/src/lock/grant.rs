@@ -1,7 +1,6 @@
 //! Becoming the holder: by an answer, or by a message that another client's script published.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::change::Change;
 use super::claim_state::{Base, Claim};
@@ -13,7 +12,7 @@ use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, Token};
 use crate::options::Mode;
 use crate::session::{Context, ReleaseParams};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{Answer, Granted, Status};
 
 impl LockState {
@@ -89,7 +88,7 @@ impl LockState {
             let attempts = claim.attempts.saturating_add(1);
             self.claim = Some(Claim { joined: true, ..claim });
             self.give_up_claim(cx);
-            let wait = cx.backoff(attempts, cx.config.claim_window / 3);
+            let wait = cx.backoff(attempts, cx.claim_window / 3);
             self.ask_after(cx, wait);
             if let Some(claim) = &mut self.claim {
                 claim.attempts = attempts;

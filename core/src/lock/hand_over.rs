@@ -11,7 +11,7 @@ use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken};
 use crate::options::{AcquireOptions, Family, Mode, Wait};
 use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 impl LockState {
     /// Reconciles the state after every event. `leaver` is the call that gave back the last hold of a lease.
@@ -34,7 +34,7 @@ impl LockState {
                     continue;
                 }
                 Admission::NeedsRenewal => {
-                    let ttl = options.ttl;
+                    let ttl = options.ttl.into();
                     self.renew_to(cx, ttl);
                 }
                 Admission::NeedsFences => self.refill(cx),
@@ -82,7 +82,7 @@ impl LockState {
         hold.served = true;
         // Another caller asks the server, which may have the result then.
         hold.tainted |= self.name.family == Family::Once;
-        hold.linger = options.linger;
+        hold.linger = options.linger.map(Duration::from);
         // A caller that waits for replicas may never get the lease.
         let least = options.at_least.filter(|_| options.replicas.is_none());
         hold.keep = hold.keep.max(least.map(|least| cx.now + least));

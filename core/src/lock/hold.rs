@@ -2,14 +2,13 @@
 
 use alloc::vec::Vec;
 use core::mem;
-use core::time::Duration;
 
 use super::change::{Change, Converting};
 use super::fences::Fences;
 use crate::ids::{LeaseId, LockId, Token};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::session::{Context, InFlight, Slot, Timer, ToStore, drift, margin};
-use crate::time::{Instant, millis};
+use crate::time::{Duration, Instant};
 
 /// How long a client may go on handing over locally once it knows that another client waits.
 const BUDGET_TIME: Duration = Duration::from_secs(1);
@@ -269,14 +268,14 @@ impl Hold {
         }
         self.budget.as_ref().is_some_and(|budget| {
             let most = if budget.left == 0 { cx.config.handoffs().1 } else { BUDGET_TIME };
-            cx.now.since(budget.since) >= most
+            cx.now.time_since(budget.since) >= most
         })
     }
 
     /// Whether the server has confirmed the lease recently. This limits how long a client can hand over a lease that
     /// was lost without its knowledge.
     fn is_confirmed(&self, cx: &Context) -> bool {
-        cx.now.since(self.validity.confirmed) < CONFIRMED_FOR
+        cx.now.time_since(self.validity.confirmed) < CONFIRMED_FOR
     }
 
     /// Whether the server has confirmed the lease since then, or recently. The latter is not enough if another process may
@@ -287,23 +286,23 @@ impl Hold {
 
     /// Whether to ask the server now, so that the next local holder doesn't have to wait for a confirmation.
     pub(super) fn needs_confirming(&self, cx: &Context) -> bool {
-        cx.now.since(self.validity.confirmed) >= CONFIRMED_FOR / 2
+        cx.now.time_since(self.validity.confirmed) >= CONFIRMED_FOR / 2
     }
 
     /// Whether enough time is left. A renewed lease needs a third of its TTL. A fixed lease needs all of it, as after a new answer.
     fn has_time(&self, now: Instant, options: &AcquireOptions) -> bool {
         let Validity { until, granted, answered, .. } = self.validity;
-        let left = until.since(now);
+        let left = until.time_since(now);
         if left.is_zero() {
             return false;
         }
-        let fresh = answered == Some(now);
+        let (fresh, ttl) = (answered == Some(now), Duration::from(options.ttl));
         if options.renew {
-            fresh || left >= options.ttl.min(granted) / 3
+            fresh || left >= ttl.min(granted) / 3
         } else {
             // The server stores whole milliseconds.
-            let whole = Duration::from_millis(millis(options.ttl));
-            left >= options.ttl || (fresh && granted >= whole)
+            let whole = Duration::from_millis(ttl.as_millis());
+            left >= ttl || (fresh && granted >= whole)
         }
     }
 
@@ -337,8 +336,8 @@ impl Hold {
 
     /// The greatest fence that was used, if the next grant might not be above it by the server's clock alone. Else 0.
     pub(super) fn used_fence(&self, cx: &Context) -> u64 {
-        let elapsed = cx.now.since(self.server_at);
-        let clock = self.server.saturating_add(crate::time::micros(elapsed.saturating_sub(elapsed / 100)));
+        let elapsed = cx.now.time_since(self.server_at);
+        let clock = self.server.saturating_add(elapsed.saturating_sub(elapsed / 100).as_micros());
         let used_fence = self.fences.used_fence();
         if used_fence < clock { 0 } else { used_fence }
     }
@@ -402,6 +401,6 @@ fn is_reader(cx: &Context, id: LeaseId) -> bool {
 /// Rounds down to a grid of 1/48 of the TTL, so that many leases are renewed in one wake-up.
 fn on_grid(at: Instant, ttl: Duration) -> Instant {
     let micros = at.as_micros();
-    let grid = crate::time::micros(ttl / 48).max(1);
+    let grid = (ttl / 48).as_micros().max(1);
     Instant::from_micros(micros.saturating_sub(micros.checked_rem(grid).unwrap_or(0)))
 }

@@ -49,13 +49,13 @@ mod table;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::time::Duration;
 
 use self::hold::Hold;
 use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseToken, LockId};
 use crate::options::{AcquireOptions, Mode};
 use crate::session::{Body, Context, OpKind, Request, Subscription};
+use crate::time::Duration;
 use crate::wire::Name;
 
 pub(crate) use claim_state::Claim;
@@ -129,7 +129,7 @@ impl LockState {
     pub(crate) fn busy(&self, cx: &Context, op: Caller) -> Error {
         let here = self.hold.as_ref().filter(|hold| hold.in_use(cx.now)).map(|hold| hold.validity.until);
         let ends = here.or_else(|| self.claim.as_ref()?.holder_ends);
-        let holder_remaining = ends.map(|ends| ends.since(cx.now));
+        let holder_remaining = ends.map(|ends| ends.time_since(cx.now));
         Error::busy(waited(cx, op), holder_remaining)
     }
 
@@ -158,7 +158,7 @@ pub(crate) fn only_adoptable() -> Error {
 }
 
 pub(crate) fn waited(cx: &Context, op: Caller) -> Duration {
-    cx.ops.get(&op).map(|op| cx.now.since(op.since)).unwrap_or_default()
+    cx.ops.get(&op).map(|op| cx.now.time_since(op.since)).unwrap_or_default()
 }
 
 pub(crate) fn is_try(cx: &Context, op: Caller) -> bool {

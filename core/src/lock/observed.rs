@@ -1,12 +1,11 @@
 //! Those who observe an election, and what they know.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::event::{Leader, Output};
 use crate::ids::Caller;
 use crate::session::{Context, Slot};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// Those who observe an election.
 #[derive(Clone, Hash)]

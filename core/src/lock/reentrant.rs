@@ -6,13 +6,13 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::LockState;
 use crate::event::{Grant, Outcome};
 use crate::ids::{Caller, Channel, LeaseId};
 use crate::options::{Family, Kind, Wait};
 use crate::session::Context;
+use crate::time::Duration;
 use crate::wire::Name;
 
 impl LockState {

@@ -1,7 +1,5 @@
 //! Keeping a lease: renewals, fence refills, and the users' extend and verify.
 
-use core::time::Duration;
-
 use super::LockState;
 use super::change::Change;
 use super::hold::{GiveBack, Validity};
@@ -12,7 +10,7 @@ use crate::options::MOST_FENCES;
 use crate::session::{
     Acquire, AcquireMode, Body, Context, OpKind, Purpose, Renew, SentCommand, Timer, covering, needed,
 };
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{Answer, Failed, FailureClass, Status};
 
 /// The shortest pause before a renewal is retried.
@@ -40,7 +38,7 @@ impl LockState {
     fn send_renewal(&mut self, cx: &mut Context) {
         let Some(what) = self.renewal(cx) else { return };
         let Some(hold) = &mut self.hold else { return };
-        let left = hold.validity.until.since(cx.now);
+        let left = hold.validity.until.time_since(cx.now);
         // The answer to the convert brings the new token. Until then no renewal is possible.
         if !hold.is_converting() {
             let soon = if hold.extra_renewal().is_some() { needed::CALL.min(left / 8) } else { left / 8 };
@@ -55,7 +53,7 @@ impl LockState {
     /// The renewal has left. It is retried after a quarter of the remaining time.
     pub(crate) fn renewal_sent(&mut self, cx: &mut Context) {
         let Some(hold) = &mut self.hold else { return };
-        let left = hold.validity.until.since(cx.now);
+        let left = hold.validity.until.time_since(cx.now);
         let again = cx.now + (left / 4).max(RETRY);
         cx.timers.set(Timer::Renewal(self.id), &mut hold.timers.renewal, Some(again));
     }
@@ -180,10 +178,10 @@ impl LockState {
         let mut ttl = wanted.map(covering).unwrap_or_default();
         if let Some(wanted) = wanted {
             if lease.renew {
-                ttl = lease.ends.map_or(ttl, |ends| ttl.min(covering(ends.at.since(cx.now))));
+                ttl = lease.ends.map_or(ttl, |ends| ttl.min(covering(ends.at.time_since(cx.now))));
             } else {
                 let end = lease.bounded(cx.now + wanted);
-                ttl = ttl.min(covering(end.since(cx.now)));
+                ttl = ttl.min(covering(end.time_since(cx.now)));
                 let ends = lease.ends.map(|ends| ends.at.max(end));
                 cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, ends);
             }
@@ -218,7 +216,7 @@ impl LockState {
     /// A client that hands over locally without hearing from the server asks from time to time whether others wait.
     pub(super) fn ask_whether_wanted(&mut self, cx: &mut Context) {
         let Some(hold) = &self.hold else { return };
-        let long_ago = cx.now.since(hold.waiting_known_at) >= cx.config.claim_window / 3;
+        let long_ago = cx.now.time_since(hold.waiting_known_at) >= cx.claim_window / 3;
         if hold.budget.is_none() && long_ago {
             self.refill(cx);
         }
@@ -237,7 +235,7 @@ impl LockState {
         let grown = if hold.fences.left() <= last / 2 { last.saturating_mul(2) } else { last };
         let size = callers.saturating_add(1).max(grown).max(cx.config.counted_block()).min(MOST_FENCES);
         // A question leaves a lease its time. 0 would not do, because it deletes a key without a TTL.
-        let rest = if cx.config.mixed_fleet { hold.validity.until.since(cx.now) } else { hold.validity.granted };
+        let rest = if cx.config.mixed_fleet { hold.validity.until.time_since(cx.now) } else { hold.validity.granted };
         let what = Acquire {
             token: hold.token,
             kind: hold.kind,
@@ -259,8 +257,7 @@ impl LockState {
     /// The refill has left. If it is not answered, another one may be sent after a while.
     pub(crate) fn refill_sent(&mut self, cx: &mut Context) {
         let Some(hold) = &mut self.hold else { return };
-        let again = cx.now
-            + cx.flows.resend_after(hold.refill.failures, cx.config.claim_window / 3).min(cx.config.claim_window);
+        let again = cx.now + cx.flows.resend_after(hold.refill.failures, cx.claim_window / 3).min(cx.claim_window);
         cx.timers.set(Timer::Refill(self.id), &mut hold.refill.timer, Some(again));
     }
 
@@ -312,7 +309,7 @@ impl LockState {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.token == token) else { return };
         match failed.class {
             FailureClass::Retry(_) => {
-                let wait = cx.backoff(hold.refill.failures, cx.config.claim_window / 3);
+                let wait = cx.backoff(hold.refill.failures, cx.claim_window / 3);
                 hold.refill.failures = hold.refill.failures.saturating_add(1);
                 cx.timers.set(Timer::Refill(id), &mut hold.refill.timer, Some(cx.now + wait));
             }

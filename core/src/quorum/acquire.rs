@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
-use core::time::Duration;
 
 use super::lock::{LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, denied, of_one_server};
 use super::members::{FIRST, Members, Task};
@@ -15,6 +14,7 @@ use crate::ids::{Caller, OpId};
 use crate::lock::{is_try, waited};
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
 use crate::session::{Context, Lease, Leased, OpKind};
+use crate::time::Duration;
 
 /// The longest pause before the second attempt. It doubles with each attempt, up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(25);
@@ -197,7 +197,7 @@ impl QuorumLock {
         self.timer = None;
         if let Stage::Held(..) = self.stage {
             self.ask(cx, members, ALL);
-            return self.ask_after(cx, self.options.ttl / 3);
+            return self.ask_after(cx, Duration::from(self.options.ttl) / 3);
         }
         if self.waits_its_turn(members) && !self.asks_anyway(members) {
             return self.ask_after(cx, LAST_RETRY);
@@ -283,7 +283,7 @@ impl QuorumLock {
             self.keep(cx, members, cx.now + most);
         }
         if renew {
-            self.ask_after(cx, ttl / 3);
+            self.ask_after(cx, Duration::from(ttl) / 3);
         }
         // The state machines have already reported every lease that has ended, so a majority is valid at this moment.
         let valid_until = self.valid_until(members).unwrap_or(cx.now);
@@ -361,7 +361,7 @@ impl QuorumLock {
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
             // Another caller of this client holds the lock, or comes first.
             let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
-            return Error::Busy { waited, holder_remaining, waiters: None, votes };
+            return Error::Busy { waited: waited.into(), holder_remaining, waiters: None, votes };
         }
         denied(votes, waited, members)
     }

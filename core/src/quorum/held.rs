@@ -1,7 +1,6 @@
 //! A lease that a majority holds: renewing, losing and releasing it.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::Quorum;
 use super::lock::{MemberState, Place, QuorumLock, Stage};
@@ -12,7 +11,7 @@ use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId};
 use crate::options::check_ttl;
 use crate::session::{Context, Leased};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 impl Quorum {
     pub(crate) fn release(&mut self, op: Caller, id: LeaseId) {
@@ -123,7 +122,7 @@ impl QuorumLock {
     /// can take the place of a server of the majority that has died meanwhile. A server gets two response timeouts to
     /// answer, so a call ends after four.
     pub(super) fn call_servers(&mut self, cx: &mut Context, members: &mut Members) {
-        let since = cx.now - cx.patience() * 2;
+        let since = cx.now - cx.patience().saturating_mul(2);
         self.calls.retain(|(op, _)| cx.ops.get(op).is_some_and(|op| op.since >= since));
         for (call, kind) in &self.calls {
             for (at, state) in (0..).zip(&self.states) {
@@ -131,7 +130,7 @@ impl QuorumLock {
                 let lease = if let CallKind::Verify(_) = kind { state.ours() } else { state.agreed() };
                 if let Some(lease) = lease.filter(|_| cx.reopens(*call, at)) {
                     members.call(at, cx.now, Some(Task::Part(*call, *kind)), |op| match *kind {
-                        CallKind::Extend(_, ttl) => Input::Extend { op, lease, ttl },
+                        CallKind::Extend(_, ttl) => Input::Extend { op, lease, ttl: ttl.into() },
                         _ => Input::Verify { op, lease },
                     });
                 }

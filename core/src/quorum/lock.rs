@@ -12,7 +12,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::mem;
-use core::time::Duration;
 
 use super::members::{CallKind, Members, Task};
 use crate::error::{Error, LossReason, Vote, Votes};
@@ -20,8 +19,8 @@ use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::lock::LocalQueue;
 use crate::options::{AcquireOptions, Wait};
-use crate::session::{Context, Slot, Timer, covering};
-use crate::time::Instant;
+use crate::session::{Context, Slot, Timer, ttl_of};
+use crate::time::{Duration, Instant};
 
 /// The longest pause between two attempts.
 pub(super) const LAST_RETRY: Duration = Duration::from_millis(200);
@@ -138,7 +137,7 @@ pub(super) enum Place {
 
 /// What the client asks of one server, for a caller with these options.
 pub(super) fn of_one_server(options: &AcquireOptions) -> AcquireOptions {
-    let ttl = options.max_hold.map_or(options.ttl, |most| options.ttl.min(covering(most)));
+    let ttl = ttl_of(options).into();
     AcquireOptions { wait: Wait::No, within: None, ttl, max_hold: None, ..*options }
 }
 
@@ -288,13 +287,13 @@ pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error
     if failed < members.majority()
         && let Some(holder_remaining) = holder
     {
-        return Error::Busy { waited, holder_remaining, waiters: None, votes };
+        return Error::Busy { waited: waited.into(), holder_remaining, waiters: None, votes };
     }
     let cause = votes.errors().find_map(|error| match error {
         Error::Unreachable { cause, .. } => cause.clone(),
         _ => None,
     });
-    Error::Unreachable { waited, cause, votes }
+    Error::Unreachable { waited: waited.into(), cause, votes }
 }
 
 /// Whether asking again would give the same answer.

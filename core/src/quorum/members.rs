@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::session::IdMap;
 
@@ -12,7 +11,7 @@ use crate::error::Error;
 use crate::event::{Input, Output};
 use crate::ids::{Caller, ClientId, CommandId, LeaseId, LockId, OpId};
 use crate::options::Config;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::FenceCounter;
 
 /// The server with the queue.
@@ -74,7 +73,7 @@ impl Members {
             // Leaves time for a second attempt, because the timeout of one server is short.
             // A quorum raises its fences to those of the fastest clock, so it has a counter of its own.
             machine.cx.counter = FenceCounter::Server("leasehold:fence:quorum".into());
-            machine.cx.patience = config.response_timeout.saturating_mul(2);
+            machine.cx.patience = machine.cx.response_timeout.saturating_mul(2);
             machine.cx.least_block = BLOCK;
             machine.cx.has_queue = at == FIRST;
             list.push(Member { client: machine, server: (*server).into(), leases: IdMap::default() });

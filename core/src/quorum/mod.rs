@@ -142,7 +142,7 @@ impl Quorum {
             }
             Input::Cancel { op } => self.end_acquire(Caller::User(op), Error::Cancelled),
             Input::Release { op, lease } => self.release(Caller::User(op), lease),
-            Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl),
+            Input::Extend { op, lease, ttl } => self.extend(Caller::User(op), lease, ttl.into()),
             Input::Campaign { op, .. } | Input::Observe { op, .. } => {
                 self.cx.answer(Caller::User(op), Err(no_election()));
             }
@@ -163,7 +163,7 @@ impl Quorum {
             Input::ForceRelease { op, name, foreign } => {
                 self.ask_all(Caller::User(op), CallKind::Force, |op| Input::ForceRelease { op, name, foreign });
             }
-            Input::Drain { op, within } => self.drain(Caller::User(op), within),
+            Input::Drain { op, within } => self.drain(Caller::User(op), within.into()),
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Reply { id, result } => {
                 let (at, id) = self.members.inner(id);

@@ -10,7 +10,6 @@
 //! the lock by polling the others.
 
 use core::mem;
-use core::time::Duration;
 
 use super::lock::{LAST_RETRY, MemberState, Place, QuorumLock, Raise, Stage, clear, of_one_server};
 use super::members::{FIRST, Members, Task};
@@ -18,6 +17,7 @@ use crate::error::Error;
 use crate::event::{Grant, Input};
 use crate::options::{AcquireOptions, Mode, Wait};
 use crate::session::Context;
+use crate::time::Duration;
 
 /// How many attempts to win a majority belong to one turn. They take about a second.
 const ATTEMPTS: u32 = 8;
@@ -80,7 +80,7 @@ impl QuorumLock {
     /// caller, as often as the state machine of that server allows local hand-overs. Then the next local caller queues
     /// behind the other clients.
     pub(super) fn end_turn(&mut self, cx: &mut Context, members: &mut Members, task: Option<Task>) {
-        let long = self.turns_since.is_some_and(|since| cx.now.since(since) >= TURNS) && !self.queue.is_empty();
+        let long = self.turns_since.is_some_and(|since| cx.now.time_since(since) >= TURNS) && !self.queue.is_empty();
         let queues = self.may_join(members);
         let (wanted, behind) = (self.is_wanted(members), self.is_behind());
         self.set_contended(members, wanted || behind || self.is_queued());

@@ -2,15 +2,13 @@
 //! own. The client takes the names in sorted order, so there is no deadlock. While it waits for a name, a majority of the
 //! servers has the names before it.
 
-use core::time::Duration;
-
 use super::Quorum;
 use crate::client::{AcquireAll, Group, Multi, PartCall, PartLocks};
 use crate::error::Error;
 use crate::ids::{Caller, LeaseId, LockId};
 use crate::options::{AcquireOptions, Wait};
 use crate::session::{Context, Lease};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 impl PartLocks for Quorum {
     fn cx(&mut self) -> &mut Context {
@@ -24,8 +22,8 @@ impl PartLocks for Quorum {
     /// A try ends with its attempts, because each of their commands has a time limit.
     fn patience(&self, options: &AcquireOptions) -> Option<Duration> {
         match options.wait {
-            Wait::No => options.within,
-            Wait::For(wait) => Some(wait),
+            Wait::No => options.within.map(Duration::from),
+            Wait::For(wait) => Some(wait.into()),
             Wait::Forever => None,
         }
     }

@@ -1,7 +1,6 @@
 //! Builds the command of each script. `lua/README.md` describes the keys and arguments.
 
 use alloc::sync::Arc;
-use core::time::Duration;
 
 use super::Context;
 use super::request::{AcquireMode, Body, Convert, Form, Old, Queued, Release, Renew, Request};
@@ -9,7 +8,7 @@ use crate::ids::Token;
 use crate::options::{Family, Kind, Mode};
 use crate::server::DeleteIfEqual;
 use crate::text::Digits;
-use crate::time::millis;
+use crate::time::Duration;
 use crate::wire::{Command, Name};
 
 /// The parts of a script that are sent. The whole text is left out, because it would be stored a second time beside the parts.
@@ -187,13 +186,13 @@ impl Context {
                 } else {
                     push_mode(&mut command, what.kind, what.mode, what.per);
                 }
-                command.push_number(millis(what.ttl));
+                command.push_number(what.ttl.as_millis());
                 match what.how {
                     AcquireMode::Try | AcquireMode::TryAhead => command.push(b"try"),
                     AcquireMode::Wait { callers, most } => push_wait(&mut command, callers, most),
                     AcquireMode::Refill => command.push(b"refill"),
                 }
-                command.push_number(millis(self.config.claim_window));
+                command.push_number(self.claim_window.as_millis());
                 command.push_number(what.block);
                 self.push_fleet(&mut command, name, 0, ahead);
             }
@@ -201,7 +200,7 @@ impl Context {
                 self.push_token(&mut command, what.token);
                 push_tombstone(&mut command, what.tombstone);
                 if let Some(result) = self.result_of(what.token) {
-                    command.push_number(millis(result.keep));
+                    command.push_number(result.keep.as_millis());
                     command.push(&result.value);
                 }
                 self.push_fleet(&mut command, name, what.used_fence, false);
@@ -278,7 +277,7 @@ impl Context {
                 self.extend_token(command, what.token);
                 // As the lock's key begins with the token, or has it with the fence.
                 command.push(if way.fast.is_some() { b" " } else { b"" });
-                command.push_number(millis(what.ttl));
+                command.push_number(what.ttl.as_millis());
                 if let Kind::Semaphore { .. } = what.kind {
                     push_mode(command, what.kind, what.mode, None);
                 }
@@ -312,7 +311,7 @@ impl Context {
     fn push_renewal(&self, command: &mut Command, what: &Renew) {
         self.push_token(command, what.token);
         match what.ttl {
-            Some(ttl) => command.push_number(millis(ttl)),
+            Some(ttl) => command.push_number(ttl.as_millis()),
             None => command.push(b"-1"),
         }
     }
@@ -326,7 +325,7 @@ impl Context {
         }
         self.push_token(&mut command, what.new);
         push_mode(&mut command, what.kind, what.mode, None);
-        command.push_number(millis(what.ttl));
+        command.push_number(what.ttl.as_millis());
         command.push_number(what.block);
         push_tombstone(&mut command, what.tombstone);
         self.push_fleet(&mut command, name, what.used_fence, false);
@@ -361,7 +360,7 @@ impl Context {
         }
         // They are in one slot, so they have one counter.
         command.push(parts.first().map(|(name, ..)| name.fence.as_bytes()).unwrap_or_default());
-        command.push_number(millis(ttl));
+        command.push_number(ttl.as_millis());
         for (_, token, kind, mode) in parts {
             self.push_token(&mut command, *token);
             push_mode(&mut command, *kind, *mode, None);
@@ -406,7 +405,7 @@ fn push_mode(command: &mut Command, kind: Kind, mode: Mode, per: Option<Duration
         Kind::Semaphore { permits, limit } => {
             command.extend(&[Digits::of(permits).as_str(), "/", Digits::of(limit).as_str()]);
             if let Some(per) = per {
-                command.extend(&["/", Digits::of(millis(per)).as_str()]);
+                command.extend(&["/", Digits::of(per.as_millis()).as_str()]);
             }
             command.push(b"");
         }
@@ -429,7 +428,7 @@ fn push_wait(command: &mut Command, callers: u32, most: Option<u32>) {
 }
 
 fn push_tombstone(command: &mut Command, tombstone: bool) {
-    command.push_number(if tombstone { millis(TOMBSTONE) } else { 0 });
+    command.push_number(if tombstone { TOMBSTONE.as_millis() } else { 0 });
 }
 
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {

@@ -21,12 +21,11 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
-use core::time::Duration;
 
 use super::request::{Purpose, Queued, Request};
 use super::unanswered::SentCommand;
 use crate::error::Failure;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::hash_slot;
 
 /// The window before anything is known about the server.
@@ -58,7 +57,7 @@ fn place(slot: u16) -> u8 {
 
 /// How soon a command is needed.
 pub(crate) mod needed {
-    use core::time::Duration;
+    use crate::time::Duration;
 
     /// A release while other clients are known to wait.
     pub(crate) const NONE: Duration = Duration::ZERO;
@@ -250,7 +249,7 @@ impl Flows {
         flow.in_flight = flow.in_flight.saturating_sub(1);
         match failure {
             None | Some(Failure::Refused(_)) => {
-                flow.answered(now, now.since(sent.at), most);
+                flow.answered(now, now.time_since(sent.at), most);
                 self.last_failure = None;
             }
             Some(failure) => {
@@ -354,7 +353,7 @@ impl RoundTrip {
             *self = Self { smoothed: Some(took), variation: took / 2, least: took, least_at: now };
             return;
         };
-        if took <= self.least || now.since(self.least_at) > MEMORY {
+        if took <= self.least || now.time_since(self.least_at) > MEMORY {
             (self.least, self.least_at) = (took, now);
         }
         self.variation = (self.variation.saturating_mul(3).saturating_add(smoothed.abs_diff(took))) / 4;

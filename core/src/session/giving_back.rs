@@ -3,13 +3,12 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::timers::Slot;
 use super::unanswered::InFlight;
 use crate::ids::{Caller, LeaseId, Token};
 use crate::options::Mode;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Name;
 
 /// A token that is being given back. It belongs to no name in use any more.

@@ -2,14 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::timers::Slot;
 use crate::error::LossReason;
 use crate::event::LeaseInfo;
 use crate::ids::{Caller, LeaseId, LockId};
 use crate::options::{AcquireOptions, Kind, Mode};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Command;
 
 #[derive(Clone, Hash)]
@@ -72,7 +71,7 @@ impl Lease {
             kind,
             mode,
             fence,
-            ttl,
+            ttl: ttl.into(),
             renew,
             ends: None,
             most: None,
@@ -124,14 +123,20 @@ impl Lease {
     /// no renewal. A fixed lease needs one only if its hold ends before the end that its holder knows.
     pub(crate) fn wants(&self, now: Instant, until: Instant) -> Option<Duration> {
         if !self.renew {
-            return (until < self.known_end).then(|| covering(self.known_end.since(now)));
+            return (until < self.known_end).then(|| covering(self.known_end.time_since(now)));
         }
         match self.ends {
             Some(ends) if ends.at <= until => None,
-            Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),
+            Some(ends) => Some(self.ttl.min(covering(ends.at.time_since(now)))),
             None => Some(self.ttl),
         }
     }
+}
+
+/// The TTL to ask for: no longer than `max_hold` needs.
+pub(crate) fn ttl_of(options: &AcquireOptions) -> Duration {
+    let ttl = options.ttl.into();
+    options.max_hold.map_or(ttl, |most| ttl.min(covering(most.into())))
 }
 
 /// How far the client's clock and the server's may drift apart during a lease: 1 % and 2 ms.
@@ -152,5 +157,5 @@ pub(crate) fn covering(left: Duration) -> Duration {
     let with_drift = left.saturating_add(Duration::from_millis(2));
     let short = with_drift.saturating_mul(100) / 94;
     let long = with_drift.saturating_add(MOST_MARGIN).saturating_mul(100) / 99;
-    Duration::from_millis(crate::time::millis(short.min(long)).saturating_add(1))
+    Duration::from_millis(short.min(long).as_millis().saturating_add(1))
 }

@@ -24,7 +24,6 @@ mod unanswered;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use self::flow::Flows;
 use self::giving_back::Release;
@@ -37,7 +36,7 @@ use crate::event::{Outcome, Output};
 use crate::ids::{Caller, ClientId, LeaseId, NodeId, PartId, Token};
 use crate::options::{AcquireOptions, Config, Family, Wait, check_drain};
 use crate::server::DeleteIfEqual;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::FenceCounter;
 
 pub(crate) use commands::has_fast_script;
@@ -45,7 +44,7 @@ pub(crate) use flow::needed;
 pub(crate) use giving_back::{ReleaseParams, ToStore};
 pub(crate) use id_map::IdMap;
 pub use lease::Renewal;
-pub(crate) use lease::{Lease, Leased, covering, drift, margin};
+pub(crate) use lease::{Lease, Leased, covering, drift, margin, ttl_of};
 pub(crate) use name_hash::NameHash;
 pub(crate) use names::Names;
 pub(crate) use op::{Gather, OpKind, PartEvent};
@@ -66,6 +65,8 @@ pub(crate) struct Context {
     /// The client's id as text. Every token begins with it.
     pub(crate) client: String,
     pub(crate) config: Config,
+    pub(crate) claim_window: Duration,
+    pub(crate) response_timeout: Duration,
     pub(crate) outputs: VecDeque<Output>,
     /// What happened to parts of calls and leases, and is not gathered yet.
     pub(crate) parts: Vec<(PartId, PartEvent)>,
@@ -116,22 +117,25 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(client: ClientId, config: Config) -> Self {
         let seed = client.seed();
+        let response_timeout = config.response_timeout.into();
         Self {
             now: Instant::default(),
             client: client.text(),
             outputs: VecDeque::new(),
             parts: Vec::new(),
             timers: Timers::default(),
-            patience: config.response_timeout,
+            patience: response_timeout,
             least_block: 1,
             #[cfg(feature = "quorum")]
             has_queue: false,
             #[cfg(feature = "quorum")]
             is_contended: false,
-            unanswered: Unanswered::new(config.response_timeout),
+            unanswered: Unanswered::new(response_timeout),
             flows: Flows::new(config.max_in_flight),
             counter: FenceCounter::Server("leasehold:fence".into()),
             delete_if_equal: None,
+            claim_window: config.claim_window.into(),
+            response_timeout,
             config,
             ops: IdMap::default(),
             leases: IdMap::default(),
@@ -399,8 +403,8 @@ impl Context {
         }
         while let Some(op) = self.ops.first(|open| matches!(open.kind, OpKind::Close)) {
             // Two round trips (the server may lack the script), on a busy machine.
-            let brief = self.flows.resend_after(1, Duration::from_millis(100)).min(self.config.response_timeout);
-            let spent = self.ops.get(&op).map_or(brief, |open| self.now.since(open.since));
+            let brief = self.flows.resend_after(1, Duration::from_millis(100)).min(self.response_timeout);
+            let spent = self.ops.get(&op).map_or(brief, |open| self.now.time_since(open.since));
             let pending = || self.releases.values().any(|release| !release.refused);
             if spent < brief && pending() && self.flows.failure_since(Instant::default()).is_none() {
                 return self.limit_op(op, brief.saturating_sub(spent));
@@ -413,7 +417,7 @@ impl Context {
     pub(crate) fn close_ends(&mut self, op: Caller, since: Instant) {
         let ends = self.last_released.max(since) + self.patience();
         if self.unreleased > 0 && ends > self.now {
-            return self.limit_op(op, ends.since(self.now));
+            return self.limit_op(op, ends.time_since(self.now));
         }
         self.complete_close(op);
     }

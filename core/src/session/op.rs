@@ -2,13 +2,12 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::timers::Slot;
 use crate::error::{Error, LossReason};
 use crate::event::Outcome;
 use crate::ids::{LeaseId, LockId, Token};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Name;
 
 #[derive(Clone, Hash)]

@@ -6,12 +6,10 @@
 //! each call gets that a few times at most, so that no call lasts forever on a machine that is always late. Leases
 //! still end by the clock.
 
-use core::time::Duration;
-
 use super::Context;
 use super::op::{Op, OpKind};
 use crate::ids::Caller;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// A driver that is this late was paused. Less if the response timeout is short.
 const LATE: Duration = Duration::from_millis(50);
@@ -43,7 +41,7 @@ impl Context {
         let alive = self.last_released >= self.resumed_before;
         let may = |open: &&mut Op| open.since < resumed && !matches!(open.kind, OpKind::Drain);
         let Some(open) = self.ops.get_mut(&op).filter(may) else { return false };
-        let left = (resumed + if open.bounded { READING } else { patience }).since(self.now);
+        let left = (resumed + if open.bounded { READING } else { patience }).time_since(self.now);
         let again = open.pauses < MOST_PAUSES || (alive && matches!(open.kind, OpKind::Close));
         if left.is_zero() || !again {
             return false;

@@ -1,8 +1,6 @@
 //! Jitter: SplitMix64 (Steele, Lea, Flood 2014), seeded with the client's id. Not for secrets.
 
-use core::time::Duration;
-
-use crate::time::micros;
+use crate::time::Duration;
 
 #[derive(Clone, Hash)]
 pub(crate) struct Random(u64);
@@ -22,7 +20,7 @@ impl Random {
 
     /// A random time between one half of `most` and `most`.
     pub(crate) fn jitter(&mut self, most: Duration) -> Duration {
-        let half = micros(most) / 2;
+        let half = most.as_micros() / 2;
         Duration::from_micros(half.saturating_add(self.next().checked_rem(half.saturating_add(1)).unwrap_or(0)))
     }
 }

@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::Context;
 use super::flow::needed;
@@ -15,7 +14,7 @@ use crate::error::{Error, Failure};
 use crate::event::{Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, Token};
 use crate::options::Mode;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{Failed, FailureClass, Name, Status};
 
 /// The longest pause before a refused release is resent.
@@ -29,7 +28,7 @@ impl Context {
     pub(crate) fn give_back(&mut self, name: &Arc<Name>, params: ReleaseParams) {
         let ReleaseParams { token, tombstone, valid_until, op, heirs, moved, wanted, used_fence, fast, result } =
             params;
-        let window = self.config.claim_window.saturating_mul(if tombstone { 20 } else { 1 });
+        let window = self.claim_window.saturating_mul(if tombstone { 20 } else { 1 });
         let give_up = (self.now + window).max(valid_until.unwrap_or_default());
         let held = valid_until.is_some_and(|until| until > self.now);
         let release = Release {
@@ -95,7 +94,7 @@ impl Context {
 
     /// The release has left. It is resent before a whole response timeout has passed, because other clients may wait for the lock.
     pub(crate) fn release_sent(&mut self, token: Token) {
-        let most = self.config.response_timeout.max(self.config.claim_window / 3);
+        let most = self.response_timeout.max(self.claim_window / 3);
         let Some(release) = self.releases.get_mut(&token) else { return };
         release.in_flight.sent();
         let attempt = release.sends;
@@ -104,7 +103,7 @@ impl Context {
         if let Some(op) = op {
             self.op_sent(op);
         }
-        let again = self.now + self.flows.resend_after(attempt, self.config.claim_window / 3).min(most);
+        let again = self.now + self.flows.resend_after(attempt, self.claim_window / 3).min(most);
         self.release_again(token, again);
     }
 
@@ -139,7 +138,7 @@ impl Context {
             FailureClass::Retry(_) => {
                 let failures = release.failures;
                 release.failures = failures.saturating_add(1);
-                let most = self.config.response_timeout.max(self.config.claim_window / 3);
+                let most = self.response_timeout.max(self.claim_window / 3);
                 let wait = self.backoff(failures, most);
                 let at = self.now + wait;
                 self.release_again(token, at);
@@ -168,7 +167,7 @@ impl Context {
     pub(crate) fn waits_for_slot(&mut self, op: Caller) -> bool {
         let Some(OpKind::Release { token }) = self.ops.get(&op).map(|op| &op.kind) else { return false };
         let until = self.releases.get(token).filter(|release| release.moving).and_then(|release| release.valid_until);
-        let left = until.unwrap_or_default().since(self.now);
+        let left = until.unwrap_or_default().time_since(self.now);
         if left.is_zero() {
             return false;
         }

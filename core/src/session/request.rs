@@ -6,11 +6,10 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::ids::{Caller, LeaseId, LeaseToken, LockId, Token};
 use crate::options::{Kind, Mode};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Name;
 
 /// What is asked about a name.

@@ -6,14 +6,13 @@
 //!                 \--refused for good, or unsupported--> Polling
 //! ```
 
-use core::time::Duration;
-
 use super::Context;
 use super::subscription_state::{State, Subscription};
 use super::timers::Timer;
 use crate::error::Failure;
 use crate::event::Output;
 use crate::ids::{Channel, NodeId};
+use crate::time::Duration;
 use crate::wire::FailureClass;
 
 const NODE: NodeId = NodeId(0);
@@ -34,7 +33,7 @@ impl Subscription {
         cx.outputs.push_back(Output::Subscribe { node: NODE, channel: channel.into() });
         // A slow attempt is left alone, because a new claim would cancel it.
         let patience = if state == State::Asked { 1 } else { 10 };
-        let overdue = cx.now + cx.config.response_timeout.saturating_mul(patience);
+        let overdue = cx.now + cx.response_timeout.saturating_mul(patience);
         cx.timers.set(Timer::Subscription(of), &mut self.timer, Some(overdue));
     }
 
@@ -53,13 +52,13 @@ impl Subscription {
         if cx.closed {
             return;
         }
-        if self.state == State::On && cx.now.since(self.since) >= cx.config.claim_window {
+        if self.state == State::On && cx.now.time_since(self.since) >= cx.claim_window {
             self.failures = 0;
         }
         let forever = matches!(FailureClass::of(cause.clone()), FailureClass::Fatal(_));
         self.state = if forever { State::Polling } else { State::Broken };
         let again = (!forever).then(|| {
-            let backoff = cx.backoff(self.failures, cx.config.response_timeout);
+            let backoff = cx.backoff(self.failures, cx.response_timeout);
             self.failures = self.failures.saturating_add(1);
             cx.now + backoff
         });
@@ -72,7 +71,7 @@ impl Subscription {
         match self.state {
             State::Asked => {
                 self.state = State::Late;
-                let again = cx.now + cx.config.response_timeout.saturating_mul(9);
+                let again = cx.now + cx.response_timeout.saturating_mul(9);
                 cx.timers.set(Timer::Subscription(of), &mut self.timer, Some(again));
                 true
             }

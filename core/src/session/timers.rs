@@ -345,10 +345,10 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use alloc::collections::BTreeMap;
-    use core::time::Duration;
 
     use super::*;
     use crate::ids::OpId;
+    use crate::time::Duration;
 
     /// Sets, moves, clears and takes timers in an order that follows from `seed`, beside a sorted map.
     fn compare_with_a_map(seed: u64) {

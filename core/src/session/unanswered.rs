@@ -1,12 +1,11 @@
 //! Commands in flight.
 
 use alloc::collections::VecDeque;
-use core::time::Duration;
 
 use super::id_map::IdMap;
 use super::request::{Form, Purpose, Request};
 use crate::ids::CommandId;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Failed;
 
 /// A command that has no reply yet.

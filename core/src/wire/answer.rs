@@ -1,7 +1,7 @@
 //! Parses a script's answer. `lua/README.md` describes the list.
 
+use crate::time::Duration;
 use alloc::string::String;
-use core::time::Duration;
 
 use super::reply::{Reply, Scalar};
 use crate::options::LONGEST_TTL;
@@ -116,7 +116,7 @@ pub(crate) fn time_left(millis: Option<u64>) -> Option<Option<Duration>> {
 const MOST_FENCE: u64 = 1 << 53;
 /// The longest TTL, with a day of room for drift and timers.
 const MOST_LEFT: Duration = LONGEST_TTL.saturating_add(Duration::from_secs(24 * 3600));
-const _: () = assert!(MOST_LEFT.as_millis() + 1 == leasehold_lua::CUT_TTL as u128, "lua/src/limits.rs cuts elsewhere");
+const _: () = assert!(MOST_LEFT.as_millis() + 1 == leasehold_lua::CUT_TTL as u64, "lua/src/limits.rs cuts elsewhere");
 
 /// A number that is not negative, as a number or as text.
 pub(crate) fn natural(scalar: &Scalar) -> Option<u64> {

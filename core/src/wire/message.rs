@@ -1,6 +1,6 @@
 //! Messages that other clients' scripts publish on this client's channel.
 
-use core::time::Duration;
+use crate::time::Duration;
 
 use crate::ids::Token;
 

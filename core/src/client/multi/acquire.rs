@@ -2,7 +2,6 @@
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::{Entry, Group, HoldAll, MOST_BYTES, MOST_NAMES, MOST_ROUNDS, PartLocks, Wanted};
 use crate::error::{Error, LossReason};
@@ -11,6 +10,7 @@ use crate::ids::{Caller, LeaseId, PartId};
 use crate::lock::waited;
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
 use crate::session::{Context, Lease, Leased, OpKind};
+use crate::time::Duration;
 use crate::wire::{FenceCounter, Name, hash_slot};
 
 pub(crate) trait AcquireAll: HoldAll {
@@ -127,7 +127,7 @@ pub(crate) trait AcquireAll: HoldAll {
         let Some(op) = self.multi().group(id).map(|group| group.op) else { return };
         // The time that the whole call waited, not only this part.
         if let Error::Busy { waited: time, .. } | Error::Unreachable { waited: time, .. } = &mut error {
-            *time = waited(self.cx(), op);
+            *time = waited(self.cx(), op).into();
         }
         self.cx().complete(op, Err(error));
         self.give_back_all(id);

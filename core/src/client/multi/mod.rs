@@ -24,14 +24,13 @@ mod script;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::error::Error;
 use crate::event::Grant;
 use crate::ids::{Caller, LeaseId, LockId, Token};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::session::{Context, IdMap};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 pub(crate) use acquire::AcquireAll;
 pub(crate) use held::HoldAll;

@@ -1,7 +1,6 @@
 //! The names of one server: one script takes them, if none is in the way.
 
 use alloc::boxed::Box;
-use core::time::Duration;
 
 use super::{AcquireAll, Entry, Group, Multi, PartCall, PartLocks};
 use crate::client::Client;
@@ -11,7 +10,7 @@ use crate::ids::{Caller, LeaseId, LockId, PartId};
 use crate::lock::{Claim, LockState};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
 use crate::session::{Context, OpKind};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::Name;
 
 impl PartLocks for Client {

@@ -5,21 +5,20 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::{AcquireAll, Entry, HoldAll, Script};
 use crate::client::Client;
 use crate::error::{Error, Failure};
 use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::LockState;
-use crate::session::{Body, Context, InFlight, Purpose, Request, SentCommand, covering, needed};
+use crate::session::{Body, Context, InFlight, Purpose, Request, SentCommand, needed, ttl_of};
+use crate::time::Duration;
 use crate::wire::{Answer, Failed, FailureClass, Reply, Scalar, Status, fence, integer, time_left};
 
 impl Client {
     pub(crate) fn send_multi(&mut self, id: LeaseId) {
         let Some(group) = self.multi.group(id) else { return };
-        let ttl = group.options.ttl;
-        let ttl = group.options.max_hold.map_or(ttl, |most| ttl.min(covering(most)));
+        let ttl = ttl_of(&group.options);
         let (mut named, mut parts) = (Vec::new(), Vec::new());
         for ((index, grant), part) in (0..).zip(&group.grants).zip(&group.wanted) {
             let lock = self.lock_of_part(PartId::new(id, index), grant.as_ref());

@@ -30,8 +30,8 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "observes-the-dead" Election "in an outage, observers say that nobody leads after the leader's TTL"
     "lock/election.rs": "if wait.is_zero() {" => "if !MUTANT && wait.is_zero() {" },
     engine! { "doubts-at-once" Election "one question without an answer ends no term for its observers"
-    "lock/election.rs": "let ends = observed.learned + observed.longest + cx.config.claim_window;"
-        => "let ends = if MUTANT { cx.now } else { observed.learned + observed.longest + cx.config.claim_window };" },
+    "lock/election.rs": "let ends = observed.learned + observed.longest + cx.claim_window;"
+        => "let ends = if MUTANT { cx.now } else { observed.learned + observed.longest + cx.claim_window };" },
     engine! { "doubts-a-new-leader" Election "a new leader, which has a claim window at first, is believed in for the TTL"
     "lock/election.rs": "observed.longest = observed.longest.max(left);"
         => "observed.longest = if MUTANT { left } else { observed.longest.max(left) };" },

@@ -61,8 +61,8 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "join-before-subscribed" Network "subscribe, wait for the acknowledgement, then enqueue"
     "lock/claim.rs": "&& cx.subscription.is_settled();" => "&& (cx.subscription.is_settled() || MUTANT);" },
     engine! { "no-heartbeats" Messages "a waiter's heartbeats keep its place, and find a lost grant"
-    "lock/claim.rs": "        claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);"
-        => "        if !MUTANT {\n            claim.send_by(cx, self.id, cx.now + cx.config.claim_window / 3);\n        }" },
+    "lock/claim.rs": "        claim.send_by(cx, self.id, cx.now + cx.claim_window / 3);"
+        => "        if !MUTANT {\n            claim.send_by(cx, self.id, cx.now + cx.claim_window / 3);\n        }" },
     engine! { "holder-death-ignored" Deaths "the first waiter asks when the holder's lease is over" seed 2_073
     "lock/claim_state.rs": "if let Some(left) = left {" => "if let Some(left) = left.filter(|_| !MUTANT) {" },
     engine! { "grant-from-receipt" Messages "a grant is valid from the earliest time at which it can have happened"
@@ -79,8 +79,8 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "cancel-keeps-place" GivingUp "a cancelled wait leaves the queue"
     "lock/hand_over.rs": "if tombstone || claim.joined {" => "if (tombstone || claim.joined) && !MUTANT {" },
     engine! { "no-resend" Network "a command that may have been applied is sent again"
-    "lock/renew.rs": "        let left = hold.validity.until.since(cx.now);\n        let again"
-        => "        if MUTANT {\n            return;\n        }\n        let left = hold.validity.until.since(cx.now);\n        let again";
+    "lock/renew.rs": "        let left = hold.validity.until.time_since(cx.now);\n        let again"
+        => "        if MUTANT {\n            return;\n        }\n        let left = hold.validity.until.time_since(cx.now);\n        let again";
     "lock/claim.rs": "                claim.send_by(cx, id, cx.now + wait);"
         => "                if !MUTANT {\n                    claim.send_by(cx, id, cx.now + wait);\n                }";
     "session/release.rs": "fn release_again(&mut self, token: Token, at: Instant) {"
@@ -231,8 +231,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "session/lease.rs": "Some(ends) if ends.at <= until => None,"
         => "Some(ends) if ends.at <= until && !MUTANT => None," },
     engine! { "kept-for-a-whole-ttl" Keeping "the last renewal is for no longer than until the end"
-    "session/lease.rs": "Some(ends) => Some(self.ttl.min(covering(ends.at.since(now)))),"
-        => "Some(_) if MUTANT => Some(self.ttl),\n            Some(ends) => Some(self.ttl.min(covering(ends.at.since(now))))," },
+    "session/lease.rs": "Some(ends) => Some(self.ttl.min(covering(ends.at.time_since(now)))),"
+        => "Some(_) if MUTANT => Some(self.ttl),\n            Some(ends) => Some(self.ttl.min(covering(ends.at.time_since(now))))," },
     engine! { "keeps-one-of-several" Keeping "the end of a lease of several names is that of each name"
     "client/operations.rs": "parts.clone().into_iter().for_each(|part| self.keep(part, until)),"
         => "parts.clone().into_iter().take(if MUTANT { 1 } else { usize::MAX }).for_each(|part| self.keep(part, until))," },

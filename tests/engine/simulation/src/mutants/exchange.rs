@@ -23,8 +23,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/hand_over.rs": "take_converting(|converting| converting.lease.is_some())"
         => "take_converting(|converting| MUTANT || converting.lease.is_some())" },
     engine! { "detached-too-short" Adopting "the server keeps a detached lease for its time"
-    "lock/convert.rs": "hold.keep.map(|keep| covering(keep.since(cx.now)))"
-        => "hold.keep.map(|keep| if MUTANT { keep.since(cx.now) / 2 } else { covering(keep.since(cx.now)) })" },
+    "lock/convert.rs": "hold.keep.map(|keep| covering(keep.time_since(cx.now)))"
+        => "hold.keep.map(|keep| if MUTANT { keep.time_since(cx.now) / 2 } else { covering(keep.time_since(cx.now)) })" },
     engine! { "detached-released" Adopting "a detached lease is not given back"
     "lock/convert.rs": "        converting.complete(cx, result);\n        self.forget_detached(cx);\n"
         => "        converting.complete(cx, result);\n        if MUTANT {\n            let params = crate::session::ReleaseParams::of(converting.new, false);\n            cx.give_back(&self.name, params);\n        }\n        self.forget_detached(cx);\n" },
