@@ -374,6 +374,18 @@ impl Lock {
     }
 }
 
+impl From<&Lock> for Part {
+    fn from(lock: &Lock) -> Self {
+        Self { locks: lock.parts(), per: lock.options.per }
+    }
+}
+
+impl From<Lock> for Part {
+    fn from(lock: Lock) -> Self {
+        Self::from(&lock)
+    }
+}
+
 impl fmt::Debug for Lock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lock").field("name", &self.lock.name).field("options", &self.options).finish_non_exhaustive()
@@ -450,6 +462,13 @@ impl Semaphore {
     /// As [`Lock::try_acquire`].
     pub fn try_acquire(&self) -> impl Future<Output = Result<Option<Lease>, Error>> + Send + 'static + use<> {
         self.permits(1).into_try_acquire()
+    }
+}
+
+/// One permit of the semaphore.
+impl From<Semaphore> for Part {
+    fn from(semaphore: Semaphore) -> Self {
+        semaphore.permits(1).into()
     }
 }
 

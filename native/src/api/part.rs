@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use leasehold_core::{Kind, Mode};
 
-use super::lock::{Lock, Semaphore};
-
 /// A part of [`LockManager::multi`](crate::LockManager::multi): a lock, or a name, which means the mutex of this name.
 ///
 /// Of a lock, only its name, mode and permits count. Set options such as the TTL on the whole. A lock over several names is all of
@@ -21,24 +19,5 @@ pub struct Part {
 impl<T: AsRef<str>> From<T> for Part {
     fn from(name: T) -> Self {
         Self { locks: vec![(name.as_ref().into(), (Kind::Lock, Mode::Exclusive))], per: None }
-    }
-}
-
-impl From<&Lock> for Part {
-    fn from(lock: &Lock) -> Self {
-        Self { locks: lock.parts(), per: lock.options.per }
-    }
-}
-
-impl From<Lock> for Part {
-    fn from(lock: Lock) -> Self {
-        Self::from(&lock)
-    }
-}
-
-/// One permit of the semaphore.
-impl From<Semaphore> for Part {
-    fn from(semaphore: Semaphore) -> Self {
-        semaphore.permits(1).into()
     }
 }
