@@ -242,6 +242,8 @@ fn callers_of_a_semaphore_end_and_its_holders_finish() {
 fn a_lease_of_several_names_is_one_that_is_waited_for_and_one_that_is_lost() {
     for gives_back in [true, false] {
         let mut client = Client::new(Config::default());
+        // Its names are in several slots, so the first one is held while the other one is waited for.
+        client.engine.set_cluster(NodeId(0));
         let first = acquires_all(&mut client, ["a", "b"]);
         client.serve(Duration::ZERO);
         let Some(Ok(Outcome::AcquiredAll { lease, .. })) = client.result_of(first) else {
