@@ -14,6 +14,7 @@ mod grants;
 mod mark;
 mod max_waiters;
 mod moving;
+mod multi;
 mod queue;
 mod rate;
 mod readers;
