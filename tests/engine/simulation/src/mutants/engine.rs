@@ -27,7 +27,7 @@ pub(super) const TABLE: &[Mutant] = &[
         => "        if MUTANT {\n            return self.give_back_hold(cx, None);\n        }\n        match (failed.class, op) {" },
     engine! { "failed-renewal-recreates" Losing "a renewal never re-creates a missing key"
     "lock/renew.rs": "            Status::Taken => self.renew_found_nothing("
-        => "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1 };\n                let request = self.request(Body::Acquire(what));\n                cx.send(needed::CALL, Purpose::Acquire { lock: id, token }, request);\n            }\n            Status::Taken => self.renew_found_nothing(" },
+        => "            _ if MUTANT => {\n                let (token, kind, mode) = (hold.token, hold.kind, hold.mode);\n                let what = Acquire { token, kind, mode, ttl: hold.validity.granted, how: AcquireMode::Try, block: 1, per: None };\n                let request = self.request(Body::Acquire(what));\n                cx.send(needed::CALL, Purpose::Acquire { lock: id, token }, request);\n            }\n            Status::Taken => self.renew_found_nothing(" },
     engine! { "renewal-ignores-gone" Losing "a lease that is gone is lost"
     "lock/renew.rs": "            _ => self.renew_found_nothing(cx, op, LossReason::Gone),"
         => "            _ if MUTANT && op.is_none() => {\n                let again = Validity::new(cx, sent.at, hold.validity.granted);\n                hold.extend(cx, id, again);\n            }\n            _ => self.renew_found_nothing(cx, op, LossReason::Gone)," },
@@ -104,9 +104,9 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "hand-over-past-its-number" Hot "so many hand-overs once others wait"
     "lock/hold.rs": "if budget.left == 0 { cx.config" => "if budget.left == 0 && !MUTANT { cx.config" },
     engine! { "hand-over-past-its-time" Hot "without the option, any number of hand-overs for 5 ms" seed 149
-    "options.rs": "map_or((HANDOFFS, HANDOFF_TIME)" => "map_or((HANDOFFS, if MUTANT { HANDOFF_TIME * 2 } else { HANDOFF_TIME })" },
+    "options.rs": "map_or((HANDOFFS, HANDOFF_TIME)" => "map_or((HANDOFFS, if MUTANT { HANDOFF_TIME.saturating_mul(2) } else { HANDOFF_TIME })" },
     engine! { "hand-over-past-a-second" Hot "hand-overs for at most a second once others wait" seed 77
-    "lock/hold.rs": "else { BUDGET_TIME };" => "else if MUTANT { BUDGET_TIME * 2 } else { BUDGET_TIME };" },
+    "lock/hold.rs": "else { BUDGET_TIME };" => "else if MUTANT { BUDGET_TIME.saturating_mul(2) } else { BUDGET_TIME };" },
     engine! { "stranded-past-its-time" Hot "the client asks with the next token when its 5 ms are over, not when its holder ends" seed 302
     "lock/hold.rs": "if budget.left == 0 && ends > cx.now {" => "if budget.left == 0 && ends > cx.now && !MUTANT {" },
     engine! { "hand-over-after-loss" Short "a lost lease is never handed over"
@@ -161,9 +161,6 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "multi-loss-untold" Multi "losing one name ends the whole lease"
     "client/multi/held.rs": "        let reason = match reason {"
         => "        if MUTANT {\n            return;\n        }\n        let reason = match reason {" },
-    engine! { "multi-never-in-order" Multi "a group that has waited often in vain takes its parts in order"
-    "client/multi/acquire.rs": "self.multi().is_next_in_order(&group))"
-        => "self.multi().is_next_in_order(&group) && !MUTANT)" },
     // Batches.
     engine! { "batch-valid-from-reply" Network "an entry is valid from when its batch was sent"
     "client/batch.rs": "                sent.purpose = entry.purpose;"
@@ -212,8 +209,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/claim.rs": "|| self.claim.is_some() {" => "|| self.claim.is_some() || MUTANT {" },
     // Semaphores.
     engine! { "permits-not-counted" Semaphore "a token is handed over only to a caller that wants as many permits"
-    "client/semaphore.rs": "wants == Some((permits(options.kind), options.per))"
-        => "wants == Some((permits(options.kind), options.per)) || (MUTANT && wants.is_some())" },
+    "client/semaphore.rs": "wants == Some((permits(options.kind), options.per.map(Duration::from)))"
+        => "wants == Some((permits(options.kind), options.per.map(Duration::from))) || (MUTANT && wants.is_some())" },
     // Leases whose end their holder moves.
     engine! { "keep-ignored" Keeping "a lease ends when its holder says"
     "client/operations.rs": "        self.cx.timers.set(Timer::LeaseEnds(id), &mut lease.ends, Some(until));"
