@@ -69,8 +69,9 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
         "max_waiters",
         "number",
         "any number may wait",
-        "The error's `waiters` is that number. With 0, the call never waits. This manager's callers count exactly; those of others \
-         as their last heartbeats said, and those of the manager that holds the lock only there.\n\nThe call rejects with \
+        "The error's `waiters` is that number. With 0, the call never waits. The number of this manager's callers is \
+         exact. For other managers, it is as old as their last heartbeats. The manager that holds the lock sends none, so \
+         others don't count its callers.\n\nThe call rejects with \
          `unsupported` for reentrant locks, under `mixedFleet`, in a quorum and for several names.",
     ),
     (

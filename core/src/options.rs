@@ -160,9 +160,9 @@ pub struct AcquireOptions {
     /// ends with a grant whose lease is over at once: nothing renews it, loses it or gives it back, and a close doesn't wait
     /// for it. `ttl`, `renew` and `max_hold` don't count. Only for semaphores.
     pub per: Option<Duration>,
-    /// How many callers may wait before this one: 0 to 1,000,000. Default: any number. If more wait, or if so many wait, and the
-    /// call can't be granted at once, it fails with [`Error::Busy`]. Only for mutexes, read-write locks, semaphores and onces on
-    /// one server, and not with [`Config::mixed_fleet`].
+    /// How many callers may wait before this one: 0 to 1,000,000. Default: any number. If that many wait, or more, and the
+    /// call can't be granted at once, it fails with [`Error::Busy`]. Only for mutexes, read-write locks, semaphores and onces,
+    /// and not in a quorum or with [`Config::mixed_fleet`].
     pub max_waiters: Option<u32>,
 }
 
@@ -439,7 +439,7 @@ settings! {
             "The lock stays taken for this long from its grant on, even if it is given back earlier or the work fails. See \
              [below](#hold-at-least).";
         MAX_WAITERS "max_waiters" (none) (0 to 1_000_000 as "0 to 1,000,000", "", " callers") [lock semaphore]
-            "How many callers may wait before this one. If so many wait already, and the lock is not free, the call fails with \
+            "How many callers may wait before this one. If that many wait already, and the lock is not free, the call fails with \
              `busy` at once. See [below](#max-waiters).";
         LEASE_LABEL "label" (none) () [lock semaphore multi once]
             "A name for the lease, for example the job that needs it. See [below](#the-label-of-a-lock).";

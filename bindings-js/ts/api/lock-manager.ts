@@ -183,10 +183,10 @@ export class LockManager implements AsyncDisposable {
    *
    * On one server, and in a cluster for names with one hash tag, one script takes all parts or none. If a part is full, the caller
    * waits there and holds nothing meanwhile. After four turns in which another part was full, it takes the parts in the order of
-   * their names, and holds the parts before while it waits for the next one. In a quorum it always does. It takes 1 to 256 names of at most
-   * 1 MiB together, prefixes included. A quorum has no semaphores.
+   * their names. It then holds the earlier parts while it waits for the next one. Across slots of a cluster and in a quorum, it
+   * always does that. A call takes 1 to 256 names of at most 1 MiB together, prefixes included. A quorum has no semaphores.
    *
-   * @throws `invalid-option`, and `unsupported` for other kinds of locks.
+   * @throws `invalid-option`, and `unsupported` for other kinds of locks and for rates.
    *
    * @example
    * ```ts

@@ -53,10 +53,10 @@ export interface LockOptions {
    */
   readonly atLeast?: Duration | undefined;
   /**
-   * How many callers may wait before this one. If so many wait already, and the lock is not free, the call fails with
-   * `busy` at once. The error's `waiters` is that number. With 0, the call never waits. This manager's callers count
-   * exactly; those of others as their last heartbeats said, and those of the manager that holds the lock only there. 0
-   * to 1,000,000. Default: any number may wait.
+   * How many callers may wait before this one. If that many wait already, and the lock is not free, the call fails with
+   * `busy` at once. The error's `waiters` is that number. With 0, the call never waits. The number of this manager's
+   * callers is exact. For other managers, it is as old as their last heartbeats. The manager that holds the lock sends
+   * none, so others don't count its callers. 0 to 1,000,000. Default: any number may wait.
    *
    * The call rejects with `unsupported` for reentrant locks, under `mixedFleet`, in a quorum and for several names.
    */

@@ -409,7 +409,7 @@ impl Semaphore {
     }
 
     /// Makes it a rate: in each window of this length (10 ms to 30 days), at most `limit` permits are granted. Callers are served first
-    /// come, first served, and nobody polls.
+    /// come, first served, and no client polls.
     ///
     /// ```no_run
     /// # async fn call_api() -> Result<(), leasehold::Error> { Ok(()) }

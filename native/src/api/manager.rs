@@ -84,17 +84,17 @@ impl LockManager {
     }
 
     /// Several locks as one lease: all or none. Clients that name them in different orders never deadlock. A part is a name,
-    /// which means its mutex, or a lock: a mutex, a reader, a writer or permits of a semaphore. Other kinds fail with
-    /// `unsupported`.
+    /// which means its mutex, or a lock: a mutex, a reader, a writer or permits of a semaphore. Other kinds, and rates, fail
+    /// with `unsupported`.
     ///
     /// It takes 1 to 256 names of at most 1 MiB together, prefixes included. Its calls refuse others with
     /// `invalid-option`.
     ///
     /// On one server, and in a cluster for names with one hash tag (`{order:7}:stock`, `{order:7}:invoice`), one script takes all
     /// parts or none. If a part is full, the caller waits there and holds nothing meanwhile. After four turns in which another
-    /// part was full, it takes the parts in the order of their names, each through its queue, and holds the parts before while
-    /// it waits for the next one. In other slots of a cluster and in a quorum, it always does. If that fails, is cancelled, or takes longer
-    /// than the wait, the client releases what it has. The lease is renewed, extended, lost and released as a whole, and has a
+    /// part was full, it takes the parts in the order of their names, each through its queue. It then holds the earlier parts
+    /// while it waits for the next one. Across slots of a cluster and in a quorum, it always does that. If the acquire fails, is
+    /// cancelled, or takes longer than the wait, the client releases what it has. The lease is renewed, extended, lost and released as a whole, and has a
     /// [fence for each name](crate::Lease::fences).
     ///
     /// In a [quorum](Self::quorum), a majority of the servers has each name. It has no semaphores.

@@ -169,9 +169,10 @@ options! {
         };
         /// How many callers may wait before this one: 0 to 1,000,000. Default: any number.
         ///
-        /// If so many wait already, and the lock is not free, an acquire fails with [`Error::Busy`] at once, and
-        /// [`Error::waiters`] returns their number. With 0, it never waits. This manager's callers count exactly. Those of
-        /// other managers count as their last heartbeats said, and those of the manager that holds the lock only there.
+        /// If that many wait already, and the lock is not free, an acquire fails with [`Error::Busy`] at once, and
+        /// [`Error::waiters`] returns their number. With 0, it never waits. The number of this manager's callers is exact.
+        /// For other managers, it is as old as their last heartbeats. The manager that holds the lock sends none, so others
+        /// don't count its callers.
         ///
         /// ```
         /// # #[cfg(feature = "testing")]
