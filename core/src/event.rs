@@ -31,8 +31,9 @@ acquires<'a> {
     /// Acquire one lease of several names: all of them or none. Ends with [`Outcome::AcquiredAll`].
     ///
     /// On one server or in one slot, one script takes all parts or none. If one is full, the engine waits for it and holds nothing
-    /// meanwhile. After four turns in vain, and always in several slots and in a quorum, it takes the parts one by one in the order of
-    /// their names, each through its queue, which prevents deadlocks. Then a part that is held stays held while the engine waits.
+    /// meanwhile. After four turns in which another part was full, it takes the parts one by one in the order of their names, each
+    /// through its queue, which prevents deadlocks. It always does that in several slots and in a quorum. It then keeps the parts that
+    /// it has while it waits for the next one.
     AcquireAll {
         /// The parts: 1 to 256 different names, in any order.
         parts: &'a [Part<'a>],

@@ -4,7 +4,8 @@ import { InvalidOptionError } from '../index.js';
 
 /**
  * The name of the lock of a method with {@link Locked} or {@link Once}. In a string, `{0}` stands for the first argument, and `{1.id}`
- * for the `id` of the second one, also `{1.user-id}`. These must be strings, numbers or bigints: a name with `undefined` would be one lock for all calls.
+ * or `{1.user-id}` for a field of the second one. These must be strings, numbers or bigints: a name with `undefined` would be one
+ * lock for all calls.
  * A function gets the arguments of the call, and the instance as `this`. If it throws, the call rejects with its error.
  */
 export type LockKey<Args extends unknown[], Name = string> = string | ((this: any, ...args: Args) => Name);

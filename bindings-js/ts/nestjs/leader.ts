@@ -24,14 +24,16 @@ interface LeaderMethod {
 }
 
 /**
- * Runs the method while this process leads the election. Each process is one candidate, from the end of all `onApplicationBootstrap` hooks on.
+ * Runs the method while this process leads the election. Each process becomes a candidate after all `onApplicationBootstrap` hooks.
  * The method gets a `Term`. It must end when `term.signal` aborts: then the term is lost, or the application shuts down. If it returns
- * before, this process resigns and campaigns again after five seconds. So a method that only has to know that it leads waits for the signal.
+ * earlier, this process resigns, and campaigns again after five seconds. A method that only has to know that it leads should wait for
+ * the signal.
  *
  * An error of the method, or of the campaign, goes to Nest's logger. The process then campaigns again after five seconds, too.
  *
- * The class must be a provider or a controller that is neither request-scoped nor transient. A method that overrides this one needs the decorator, too. The
- * application doesn't start if two of its methods lead the same election, or if it has no {@link LeaseholdModule}.
+ * The class must be a provider or a controller that is neither request-scoped nor transient. A method that overrides this one needs
+ * the decorator, too. The application doesn't start if two of its methods lead the same election, or if it has no
+ * {@link LeaseholdModule}.
  *
  * @example
  * ```ts

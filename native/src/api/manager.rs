@@ -94,8 +94,8 @@ impl LockManager {
     /// parts or none. If a part is full, the caller waits there and holds nothing meanwhile. After four turns in which another
     /// part was full, it takes the parts in the order of their names, each through its queue. It then holds the earlier parts
     /// while it waits for the next one. Across slots of a cluster and in a quorum, it always does that. If the acquire fails, is
-    /// cancelled, or takes longer than the wait, the client releases what it has. The lease is renewed, extended, lost and released as a whole, and has a
-    /// [fence for each name](crate::Lease::fences).
+    /// cancelled, or takes longer than the wait, the client releases what it has. The lease is renewed, extended, lost and
+    /// released as a whole, and has a [fence for each name](crate::Lease::fences).
     ///
     /// In a [quorum](Self::quorum), a majority of the servers has each name. It has no semaphores.
     ///
