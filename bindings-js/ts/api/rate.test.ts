@@ -52,6 +52,18 @@ test('work_may_take_longer_than_the_window_and_nothing_is_held', async (t) => {
   assert.ok(!lease.signal.aborted);
 });
 
+test('the_lease_of_a_rate_ends_with_its_grant_for_those_who_listen', async () => {
+  const locks = new LockManager(new MemoryServer());
+  const events: unknown[] = [];
+  locks.on('acquire', (event) => events.push([event.code, 'lease' in event ? event.lease : undefined]));
+  locks.on('release', ({ code, lease }) => events.push([code, lease]));
+  await locks.semaphore('api', { limit: 1, per: '1s' }).acquire();
+  await locks.close();
+  const [[, lease] = []] = events as [string, number][];
+  assert.ok(lease !== undefined);
+  assert.deepEqual(events, [['granted', lease], ['detached', lease]]);
+});
+
 test('on_a_real_server_the_fences_of_all_grants_show_that_no_window_had_more_than_the_limit', async () => {
   const [name, limit, per] = [unique('api'), 4, 250];
   const managers = [fleet.manager(), fleet.manager(), fleet.manager()];

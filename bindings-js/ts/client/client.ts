@@ -207,11 +207,13 @@ export class Client {
     return this.#leases.delete(lease);
   }
 
-  /** Tells the listeners of a grant, before the caller gets it. */
-  #tellGranted(attempt: Attempt, { id: lease, fence }: LeaseState, local: boolean): void {
-    if (!this.events.has('acquire')) return;
-    const event = { ...describe(attempt), code: 'granted', waited: this.#waited(attempt), lease, fence, local } as const;
-    this.#tell('acquire', event);
+  /** Tells the listeners of a grant, before the caller gets it. The lease of a rate ends with its grant. */
+  #tellGranted(attempt: Attempt, lease: LeaseState, local: boolean): void {
+    if (this.events.has('acquire')) {
+      const { id, fence } = lease;
+      this.#tell('acquire', { ...describe(attempt), code: 'granted', waited: this.#waited(attempt), lease: id, fence, local });
+    }
+    if (lease.detached) this.#tellReleased(lease, 'detached');
   }
 
   /** Tells the listeners that calls wait for a key without a TTL. */
