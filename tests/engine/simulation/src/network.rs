@@ -65,9 +65,7 @@ impl ClusterRun<'_> {
         if known >= LEAST_WINDOW {
             self.watch.full_until = now + 3_000_000;
         }
-        if let Some((callers, _)) =
-            waiters::counts(&words).filter(|_| self.mix.limits > 0 && self.mix.kinds[name] != LockKind::Semaphore)
-        {
+        if let Some((callers, _)) = waiters::counts(&words).filter(|_| self.mix.kinds[name] != LockKind::Semaphore) {
             let verdict = waiters::told(&self.clients[client], name, callers, at);
             self.watch.check(verdict);
         }

@@ -57,10 +57,15 @@ pub(crate) fn admitted(client: &Client, now: Instant) -> Verdict {
     Ok(())
 }
 
-/// A heartbeat says for how many callers it is. It counts all that have waited for a while.
+/// A heartbeat says for how many callers it is. It counts all that have waited for a while. After a pause, it can leave before the
+/// calls whose time is over are told so.
 pub(crate) fn told(client: &Client, name: usize, callers: u64, now: Instant) -> Verdict {
     let known = client.config.response_timeout * 2 + client.config.claim_window;
-    let waits = |op: &&Op| op.wait() != Wait::No && !op.cancelled && now.since(op.since) > known;
+    let is_over = |op: &Op, age| matches!(op.wait(), Wait::For(time) if age >= time);
+    let waits = |op: &&Op| {
+        let age = now.since(op.since);
+        op.wait() != Wait::No && !op.cancelled && age > known && !is_over(op, age)
+    };
     let waiting = client.waits_for(name).filter(waits).count() as u64;
     if callers >= waiting {
         return Ok(());
