@@ -9,7 +9,7 @@ use crate::event::{Outcome, Part};
 use crate::ids::{Caller, LeaseId, PartId};
 use crate::lock::waited;
 use crate::options::{AcquireOptions, Kind, Mode, Wait};
-use crate::session::{Context, Lease, Leased, OpKind};
+use crate::session::{Context, Lease, Leased, OpKind, Timer};
 use crate::time::Duration;
 use crate::wire::{FenceCounter, Name, hash_slot};
 
@@ -91,17 +91,10 @@ pub(crate) trait AcquireAll: HoldAll {
         }
     }
 
-    /// A part was lost before all parts were held.
+    /// A part was lost before all parts were held. A script for all parts may be under way with a token that is gone: one that was
+    /// sent finds tombstones, and one that waits for room is not sent.
     fn lost_before_held(&mut self, part: PartId, reason: LossReason) {
-        let id = part.whole();
-        let Some(group) = self.multi().group_mut(id) else { return };
-        if let Some(grant) = group.grants.get_mut(usize::from(part.index())) {
-            *grant = None;
-        }
-        // The answer to a script in flight will decide how to go on.
-        if !group.by_script {
-            self.start_over(id, None, Error::Lost(reason));
-        }
+        self.start_over(part.whole(), Some(part.index()), Error::Lost(reason));
     }
 
     /// Gives back what a group already has. Then it waits at the full part and holds nothing meanwhile, or takes all parts in order.
@@ -115,9 +108,11 @@ pub(crate) trait AcquireAll: HoldAll {
         group.rounds = group.rounds.saturating_add(1);
         group.full = full;
         group.grants.fill(None);
-        let id = self.cx().new_lease();
-        if let Some(open) = self.cx().ops.get_mut(&group.op) {
+        let cx = self.cx();
+        let id = cx.new_lease();
+        if let Some(open) = cx.ops.get_mut(&group.op) {
             open.kind = OpKind::AcquireAll { group: id };
+            cx.timers.set(Timer::OpAgain(group.op), &mut open.again, None);
         }
         self.begin(id, group);
     }

@@ -1,0 +1,52 @@
+//! Several limits as one lease: what a late command may still take.
+
+mod world;
+
+use std::time::Duration;
+
+use leasehold_core::{AcquireOptions, Input, LeaseId, OpId, Outcome, Part, Wait};
+use leasehold_harness::answers::SERVER_US;
+use world::{World, options, scripts};
+
+const TTL: Duration = Duration::from_millis(500);
+
+fn group(world: &mut World, names: &[&str]) -> OpId {
+    let (parts, options) = (Part::mutexes(names), AcquireOptions { ttl: TTL, wait: Wait::Forever, ..options() });
+    let op = world.clients[0].call(|op| Input::AcquireAll { op, parts: &parts, options: &options, one_script: false });
+    world.serve();
+    world.serve();
+    op
+}
+
+fn holds(world: &mut World, place: usize, name: &str) -> LeaseId {
+    let op = world.clients[place].acquire(name, options());
+    world.serve();
+    world.clients[place].grant_of(op).lease
+}
+
+/// The first part was granted, and the script for all parts waits for room. Meanwhile the server loses the part.
+#[test]
+fn a_script_that_waited_for_room_takes_no_part_that_was_lost_meanwhile() {
+    let mut world = World::new(2);
+    let lease = holds(&mut world, 1, "a");
+    let op = group(&mut world, &["a", "b"]);
+    for place in 0..64 {
+        world.clients[0].acquire(&format!("fill{place}"), options());
+    }
+    world.clients[1].call(|op| Input::Release { op, lease });
+    let (id, reply) = world.carry_out(1);
+    world.clients[1].reply(id, reply);
+    assert!(!scripts(&world.clients[0]).contains(&"multi"), "no room");
+
+    while !scripts(&world.clients[0]).contains(&"renew") {
+        world.pass_in_silence(Duration::from_millis(10));
+    }
+    world.server.execute(SERVER_US as u64 + world.clients[0].now, &[b"DEL", b"a"]).unwrap();
+    world.clients[0].unanswered.rotate_right(1);
+    let (id, reply) = world.carry_out(0);
+    world.clients[0].reply(id, reply);
+    world.serve();
+    world.pass(Duration::from_millis(20));
+    let result = world.clients[0].result_of(op);
+    assert!(matches!(result, Some(Ok(Outcome::AcquiredAll { .. }))), "{result:?}: its own token is in the way");
+}
