@@ -2,8 +2,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use leasehold_wasmtime_host::{
-    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, Multi, Part, Reentrant, ReleaseOutcome,
-    Semaphore, Target, Topology,
+    AcquireOptions, Error, ErrorKind, Lease, Locks, Manager, ManagerOptions, Mode, Multi, Part, Reentrant,
+    ReleaseOutcome, Semaphore, Target, Topology,
 };
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ fn target(step: &Step<'_>) -> Target {
         Kind::Semaphore { limit, permits } => Target::Semaphore(Semaphore { name: name(), limit, permits }),
         Kind::Multi { names, one_script } => {
             Target::Multi(Multi { parts: names.into_iter().map(Part::Mutex).collect(), one_script })
-        },
+        }
     }
 }
 

@@ -12,7 +12,9 @@
 use std::env;
 use std::error::Error;
 
-use leasehold_wasmtime_host::{Manager, Multi, Part, RedisProvider, Reentrant, Semaphore, Target, engine, with_provider};
+use leasehold_wasmtime_host::{
+    Manager, Multi, Part, RedisProvider, Reentrant, Semaphore, Target, engine, with_provider,
+};
 use wasmtime::component::Component;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
