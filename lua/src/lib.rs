@@ -35,6 +35,19 @@ pub struct Script {
     pub sha1: &'static str,
 }
 
+/// With so many digits, the digest of each script begins differently.
+pub const PREFIX: usize = 4;
+
+impl Script {
+    /// The beginning of its digest, which only this script has.
+    pub const fn prefix(&self) -> [u8; PREFIX] {
+        match self.sha1.as_bytes().first_chunk() {
+            Some(prefix) => *prefix,
+            None => [0; PREFIX],
+        }
+    }
+}
+
 /// Takes a lock, waits for it, shows that a waiter is alive, or refills a lease.
 pub const ACQUIRE: Script = scripts::ACQUIRE;
 /// Takes a lock that is free while nobody waits.

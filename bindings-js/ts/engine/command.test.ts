@@ -11,18 +11,21 @@ function command(...words: string[]): Command {
 }
 
 test('a_command_is_read_back_word_for_word', () => {
-  for (const words of [['PING'], ['EVALSHA', '', 'a b', '$3\r\nabc\r\n', '\r\n'], ['EVALSHA', 'ключ', '\u{1F512}', '\uFEFFbom', '', '\r\n'], []]) {
+  for (const words of [['PING'], ['DELIFEQ', '', 'a b', '$3\r\nabc\r\n', '\r\n'], ['PUBLISH', 'ключ', '\u{1F512}', '\uFEFFbom', '', '\r\n'], []]) {
     assert.deepEqual(command(...words).words, words);
   }
 });
 
-test('a_command_that_brings_its_script_has_the_text_in_the_place_of_the_digest', () => {
-  for (const digest of Object.keys(SCRIPTS)) {
-    for (const name of ['door', 'ключ', '*1\r\n$4\r\nEVAL\r\n$40\r\n']) {
-      const [evaluate, source = '', ...rest] = command('EVAL', digest, '1', name).words;
+test('a_command_has_the_digest_or_the_text_in_the_place_of_the_beginning_of_the_digest', () => {
+  for (const [prefix, { digest }] of Object.entries(SCRIPTS)) {
+    assert.ok(digest.startsWith(prefix) && digest.length === 40);
+    for (const name of ['door', 'ключ', '*1\r\n$4\r\nEVAL\r\n$4\r\n']) {
+      const [evaluate, source = '', ...rest] = command('EVAL', prefix, '1', name).words;
       assert.deepEqual([evaluate, createHash('sha1').update(source).digest('hex'), ...rest], ['EVAL', digest, '1', name]);
+      const byDigest = command('EVALSHA', prefix, '1', name);
+      assert.deepEqual(byDigest.words, ['EVALSHA', digest, '1', name]);
+      assert.equal(byDigest.script, source);
     }
-    assert.deepEqual(command('EVALSHA', digest, '0').words, ['EVALSHA', digest, '0']);
   }
-  assert.throws(() => command('EVAL', '0'.repeat(40), '0'), /another version/);
+  for (const name of ['EVAL', 'EVALSHA']) assert.throws(() => command(name, '0000', '0'), /another version/);
 });

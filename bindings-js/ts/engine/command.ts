@@ -1,14 +1,11 @@
 /** The commands of the engine, which arrive in RESP. */
 
-import { PARTS, SCRIPTS } from '../../generated/scripts.js';
+import { PARTS, PREFIX, SCRIPTS } from '../../generated/scripts.js';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** The beginning of an `EVAL` from the engine. It has the script's digest where the text belongs. */
-const EVAL = /^(\*\d+\r\n\$4\r\nEVAL\r\n)\$40\r\n(\w{40})/;
-
-/** A command of the engine, with the script's text filled in. */
+/** A command of the engine, with the script's digest or its text filled in. */
 export class Command {
   /** The whole command in RESP. */
   readonly wire: string;
@@ -17,13 +14,14 @@ export class Command {
   /** `bytes` is the length of `wire` in UTF-8. */
   constructor(wire: string, bytes: number) {
     this.#isAscii = wire.length === bytes;
-    // Most commands are an `EVALSHA`, and skip the regular expression.
-    this.wire = wire.startsWith('$4', wire.indexOf('$')) ? wire.replace(EVAL, withText) : wire;
+    // `*<count>\r\n$<length>\r\n<name>`; no name of a command has ten letters.
+    const name = wire.indexOf('$') + 4;
+    this.wire = wire.startsWith('EVAL', name) ? withScript(wire, wire.indexOf('$', name)) : wire;
   }
 
   /** The text of the script that it calls by its digest. */
   get script(): string {
-    return textOf(this.words[1] ?? '');
+    return textOf(this.words[1]?.slice(0, PREFIX) ?? '');
   }
 
   /** The words in order: `EVALSHA` and the digest, or `EVAL` and the script; then the number of keys, the keys, the arguments. */
@@ -36,17 +34,25 @@ export class Command {
   }
 }
 
-function withText(_: string, begin: string, digest: string): string {
-  const text = textOf(digest);
+/** The engine calls a script by the beginning of its digest, with its length at `at`. `EVALSHA` needs the digest, `EVAL` the text. */
+function withScript(wire: string, at: number): string {
+  const start = wire.indexOf('\n', at) + 1;
+  const end = wire.indexOf('\r', start);
+  const prefix = wire.slice(start, end);
   // The build makes sure that scripts are ASCII.
-  return `${begin}$${text.length}\r\n${text}`;
+  const script = wire.startsWith('EVALSHA', at - 9) ? scriptOf(prefix).digest : textOf(prefix);
+  return `${wire.slice(0, at)}$${script.length}\r\n${script}${wire.slice(end)}`;
 }
 
-/** The text of the script with this digest. */
-function textOf(digest: string): string {
-  const script = SCRIPTS[digest];
-  if (script === undefined) throw new Error(`no script has the digest ${digest}: the WebAssembly is from another version of leasehold than the JavaScript; reinstall the package`);
-  return script.map((part) => PARTS[part]).join('');
+function scriptOf(prefix: string): (typeof SCRIPTS)[string] {
+  const script = SCRIPTS[prefix];
+  if (script === undefined) throw new Error(`no script has the digest ${prefix}: the WebAssembly is from another version of leasehold than the JavaScript; reinstall the package`);
+  return script;
+}
+
+/** The text of the script whose digest begins like that. */
+function textOf(prefix: string): string {
+  return scriptOf(prefix).parts.map((part) => PARTS[part]).join('');
 }
 
 /** Reads `*<count>\r\n`, then `$<length>\r\n<word>\r\n` for each word. */

@@ -13,9 +13,13 @@ use crate::wire::{Command, Name};
 
 /// The parts of a script that are sent. The whole text is left out, because it would be stored a second time beside the parts.
 struct Script {
+    #[cfg(feature = "sources")]
     sha1: &'static str,
     #[cfg(feature = "sources")]
     parts: [&'static str; 6],
+    /// Without the feature `sources`, the beginning of its digest is sent in place of both.
+    #[cfg(not(feature = "sources"))]
+    prefix: [u8; leasehold_lua::PREFIX],
 }
 
 const ACQUIRE: Script = Script::of(leasehold_lua::ACQUIRE);
@@ -146,20 +150,23 @@ impl Way {
 }
 
 impl Script {
+    #[cfg(feature = "sources")]
     const fn of(script: leasehold_lua::Script) -> Self {
-        Self {
-            sha1: script.sha1,
-            #[cfg(feature = "sources")]
-            parts: script.parts,
+        Self { sha1: script.sha1, parts: script.parts }
+    }
+
+    /// The name of the command that calls it, and the script in this form.
+    #[cfg(feature = "sources")]
+    const fn call(&self, form: Form) -> (&'static str, &[&'static str]) {
+        match form {
+            Form::Digest => ("EVALSHA", core::slice::from_ref(&self.sha1)),
+            Form::Source => ("EVAL", &self.parts),
         }
     }
 
-    /// The script's text. Without the feature `sources`, its digest, with which the driver finds the text.
-    const fn source(&self) -> &[&'static str] {
-        #[cfg(feature = "sources")]
-        return &self.parts;
-        #[cfg(not(feature = "sources"))]
-        core::slice::from_ref(&self.sha1)
+    #[cfg(not(feature = "sources"))]
+    const fn of(script: leasehold_lua::Script) -> Self {
+        Self { prefix: script.prefix() }
     }
 }
 
@@ -431,16 +438,23 @@ fn push_tombstone(command: &mut Command, tombstone: bool) {
     command.push_number(if tombstone { TOMBSTONE.as_millis() } else { 0 });
 }
 
+#[cfg(feature = "sources")]
 fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
-    let (name, body) = match form {
-        Form::Digest => ("EVALSHA", core::slice::from_ref(&script.sha1)),
-        Form::Source => ("EVAL", script.source()),
-    };
+    let (name, body) = script.call(form);
     let body_bytes: usize = body.iter().map(|part| part.len()).sum();
     let mut command =
         Command::with_capacity(bytes.saturating_add(body_bytes).saturating_add(24), keys.saturating_add(12));
     command.push(name.as_bytes());
     command.push_parts(body);
+    command.push_number(keys as u64);
+    command
+}
+
+#[cfg(not(feature = "sources"))]
+fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
+    let mut command = Command::with_capacity(bytes.saturating_add(32), keys.saturating_add(12));
+    command.push(if form == Form::Digest { b"EVALSHA" } else { b"EVAL" });
+    command.push(&script.prefix);
     command.push_number(keys as u64);
     command
 }

@@ -44,8 +44,8 @@ impl Command {
     }
 
     /// The words in order. The first two are `EVALSHA` and the digest, or `EVAL` and the script. Then come the number
-    /// of keys, the keys and the arguments. Without the feature `sources`, `EVAL` carries the digest too, and the
-    /// driver replaces it with the script's text. The commands without a script have their key as the second word.
+    /// of keys, the keys and the arguments. Without the feature `sources`, both have the beginning of the digest, and the
+    /// driver replaces it with the digest or the script's text. The commands without a script have their key as the second word.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.ends.len()).map(|index| self.word(index))
     }
