@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 #[cfg(not(feature = "quorum"))]
-use core::time::Duration;
+use leasehold_core::Duration;
 
 use leasehold_core::{ClientId, Clock, DeleteIfEqual, Engine as Core, Input, Instant, LeaseId, LeaseToken, NodeId};
 use wasm_bindgen::prelude::wasm_bindgen;

@@ -6,7 +6,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::time::Duration;
+use leasehold_core::Duration;
 
 use leasehold_core::{
     AcquireOptions, CallFields, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Part, Replicas,

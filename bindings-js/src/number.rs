@@ -1,6 +1,6 @@
 //! Checked conversions between JavaScript's numbers and the engine's.
 
-use core::time::Duration;
+use leasehold_core::Duration;
 
 /// The greatest integer that JavaScript represents exactly (`Number.MAX_SAFE_INTEGER`).
 const MAX: f64 = 9_007_199_254_740_991.0;
@@ -43,7 +43,7 @@ pub(crate) fn reading(millis: f64) -> Option<Duration> {
 pub(crate) fn duration(millis: f64) -> Option<Duration> {
     let whole = truncated(millis)?;
     let micros = truncated((millis - number(whole)) * 1000.0 + 0.5)?;
-    Some(Duration::from_millis(whole) + Duration::from_micros(micros))
+    Some(Duration::from_millis(whole).saturating_add(Duration::from_micros(micros)))
 }
 
 /// Converts a number of the engine for JavaScript. It is exact up to 2^53; ids, times and fences stay below that.
@@ -55,7 +55,7 @@ pub(crate) const fn number(value: u64) -> f64 {
 /// A duration in whole milliseconds, rounded down.
 #[inline(never)] // Every answer has some durations, and the code for a division is long.
 pub(crate) fn millis(duration: Duration) -> f64 {
-    number(duration.as_secs()) * 1000.0 + f64::from(duration.subsec_millis())
+    number(leasehold_core::millis(duration))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! number is [`ABSENT`]. A command is one text. `ts/engine/output-reader.ts` reads it.
 
 use alloc::vec::Vec;
-use core::time::Duration;
+use leasehold_core::Duration;
 
 use leasehold_core::{Command, Error, Failure, Field, Grant, Inspection, Instant, Mode, Outcome, Output};
 #[cfg(not(feature = "quorum"))]

@@ -1,6 +1,6 @@
 //! A clock that also counts the time in which the machine was suspended.
 
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use crate::time::{Instant, micros};
 

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use crate::time;
 

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use crate::error::{Error, Failure, LossReason};
 use crate::ids::{CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};

@@ -12,7 +12,7 @@ mod text;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::time::Duration;
+use crate::time::api::Duration;
 use core::{fmt, mem};
 
 pub use self::leases::Question;
@@ -46,19 +46,24 @@ const MOST_ASKED: usize = 256;
 /// What the labels of all drivers keep to: numbers, and times in milliseconds. The npm package's come from here.
 #[doc(hidden)]
 pub const LABEL_RULES: &[(&str, u128)] = &[
-    ("lasts", LASTS.as_millis()),
-    ("again", AGAIN.as_millis()),
-    ("retry", RETRY.as_millis()),
-    ("held", HELD.as_millis()),
-    ("ask_again", ASK_AGAIN.as_millis()),
+    ("lasts", ms(LASTS)),
+    ("again", ms(AGAIN)),
+    ("retry", ms(RETRY)),
+    ("held", ms(HELD)),
+    ("ask_again", ms(ASK_AGAIN)),
     ("remembered", REMEMBERED as u128),
     ("most_asked", MOST_ASKED as u128),
     ("most_bytes", MOST_BYTES as u128),
     ("leases_asked", leases::MOST_ASKED as u128),
-    ("patience", leases::PATIENCE.as_millis()),
+    ("patience", ms(leases::PATIENCE)),
     ("most_answered", leases::MOST_ANSWERED as u128),
     ("most_seen", leases::MOST_SEEN as u128),
 ];
+
+#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "not with the engine's own times")]
+const fn ms(time: Duration) -> u128 {
+    time.as_millis() as u128
+}
 /// The numbers of these commands. The engine counts from 1.
 const FIRST_ID: u64 = 1 << 63;
 

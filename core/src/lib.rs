@@ -234,6 +234,9 @@ pub use options::{
 pub use server::{DeleteIfEqual, check_eviction, check_server};
 pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;
+/// The lengths of time in this API: those of the standard library, unless the feature `std-times` is off.
+#[doc(hidden)]
+pub use time::{api::Duration, millis};
 pub use wire::{Command, NO_RIGHT, NOT_READY, Reply, Scalar, hash_slot, slot_tag};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! TypeScript, and the manual come from it.
 
 use alloc::string::String;
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use crate::error::Error;
 use crate::text::Digits;

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 use core::marker::PhantomData;
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -23,8 +23,8 @@ impl Instant {
     }
 
     /// The time since `earlier`. Zero if `earlier` is later than this moment.
-    pub const fn since(self, earlier: Self) -> time::Duration {
-        time::Duration::from_micros(self.0.saturating_sub(earlier.0))
+    pub const fn since(self, earlier: Self) -> api::Duration {
+        api::Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
     /// The same, for the engine's own arithmetic.
@@ -67,55 +67,75 @@ impl fmt::Debug for Instant {
     }
 }
 
+/// The lengths of time in the crate's API.
+pub(crate) mod api {
+    /// Without the feature `std-times`, the API has the engine's own times, which take less code.
+    #[cfg(not(feature = "std-times"))]
+    pub use super::Duration;
+    #[cfg(feature = "std-times")]
+    pub use core::time::Duration;
+}
+
 /// A length of time in microseconds, for the engine's own arithmetic. What is too large for it counts as the greatest one.
 ///
 /// The crate's API has the duration of the standard library. Its seconds and nanoseconds take more code and more time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct Duration(u64);
+pub struct Duration(u64);
 
 impl Duration {
-    pub(crate) const ZERO: Self = Self(0);
-    pub(crate) const MAX: Self = Self(u64::MAX);
+    /// No time.
+    pub const ZERO: Self = Self(0);
+    /// The greatest time.
+    pub const MAX: Self = Self(u64::MAX);
 
-    pub(crate) const fn from_micros(micros: u64) -> Self {
+    /// So many microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    pub(crate) const fn from_millis(millis: u64) -> Self {
+    /// So many milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
         Self(millis).saturating_mul(1_000)
     }
 
-    pub(crate) const fn from_secs(secs: u64) -> Self {
+    /// So many seconds.
+    pub const fn from_secs(secs: u64) -> Self {
         Self(secs).saturating_mul(1_000_000)
     }
 
-    pub(crate) const fn as_micros(self) -> u64 {
+    /// The microseconds.
+    pub const fn as_micros(self) -> u64 {
         self.0
     }
 
     /// The whole milliseconds.
-    pub(crate) const fn as_millis(self) -> u64 {
+    pub const fn as_millis(self) -> u64 {
         self.0 / 1_000
     }
 
-    pub(crate) const fn is_zero(self) -> bool {
+    /// Whether it is no time.
+    pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    pub(crate) const fn saturating_add(self, other: Self) -> Self {
+    /// The sum, or the greatest time.
+    pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    pub(crate) const fn saturating_sub(self, other: Self) -> Self {
+    /// The rest, or no time.
+    pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// So many times as much, or the greatest time.
     #[cfg_attr(target_family = "wasm", inline(never))]
-    pub(crate) const fn saturating_mul(self, times: u32) -> Self {
+    pub const fn saturating_mul(self, times: u32) -> Self {
         Self(self.0.saturating_mul(times as u64))
     }
 
-    pub(crate) const fn abs_diff(self, other: Self) -> Self {
+    /// The difference, whichever is greater.
+    pub const fn abs_diff(self, other: Self) -> Self {
         Self(self.0.abs_diff(other.0))
     }
 }
@@ -143,12 +163,12 @@ impl From<Duration> for time::Duration {
 }
 
 /// The microseconds of a duration, or `u64::MAX`.
-pub(crate) fn micros(time: time::Duration) -> u64 {
+pub(crate) fn micros(time: api::Duration) -> u64 {
     Duration::from(time).as_micros()
 }
 
 /// The whole milliseconds of a duration, or `u64::MAX` microseconds.
-pub(crate) fn millis(time: time::Duration) -> u64 {
+pub fn millis(time: api::Duration) -> u64 {
     Duration::from(time).as_millis()
 }
 

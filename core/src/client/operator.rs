@@ -6,7 +6,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use super::Client;
 use crate::error::{Error, Failure};

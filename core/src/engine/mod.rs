@@ -123,7 +123,7 @@ impl Engine {
     /// Another thread has renewed a lease with a command of [`renewals`](Self::renewals). It sent the command at `sent` or
     /// later, and the server answered that `left` remains. Call it before [`handle`](Self::handle), so that no timer
     /// counts before it. It only makes the lease longer. A renewal of an earlier token is ignored.
-    pub fn renewed(&mut self, lease: LeaseId, token: u64, sent: Instant, left: core::time::Duration) {
+    pub fn renewed(&mut self, lease: LeaseId, token: u64, sent: Instant, left: crate::time::api::Duration) {
         self.locks.renewed(lease, token, sent, left.into());
     }
 

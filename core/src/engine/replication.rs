@@ -17,7 +17,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use super::locks::Locks;
 use crate::error::{Error, Failure, LossReason};

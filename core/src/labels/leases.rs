@@ -7,7 +7,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
-use core::time::Duration;
+use crate::time::api::Duration;
 
 use super::text::{MOST_BYTES, check_label, client_of, command, each, is_client};
 use crate::event::Inspection;
