@@ -92,7 +92,7 @@ fn read(reply: &Reply) -> Option<Inspection> {
         let record = text(rest.next()?)?;
         let mode = Mode::read(record.split(' ').next()?).unwrap_or(Mode::Exclusive);
         let waited = integer(rest.next()?).map(since);
-        let callers = record.rsplit(' ').nth(1).and_then(|callers| callers.parse().ok()).unwrap_or(1);
+        let callers = callers_of(&record).unwrap_or(1);
         inspection.waiters.push(Waiter { token, mode, waited, callers, label: None, lease_label: None });
     }
     // The last fence of a client that holds the lock alone is about the time of its grant.
@@ -105,6 +105,15 @@ fn read(reply: &Reply) -> Option<Inspection> {
     let listed = inspection.waiters.len() as u64;
     inspection.waiting = rest.next().and_then(integer).map_or(listed, i64::unsigned_abs);
     Some(inspection)
+}
+
+/// How many callers a waiter has: the last word but one of its record.
+fn callers_of(record: &str) -> Option<u64> {
+    let (mut last, mut callers) = ("", "");
+    for word in record.split(' ') {
+        (callers, last) = (last, word);
+    }
+    callers.parse().ok()
 }
 
 /// A holder whose labels are not known yet.

@@ -143,9 +143,11 @@ pub(crate) trait AcquireAll: HoldAll {
     /// The wait has ended. The error is that of the part that is still missing.
     fn all_ends(&mut self, id: LeaseId) {
         let Some(group) = self.multi().group(id) else { return };
-        let (op, missing) = (group.op, group.clone());
-        let mut parts = missing.missing().map(|(index, part)| (Caller::Part(PartId::new(id, index)), part));
-        let error = parts.find_map(|(caller, part)| self.empty_handed(&part.name, op, caller));
+        let (op, mut parts) = (group.op, Vec::new());
+        for (index, part) in group.missing() {
+            parts.push((Caller::Part(PartId::new(id, index)), part.name.clone()));
+        }
+        let error = parts.iter().find_map(|(caller, name)| self.empty_handed(name, op, *caller));
         let error = error.unwrap_or(Error::unreachable(Duration::ZERO, None));
         self.fail_all(id, error);
     }

@@ -1,6 +1,7 @@
 //! The names of one server: one script takes them, if none is in the way.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::{AcquireAll, Entry, Group, Multi, PartCall, PartLocks};
 use crate::client::Client;
@@ -38,15 +39,18 @@ impl PartLocks for Client {
 
     /// Local callers come first.
     fn at_once(&mut self, id: LeaseId) {
-        let Some(group) = self.multi.group(id).cloned() else { return };
-        let missing = || group.missing().map(|(index, part)| (index, part, group.options_of(part)));
-        for (index, part, options) in missing() {
-            if let Some(busy) = self.busy_here(group.op, &part.name, options.kind) {
-                return self.start_over(id, Some(index), busy);
+        let Some(group) = self.multi.group(id) else { return };
+        let (caller, mut missing) = (group.op, Vec::new());
+        for (index, part) in group.missing() {
+            missing.push((index, part.name.clone(), group.options_of(part)));
+        }
+        for (index, name, options) in &missing {
+            if let Some(busy) = self.busy_here(caller, name, options.kind) {
+                return self.start_over(id, Some(*index), busy);
             }
         }
-        for (index, part, options) in missing() {
-            let Some(lock) = self.lock_for(&part.name, options.kind) else { return };
+        for (index, name, options) in missing {
+            let Some(lock) = self.lock_for(&name, options.kind) else { return };
             let op = Caller::Part(PartId::new(id, index));
             self.cx.open(op, OpKind::Acquire { lock, tries: options.wait == Wait::No }, None);
             self.with(lock, |lock, cx| {
