@@ -369,7 +369,7 @@ impl Context {
     /// No further lease is granted from now on. False if the call ends at once, because the time is out of its bounds.
     pub(crate) fn begin_drain(&mut self, op: Caller, within: Duration) -> bool {
         if let Err(error) = check_drain(within) {
-            self.answer(op, Err(error));
+            self.refuse(op, error);
             return false;
         }
         self.draining = true;
@@ -447,7 +447,7 @@ impl Context {
         let mut lease = self.leases.remove(&id)?;
         self.timers.set(Timer::LeaseEnds(id), &mut lease.ends, None);
         for op in core::mem::take(&mut lease.pending) {
-            self.complete(op, Err(error.clone()));
+            self.fail(op, error.clone());
         }
         self.end_drain();
         Some(lease)

@@ -153,7 +153,7 @@ impl Context {
                 let failures = release.failures;
                 release.failures = failures.saturating_add(1);
                 if let Some(op) = release.op.take() {
-                    self.complete(op, Err(error));
+                    self.fail(op, error);
                 }
                 let at = self.now + self.backoff(failures, SLOW_RETRY);
                 self.release_again(token, at);
@@ -191,7 +191,7 @@ impl Context {
             }
         }
         if let Some(op) = op {
-            self.complete(op, Err(error));
+            self.fail(op, error);
         }
         self.end_close();
     }

@@ -17,7 +17,7 @@ pub(crate) trait AcquireAll: HoldAll {
     fn acquire_all(&mut self, op: Caller, parts: &[Part<'_>], options: &AcquireOptions, one_script: bool) {
         let group = match Group::new(self.cx(), op, parts, *options, one_script) {
             Ok(group) => group,
-            Err(error) => return self.cx().answer(op, Err(error)),
+            Err(error) => return self.cx().refuse(op, error),
         };
         let id = self.cx().new_lease();
         let patience = self.patience(options);
@@ -124,7 +124,7 @@ pub(crate) trait AcquireAll: HoldAll {
         if let Error::Busy { waited: time, .. } | Error::Unreachable { waited: time, .. } = &mut error {
             *time = waited(self.cx(), op).into();
         }
-        self.cx().complete(op, Err(error));
+        self.cx().fail(op, error);
         self.give_back_all(id);
     }
 
