@@ -100,14 +100,15 @@ impl InputRecord {
     /// The parts of a lock on several names.
     pub(crate) fn parts<'a>(&self, text: &'a str) -> Option<Vec<Part<'a>>> {
         let mut texts = Texts::new(text);
-        let part = |numbers: &[f64]| {
+        let mut parts = Vec::new();
+        for numbers in self.list()?.chunks(3) {
             let [length, permits, limit] = *numbers else { return None };
             let (permits, limit) = (small(permits)?, small(limit)?);
             let kind = if permits > 0 { Kind::Semaphore { permits, limit } } else { Kind::Lock };
             let mode = if permits == 0 && limit > 0 { Mode::Shared } else { Mode::Exclusive };
-            Some(Part { name: texts.take(length)?, kind, mode })
-        };
-        self.list()?.chunks(3).map(part).collect()
+            parts.push(Part { name: texts.take(length)?, kind, mode });
+        }
+        Some(parts)
     }
 
     pub(crate) fn reply(&self, text: &str) -> Option<Reply> {

@@ -78,7 +78,7 @@ impl OutputWriter {
 
     fn begin(&mut self) {
         self.numbers.clear();
-        self.numbers.resize(HEAD, 0.0);
+        self.numbers.extend_from_slice(&[0.0; HEAD]);
         self.text.clear();
     }
 
