@@ -1,8 +1,8 @@
 //! Writes what servers' errors mean to the engine, so that a test of `ts/client/engine-errors.ts` can compare it with what they
 //! mean to the driver.
 
+use leasehold_core::Duration;
 use std::fmt::Write;
-use std::time::Duration;
 
 use leasehold_core::{Error, Failure, NO_RIGHT, NOT_READY};
 

@@ -2,6 +2,7 @@
 //!
 //! The tables here are the only place of the codes and of the English of messages. All surfaces read them.
 
+use crate::time::api::Duration;
 #[cfg(feature = "quorum")]
 use alloc::boxed::Box;
 use alloc::format;
@@ -9,7 +10,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
-use crate::time::api::Duration;
 
 use crate::time;
 

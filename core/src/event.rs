@@ -1,8 +1,8 @@
 //! The engine's inputs, outputs and results.
 
+use crate::time::api::Duration;
 use alloc::string::String;
 use alloc::vec::Vec;
-use crate::time::api::Duration;
 
 use crate::error::{Error, Failure, LossReason};
 use crate::ids::{CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};

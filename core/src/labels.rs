@@ -10,9 +10,9 @@
 mod leases;
 mod text;
 
+use crate::time::api::Duration;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use crate::time::api::Duration;
 use core::{fmt, mem};
 
 pub use self::leases::Question;

@@ -1,9 +1,9 @@
 //! How serde writes and reads the types that users see.
 
+use crate::time::api::Duration;
 use alloc::string::String;
 use core::fmt;
 use core::marker::PhantomData;
-use crate::time::api::Duration;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -18,7 +18,9 @@ pub(crate) fn module() -> Result<String, Box<dyn Error>> {
         }
         let prefix = script.prefix();
         if !prefixes.insert(prefix) {
-            return Err(format!("the digest of {} begins as another one: raise leasehold_lua::PREFIX", script.name).into());
+            return Err(
+                format!("the digest of {} begins as another one: raise leasehold_lua::PREFIX", script.name).into()
+            );
         }
         let prefix = String::from_utf8_lossy(&prefix).into_owned();
         let mut places = Vec::new();

@@ -3,10 +3,10 @@
 //! Only the server knows the kind of a lock, so the script of each family is tried until one fits. Running the script
 //! of a force release twice would do more than running it once, so it is never resent once it may have run.
 
+use crate::time::api::Duration;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use crate::time::api::Duration;
 
 use super::Client;
 use crate::error::{Error, Failure};

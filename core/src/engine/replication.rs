@@ -14,10 +14,10 @@
 //!
 //! <https://redis.io/docs/latest/commands/wait/>
 
+use crate::time::api::Duration;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
-use crate::time::api::Duration;
 
 use super::locks::Locks;
 use crate::error::{Error, Failure, LossReason};

@@ -4,10 +4,10 @@
 //! inspect -> subscribe to the own channel -> asked <own id> <key> -> told <id> <held> <waited> <labels> <key>
 //! ```
 
+use crate::time::api::Duration;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
-use crate::time::api::Duration;
 
 use super::text::{MOST_BYTES, check_label, client_of, command, each, is_client};
 use crate::event::Inspection;

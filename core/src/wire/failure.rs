@@ -1,7 +1,7 @@
 //! What to do after a failure: send the script's source, retry, or give up.
 
-use alloc::string::String;
 use crate::time::api::Duration;
+use alloc::string::String;
 
 use crate::error::{Error, Failure, Votes};
 
