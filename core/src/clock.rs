@@ -1,7 +1,6 @@
 //! A clock that also counts the time in which the machine was suspended.
 
 use crate::time::api::Duration;
-
 use crate::time::{Instant, micros};
 
 /// Makes the engine's clock of two clocks of the host, for hosts that have no clock like Linux's `CLOCK_BOOTTIME`.

@@ -2,7 +2,6 @@
 //!
 //! The tables here are the only place of the codes and of the English of messages. All surfaces read them.
 
-use crate::time::api::Duration;
 #[cfg(feature = "quorum")]
 use alloc::boxed::Box;
 use alloc::format;
@@ -12,6 +11,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::time;
+use crate::time::api::Duration;
 
 table_of! {
 /// Why an operation failed. Every variant has a stable [`code`](Error::code).

@@ -1,6 +1,5 @@
 //! The engine's inputs, outputs and results.
 
-use crate::time::api::Duration;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -8,6 +7,7 @@ use crate::error::{Error, Failure, LossReason};
 use crate::ids::{CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 use crate::options::{AcquireOptions, Kind, Mode};
 use crate::time::Instant;
+use crate::time::api::Duration;
 use crate::wire::{Command, Reply};
 
 inputs! {

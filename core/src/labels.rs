@@ -10,7 +10,6 @@
 mod leases;
 mod text;
 
-use crate::time::api::Duration;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::{fmt, mem};
@@ -24,6 +23,7 @@ use crate::error::{Failure, shown_time};
 use crate::event::{Inspection, Outcome, Output};
 use crate::ids::{ClientId, CommandId, OpId};
 use crate::text::{Digits, lossy};
+use crate::time::api::Duration;
 use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
 

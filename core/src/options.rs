@@ -3,12 +3,12 @@
 //! [`LOCK_SETTINGS`], [`MANAGER_SETTINGS`] and [`CLOSE_SETTINGS`] are the table of all options. The checks here, the types and checks of
 //! TypeScript, and the manual come from it.
 
-use crate::time::api::Duration;
 use alloc::string::String;
 
 use crate::error::Error;
 use crate::text::Digits;
 use crate::time;
+use crate::time::api::Duration;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,5 @@
 //! How serde writes and reads the types that users see.
 
-use crate::time::api::Duration;
 use alloc::string::String;
 use core::fmt;
 use core::marker::PhantomData;
@@ -9,6 +8,7 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::Digits;
+use crate::time::api::Duration;
 use crate::time::micros;
 
 /// The units of a time, in microseconds.

@@ -3,7 +3,6 @@
 //! Only the server knows the kind of a lock, so the script of each family is tried until one fits. Running the script
 //! of a force release twice would do more than running it once, so it is never resent once it may have run.
 
-use crate::time::api::Duration;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,6 +15,7 @@ use crate::lock::waited;
 use crate::options::{Family, Mode};
 use crate::session::{Body, OpKind, Purpose, Request, needed};
 use crate::text::{lossy, signed};
+use crate::time::api::Duration;
 use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer, natural};
 
 /// Why a force release leaves a key alone.

@@ -14,7 +14,6 @@
 //!
 //! <https://redis.io/docs/latest/commands/wait/>
 
-use crate::time::api::Duration;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
@@ -25,6 +24,7 @@ use crate::event::{Grant, Input, Outcome, Output, Reason};
 use crate::ids::{LeaseId, OpId};
 use crate::options::Replicas;
 use crate::session::MOST_PAUSES;
+use crate::time::api::Duration;
 use crate::time::{Instant, millis};
 use crate::wire::{Command, Reply, Scalar};
 

@@ -4,7 +4,6 @@
 //! inspect -> subscribe to the own channel -> asked <own id> <key> -> told <id> <held> <waited> <labels> <key>
 //! ```
 
-use crate::time::api::Duration;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
@@ -13,6 +12,7 @@ use super::text::{MOST_BYTES, check_label, client_of, command, each, is_client};
 use crate::event::Inspection;
 use crate::text::Digits;
 use crate::time::Instant;
+use crate::time::api::Duration;
 use crate::wire::Command;
 
 /// How many different clients an inspect asks.

@@ -1,9 +1,9 @@
 //! What to do after a failure: send the script's source, retry, or give up.
 
-use crate::time::api::Duration;
 use alloc::string::String;
 
 use crate::error::{Error, Failure, Votes};
+use crate::time::api::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FailureClass {
