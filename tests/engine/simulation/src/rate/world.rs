@@ -293,6 +293,11 @@ impl<'a> RateRun<'a> {
         let is_rate = word(10).ends_with(&format!("/{}/{}", rate.0, rate.1));
         let caller = word(9);
         let mut seen = self.seen(if acquires { &caller } else { "" });
+        let is_counted = |(_, expiry): &(String, f64)| *expiry > (seen.us / 1_000) as f64;
+        if acquires && !is_rate && !self.server.zset(seen.us, NAME).iter().any(is_counted) {
+            // It was sent while some permits counted, and an outage lasted longer. It would begin another kind.
+            return self.send(client, life, Delivery::Reply(id, Err(gone())));
+        }
         if !acquires {
             // A release: its token leaves the queue first.
             seen.waiters.retain(|(token, _)| *token != caller);
