@@ -4,7 +4,7 @@ mod world;
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Input, LeaseId, OpId, Outcome, Part, Wait};
+use leasehold_core::{AcquireOptions, Input, Kind, LeaseId, Mode, OpId, Outcome, Part, Wait};
 use leasehold_harness::answers::SERVER_US;
 use world::{World, options, scripts};
 
@@ -49,4 +49,29 @@ fn a_script_that_waited_for_room_takes_no_part_that_was_lost_meanwhile() {
     world.pass(Duration::from_millis(20));
     let result = world.clients[0].result_of(op);
     assert!(matches!(result, Some(Ok(Outcome::AcquiredAll { .. }))), "{result:?}: its own token is in the way");
+}
+
+/// A group that takes its parts in order waits. Another one wants shares of locks that callers of this client read already.
+#[test]
+fn shares_that_this_client_can_give_at_once_are_no_endless_round() {
+    let mut world = World::new(2);
+    let shared = AcquireOptions { mode: Mode::Shared, ..options() };
+    for name in ["a", "b"] {
+        let op = world.clients[0].acquire(name, shared);
+        world.serve();
+        world.clients[0].grant_of(op);
+    }
+    holds(&mut world, 1, "z");
+    let part = |name, mode| Part { name, kind: Kind::Lock, mode };
+    let shares = [part("a", Mode::Shared), part("b", Mode::Shared)];
+    let with_z = [shares[0], shares[1], part("z", Mode::Exclusive)];
+    let options = AcquireOptions { wait: Wait::Forever, ..options() };
+    let [first, second] = [&with_z[..], &shares[..]].map(|parts| {
+        let op = world.clients[0].call(|op| Input::AcquireAll { op, parts, options: &options, one_script: false });
+        world.serve();
+        world.serve();
+        op
+    });
+    assert_eq!(world.clients[0].result_of(first), None);
+    assert!(matches!(world.clients[0].result_of(second), Some(Ok(Outcome::AcquiredAll { .. }))));
 }
