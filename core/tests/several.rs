@@ -75,3 +75,29 @@ fn shares_that_this_client_can_give_at_once_are_no_endless_round() {
     assert_eq!(world.clients[0].result_of(first), None);
     assert!(matches!(world.clients[0].result_of(second), Some(Ok(Outcome::AcquiredAll { .. }))));
 }
+
+/// What this client can give at once is not busy: shares of a lock that it reads, and a lock that it keeps while nobody holds it.
+#[test]
+fn a_try_gets_what_its_own_client_has_to_give() {
+    let shared = AcquireOptions { mode: Mode::Shared, ..options() };
+    let lingers = AcquireOptions { linger: Some(Duration::from_secs(10)), ..options() };
+    for held in [shared, lingers] {
+        let mut world = World::new(1);
+        for name in ["a", "b"] {
+            let op = world.clients[0].acquire(name, held);
+            world.serve();
+            let lease = world.clients[0].grant_of(op).lease;
+            if held.linger.is_some() {
+                world.call(0, |op| Input::Release { op, lease });
+            }
+        }
+        let parts = ["a", "b", "c"].map(|name| Part { name, kind: Kind::Lock, mode: held.mode });
+        let tries = AcquireOptions { wait: Wait::No, ..options() };
+        let op =
+            world.clients[0].call(|op| Input::AcquireAll { op, parts: &parts, options: &tries, one_script: false });
+        world.serve();
+        world.serve();
+        let result = world.clients[0].result_of(op);
+        assert!(matches!(result, Some(Ok(Outcome::AcquiredAll { .. }))), "{result:?}");
+    }
+}

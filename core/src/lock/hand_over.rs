@@ -61,6 +61,12 @@ impl LockState {
         }
     }
 
+    /// Whether a caller that comes now gets what this client holds, and waits for nobody.
+    pub(crate) fn gives(&self, cx: &Context, options: &AcquireOptions) -> bool {
+        let given = |admission| matches!(admission, Admission::Now | Admission::NeedsRenewal | Admission::NeedsFences);
+        self.queue.is_empty() && self.hold.as_ref().is_some_and(|hold| given(hold.admits(cx, options)))
+    }
+
     /// Makes the first local caller a holder, without a round trip.
     fn hand_over(&mut self, cx: &mut Context, op: Caller, options: &AcquireOptions) {
         let Some(hold) = &mut self.hold else { return };

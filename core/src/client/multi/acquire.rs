@@ -104,9 +104,7 @@ pub(crate) trait AcquireAll: HoldAll {
             return self.fail_all(id, error);
         }
         let Some(mut group) = self.give_back_all(id) else { return };
-        // Shares that callers of this client have anyway are granted at once, so rounds for them alone would never end.
-        let in_order = group.is_old() && (group.rounds == u8::MAX || self.multi().is_next_in_order(&group));
-        group.by_script &= full.is_some() && !in_order;
+        group.by_script &= full.is_some() && !(group.is_old() && self.multi().is_next_in_order(&group));
         group.rounds = group.rounds.saturating_add(1);
         group.full = full;
         group.grants.fill(None);

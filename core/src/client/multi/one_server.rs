@@ -37,7 +37,7 @@ impl PartLocks for Client {
         }
     }
 
-    /// Local callers come first.
+    /// Local callers come first. What this client can give, it gives before the script, so that no round is in vain.
     fn at_once(&mut self, id: LeaseId) {
         let Some(group) = self.multi.group(id) else { return };
         let (caller, mut missing) = (group.op, Vec::new());
@@ -45,8 +45,15 @@ impl PartLocks for Client {
             missing.push((index, part.name.clone(), group.options_of(part)));
         }
         for (index, name, options) in &missing {
-            if let Some(busy) = self.busy_here(caller, name, options.kind) {
-                return self.start_over(id, Some(*index), busy);
+            match self.found_here(caller, name, options) {
+                Found::Nothing => {}
+                Found::Busy(error) => return self.start_over(id, Some(*index), error),
+                Found::Given => {
+                    if let Some(group) = self.multi.group_mut(id) {
+                        group.full = Some(*index);
+                    }
+                    return self.acquire_at(id, *index);
+                }
             }
         }
         for (index, name, options) in missing {
@@ -114,14 +121,18 @@ impl PartLocks for Client {
 }
 
 impl Client {
-    /// The error for a part that other callers of this client use or wait for. A semaphore only if the server has not enough
+    /// What other callers of this client have of a part, or wait for. They wait for a semaphore only if the server has not enough
     /// permits for them, as far as is known.
-    fn busy_here(&self, op: Caller, name: &str, kind: Kind) -> Option<Error> {
+    fn found_here(&self, op: Caller, name: &str, options: &AcquireOptions) -> Found {
         let key = Name::key(&self.cx.config.prefix, name);
-        if kind.family() == Family::Semaphore {
-            return self.semaphore_is_full(&key, op);
+        if options.kind.family() == Family::Semaphore {
+            return self.semaphore_is_full(&key, op).map_or(Found::Nothing, Found::Busy);
         }
-        Some(self.locks.get(self.locks.find(Family::Lock, &key)?)?.busy(&self.cx, op))
+        match self.locks.find(Family::Lock, &key).and_then(|lock| self.locks.get(lock)) {
+            None => Found::Nothing,
+            Some(lock) if lock.gives(&self.cx, options) => Found::Given,
+            Some(lock) => Found::Busy(lock.busy(&self.cx, op)),
+        }
     }
 
     fn lock_for(&mut self, name: &str, kind: Kind) -> Option<LockId> {
@@ -143,4 +154,11 @@ impl Client {
         };
         self.locks.get(lock)
     }
+}
+
+enum Found {
+    Nothing,
+    /// A share beside those of other callers, or a lock that nobody holds.
+    Given,
+    Busy(Error),
 }
