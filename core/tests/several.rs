@@ -1,4 +1,4 @@
-//! Several limits as one lease: what a late command may still take.
+//! Several limits as one lease: what its client has to give, and what a late script may still take.
 
 mod world;
 
