@@ -178,7 +178,9 @@
 //!
 //! # Features
 //!
-//! - `sources` (default): the texts of the scripts. Without it the driver puts them into `EVAL`.
+//! - `sources` (default): the texts and digests of the scripts. Without it a command has the first four digits of the digest, and
+//!   the driver puts the digest or the text there.
+//! - `std-times` (default): the API has the standard library's `Duration`. Without it, it has the engine's own.
 //! - `quorum`: locks over several independent servers.
 //! - `lease-labels`: labels of leases, and reports of keys without a TTL.
 //! - `serde`: what users see, for config files, jobs and logs. [`Driven`] and the like stay out of it.
