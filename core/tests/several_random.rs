@@ -136,7 +136,7 @@ impl Run {
 
 #[test]
 fn all_calls_end_and_nothing_is_left() {
-    for seed in 0..40 {
+    for seed in 0..60 {
         let mut random = Random(seed);
         let config = Config { claim_window: Duration::from_millis(900), ..Config::default() };
         let mut run = Run { world: World::with(3, &config), open: Vec::new(), held: Vec::new() };

@@ -26,7 +26,9 @@ impl Client {
                 // A part was held in the meantime and lost again.
                 return self.start_over(id, None, Error::unreachable(Duration::ZERO, None));
             };
-            named.push((lock.name.clone(), token, part.kind, part.mode));
+            // A reader may have its share of a lock that this client holds exclusively.
+            let mode = lock.hold.as_ref().map_or(part.mode, |hold| hold.mode);
+            named.push((lock.name.clone(), token, part.kind, mode));
             parts.push((lock.id, token));
         }
         let Some(name) = named.first().map(|(name, ..)| name.clone()) else { return };
