@@ -37,10 +37,13 @@ fn parts(random: &mut Random) -> Vec<Part<'static>> {
     parts
 }
 
+/// How much of each name a lease takes.
+type Weights = Vec<(&'static str, u32)>;
+
 struct Run {
     world: World,
-    open: Vec<(usize, OpId, Vec<(&'static str, u32)>)>,
-    held: Vec<(usize, LeaseId, Vec<(&'static str, u32)>)>,
+    open: Vec<(usize, OpId, Weights)>,
+    held: Vec<(usize, LeaseId, Weights)>,
 }
 
 impl Run {
