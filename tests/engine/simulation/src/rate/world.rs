@@ -214,7 +214,7 @@ impl<'a> RateRun<'a> {
             Event::Strike => self.strike(),
             Event::Look => {
                 if self.mix.calm {
-                    let seen = self.seen("");
+                    let seen = self.seen(("", 0));
                     self.watch.look(self.world.now, &seen, (self.mix.limit, self.mix.per_ms), self.mix.trip.1);
                 }
                 self.world.after(LOOK_EVERY, Event::Look);
@@ -262,15 +262,18 @@ impl<'a> RateRun<'a> {
         self.tell(client, Input::Acquire { op, name: NAME, options: &options });
     }
 
-    /// What the server has. The record of the caller counts as renewed.
-    fn seen(&self, caller: &str) -> Seen {
+    /// What the server has. The record of a caller, which wants so many permits, counts as renewed, even if the server has lost it.
+    fn seen(&self, (caller, wants): (&str, u64)) -> Seen {
         let us = self.server_clock.reads(self.world.now);
         let records = self.server.hash(us, "leasehold:{api}:waiters");
         let record = |token: &str| {
+            if token == caller {
+                return Some(wants);
+            }
             let (_, record) = records.iter().find(|(of, _)| of == token)?;
             let expiry: u64 = record.rsplit(' ').next()?.parse().ok()?;
             let permits: u64 = record.split('/').next()?.parse().ok()?;
-            (expiry > us / 1_000 || token == caller).then_some(permits)
+            (expiry > us / 1_000).then_some(permits)
         };
         let queue = self.server.zset(us, "leasehold:{api}:queue");
         let waits = queue.into_iter().filter(|(_, score)| *score >= 0.0);
@@ -292,7 +295,8 @@ impl<'a> RateRun<'a> {
         let rate = (self.mix.limit, self.mix.per_ms);
         let is_rate = word(10).ends_with(&format!("/{}/{}", rate.0, rate.1));
         let caller = word(9);
-        let mut seen = self.seen(if acquires { &caller } else { "" });
+        let permits = word(10).split('/').next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let mut seen = self.seen((if acquires { &caller } else { "" }, permits));
         let is_counted = |(_, expiry): &(String, f64)| *expiry > (seen.us / 1_000) as f64;
         if acquires && !is_rate && !self.server.zset(seen.us, NAME).iter().any(is_counted) {
             // It was sent while some permits counted, and an outage lasted longer. It would begin another kind.
@@ -316,7 +320,6 @@ impl<'a> RateRun<'a> {
         if let (true, Ok(Reply::List(list))) = (acquires, &executed.reply)
             && let [Scalar::Text(status), Scalar::Int(fence), ..] = list.as_slice()
         {
-            let permits = word(10).split('/').next().and_then(|text| text.parse().ok()).unwrap_or(0);
             match &**status {
                 b"entered" => {
                     if !is_rate {
