@@ -125,8 +125,7 @@ test('a worker renews a lease while the event loop is blocked, in an ES module, 
   const bundle = mkdtempSync(join(tmpdir(), 'leasehold-bundle-'));
   after(() => rmSync(bundle, { recursive: true, force: true }));
   // Nothing of the package is beside the bundle.
-  const banner = { js: "import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os'; const require = createRequire(import.meta.url);" };
+  const banner = { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" };
   const entryPoints = ['blocked', 'blocked-redis'].map((name) => join(project, 'programs', `${name}.mjs`));
   await build({ entryPoints, bundle: true, platform: 'node', format: 'esm', outdir: bundle, outExtension: { '.js': '.mjs' }, banner, logLevel: 'error' });
   const programs = ['programs/blocked.mjs', 'programs/blocked.cjs', join(bundle, 'blocked.mjs')];
