@@ -29,6 +29,8 @@ pub(crate) struct Server {
     last: [Micros; Fault::COUNT],
     /// Its answer while it is not ready.
     pub(crate) not_ready_error: &'static str,
+    /// When it runs the last command that came while it stalled.
+    resumed: Micros,
     runs: u64,
 }
 
@@ -49,7 +51,7 @@ impl Server {
     pub(crate) fn new(rng: &mut Rng, skew: Micros, ppm: u64) -> Self {
         let drift = rng.range((0, 2 * ppm)) as i64 - ppm as i64;
         let clock = Clock::new(EPOCH + rng.below(skew), drift);
-        Self { clock, troubles: Vec::new(), last: [0; Fault::COUNT], not_ready_error: "", runs: 0 }
+        Self { clock, troubles: Vec::new(), last: [0; Fault::COUNT], not_ready_error: "", resumed: 0, runs: 0 }
     }
 
     /// Whether it has a fault now.
@@ -158,8 +160,10 @@ impl ClusterRun<'_> {
             return self.answer(&arrival, Err(Failure::Interrupted("the server is gone".into())));
         }
         if let Some(until) = it.until(Fault::Stall, self.world.now) {
-            // In the order of arrival, so the second copy of a command stays behind the first.
-            return self.world.agenda.push(until, Event::Arrive(arrival));
+            // One after the other, in the order of arrival, so the second copy of a command stays behind the first.
+            let at = until.max(it.resumed + 1);
+            self.servers.list[server].resumed = at;
+            return self.world.agenda.push(at, Event::Arrive(arrival));
         }
         // A demoted primary still answers reads.
         let read_only = it.suffers(Fault::NotReady, self.world.now) && it.not_ready_error.starts_with("READONLY");
