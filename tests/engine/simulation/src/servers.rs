@@ -413,8 +413,10 @@ impl ClusterRun<'_> {
             // The next client does the work again.
             Part::Fence | Part::Result => {}
             Part::Queue => {
-                // With the tokens that were given up.
+                // With the tokens that were given up: a late copy of an acquire may get the lock once more, and a late copy
+                // of the release then stores its result with the new fence.
                 lock.tokens.data_lost(self.world.now);
+                lock.results.data_lost();
                 lock.queue.data_lost();
             }
             Part::Permits => lock.permits.permits_lost(),
