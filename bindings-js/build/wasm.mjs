@@ -7,6 +7,8 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
+import { nameByLikeness } from './alike.mjs';
+
 /** The maximum size of core.wasm, gzipped, in bytes. Every importer loads it. The texts of the scripts are not in it: see `ts/engine/command.ts`. */
 const LIMIT = 72_000;
 /** The same for quorum.wasm, which `LockManager.quorum` loads. It also contains everything in core.wasm. */
@@ -37,18 +39,25 @@ function optimise(directory, crate, name, passes, limit) {
     write(directory, readFileSync(join(directory, name)));
     return;
   }
-  execFileSync(process.execPath, [
-    wasmOpt, join(directory, `${crate}_bg.wasm`), '--low-memory-unused', '--zero-filled-memory', ...passes, '--strip-debug', '--strip-producers', '--strip-target-features',
-    ...FEATURES.map((feature) => `--enable-${feature}`), '--output', join(directory, name),
-  ], { stdio: 'inherit' });
+  const file = join(directory, name);
+  run(join(directory, `${crate}_bg.wasm`), passes, file);
+  writeFileSync(file, nameByLikeness(readFileSync(file)));
+  run(file, ['-Oz', ...INLINED, '--reorder-functions-by-name'], file);
 
-  const wasm = readFileSync(join(directory, name));
+  const wasm = readFileSync(file);
   write(directory, wasm);
 
   const kb = (bytes) => `${(bytes / 1000).toFixed(1)} KB`;
   const gzipped = gzipSync(wasm, { level: 9 }).length;
   console.log(`${name}: ${kb(wasm.length)}, ${kb(gzipped)} gzipped (at most ${kb(limit)})`);
   if (gzipped > limit) throw new Error(`${name} is too large: the limit is ${limit} bytes, gzipped`);
+}
+
+function run(input, passes, output) {
+  execFileSync(process.execPath, [
+    wasmOpt, input, '--low-memory-unused', '--zero-filled-memory', ...passes, '--strip-debug', '--strip-producers', '--strip-target-features',
+    ...FEATURES.map((feature) => `--enable-${feature}`), '--output', output,
+  ], { stdio: 'inherit' });
 }
 
 /** Writes a module as text, for hosts that can't read files. */
