@@ -42,6 +42,8 @@ ErrorCode {
     Closed => "closed", "the lock manager is closed";
     /// Another client held the lock for the whole wait, or the call doesn't wait.
     Busy {
+        /// Which of several names was not free: the first one. None if the call was about one name.
+        busy_name: Option<String>,
         /// How long the caller waited.
         waited: Duration,
         /// How long the holder's lease will last unless it is renewed, if known.
@@ -50,7 +52,7 @@ ErrorCode {
         waiters: Option<u32>,
         /// What each server of a quorum answered. Empty without a quorum.
         votes: Votes,
-    } => "busy", "busy{reason}{votes}{holder}";
+    } => "busy", "busy{reason}{name}{votes}{holder}";
     /// The caller cancelled its wait.
     Cancelled => "cancelled", "the wait was cancelled";
     /// The lease was lost during the operation.
@@ -103,7 +105,7 @@ impl Error {
         self.kind().is_retryable()
     }
 
-    /// What is wrong in this one case. Empty if the error carries no text.
+    /// What is wrong in this one case: the error's text, or the name that is busy. Empty if the error has neither.
     pub fn problem(&self) -> &str {
         match self {
             Self::InvalidOption { problem, .. }
@@ -113,10 +115,10 @@ impl Error {
             | Self::Protocol(problem)
             | Self::WrongKind(problem) => problem,
             Self::Conflict(problem) => problem,
+            Self::Busy { busy_name, .. } => busy_name.as_deref().unwrap_or_default(),
             Self::NotHeld
             | Self::CrossSlot
             | Self::Closed
-            | Self::Busy { .. }
             | Self::Cancelled
             | Self::Lost(_)
             | Self::Unreachable { .. }
@@ -137,7 +139,7 @@ impl Error {
     /// [`Error::Busy`] without votes.
     pub(crate) fn busy(waited: time::Duration, holder_remaining: Option<time::Duration>) -> Self {
         let holder_remaining = holder_remaining.map(Duration::from);
-        Self::Busy { waited: waited.into(), holder_remaining, waiters: None, votes: Votes::default() }
+        Self::Busy { busy_name: None, waited: waited.into(), holder_remaining, waiters: None, votes: Votes::default() }
     }
 
     /// [`Error::Unreachable`] without votes.
@@ -152,6 +154,7 @@ impl fmt::Display for Error {
             (Self::InvalidOption { field, .. }, "field") => f.write_str(field),
             (Self::NotReplicated { waited, .. }, "waited") => f.write_str(&shown_time(*waited)),
             (Self::Busy { waited, waiters, .. }, "reason") => f.write_str(&busy_reason(*waited, *waiters)),
+            (Self::Busy { busy_name, .. }, "name") => f.write_str(&because_of(busy_name.as_deref())),
             (Self::Busy { votes, .. }, "votes") if votes.is_empty() => Ok(()),
             (Self::Busy { votes, .. }, "votes") => write!(f, ": {votes}"),
             (Self::Busy { holder_remaining, .. }, "holder") => match holder_remaining {
@@ -203,6 +206,11 @@ pub fn busy_reason(waited: Duration, waiters: Option<u32>) -> String {
         Some(waiters) => format!(": the limit of waiting callers is reached ({waiters})"),
         None => format!(" after {}", shown_time(waited)),
     }
+}
+
+/// Which of several names made a `busy` error, as its message says it. Empty for one name.
+pub fn because_of(busy_name: Option<&str>) -> String {
+    busy_name.map_or_else(String::new, |name| format!(", because of `{name}`"))
 }
 
 /// A time as error messages show it: `250 ms`, `1.5 s`, `21 s`.

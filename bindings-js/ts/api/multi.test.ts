@@ -1,11 +1,14 @@
 /** Tests several names as one lock, on a real server. */
 
 import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
 import { test } from 'node:test';
 
-import { isLeaseholdError, type Lock, type LockManager, Owner, type ReadWriteLock } from '../index.js';
+import { isLeaseholdError, type Lock, LockManager, Owner, type ReadWriteLock } from '../index.js';
+import { MemoryServer } from '../memory/index.js';
 import { caught } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 
 const fleet = await Fleet.start();
 
@@ -65,6 +68,21 @@ test('one_lease_has_mutexes_readers_and_permits', async () => {
   await (await other.multi([tenant(other, 1), page(other).read()]).acquire()).release();
   assert.equal(await lease.release(), 'released');
   await (await other.multi([tenant(other, 3), page(other).write()]).acquire()).release();
+});
+
+test('a_busy_error_names_the_first_lock_that_is_not_free_and_its_holder', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const [locks, other, order, tenant] = [new LockManager(server), new LockManager(server), 'order:7', 'tenant:9'];
+  const held = await locks.semaphore(tenant, { limit: 1 }).acquire();
+  await time.pass(5_000); // A lease of this age has its holder's label on the server.
+  const parts = other.multi([other.mutex(order), other.semaphore(tenant, { limit: 1 })]);
+  const call = caught(parts.acquire({ wait: '1s' }));
+  await time.until(call);
+  const error = await call;
+  assert.ok(isLeaseholdError(error, 'busy'), String(error));
+  assert.deepEqual([error.lockName, error.busyName, error.holder?.label], ['order:7, tenant:9', 'tenant:9', `${hostname()}/${process.pid}`]);
+  assert.match(error.message, /^lock `order:7, tenant:9`: busy after 1 s, because of `tenant:9`; held by /);
+  await held.release();
 });
 
 test('other_kinds_and_other_values_are_refused_at_once', () => {

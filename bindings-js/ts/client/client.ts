@@ -574,7 +574,8 @@ export class Client {
     if (operation === undefined) return;
     if (outcome.kind === 'failed') {
       const connection = this.#driver.connectionOf(op);
-      const holder = outcome.error.code === 'busy' ? this.#holderOf(operation.name ?? '') : undefined;
+      const { code, text } = outcome.error;
+      const holder = code === 'busy' ? this.#holderOf(text === '' ? (operation.name ?? '') : text) : undefined;
       return fail(operation, () => toUserError(outcome.error, operation.name, connection, holder));
     }
     if (outcome.kind === 'closed') this.#engineClosed(this.#driver.result);

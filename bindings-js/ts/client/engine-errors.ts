@@ -39,7 +39,7 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'closed':
       return new ClosedError({ lockName });
     case 'busy':
-      return new BusyError({ ...details, waiters, holder });
+      return new BusyError({ ...details, busyName: text === '' ? undefined : text, waiters, holder });
     case 'cancelled':
       return new CancelledError(lockName);
     case 'lost':

@@ -122,7 +122,7 @@ export interface EngineError {
   readonly field: string;
   /** How the lease was lost. */
   readonly reason: LossReason | undefined;
-  /** The message of the engine or of the server. */
+  /** The message of the engine or of the server; of several names, the one that is busy. */
   readonly text: string;
   readonly waited: number | undefined;
   readonly holderRemaining: number | undefined;

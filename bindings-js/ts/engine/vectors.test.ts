@@ -322,7 +322,7 @@ function errorOf({ code, field, reason, text, waited, holderRemaining, waiters, 
     case 'invalid-option':
       return { code, field };
     case 'busy':
-      return { code, waited, holder_remaining: holderRemaining ?? null, ...(waiters === undefined ? {} : { waiters }), ...votes };
+      return { code, waited, holder_remaining: holderRemaining ?? null, ...(waiters === undefined ? {} : { waiters }), ...(text === '' ? {} : { busy_name: text }), ...votes };
     case 'unreachable':
       return { code, waited, cause: cause === undefined ? null : cause.kind === 'timed-out' ? cause.kind : { [cause.kind]: cause.text }, ...votes };
     case 'lost':

@@ -165,7 +165,7 @@ export const ERROR_MESSAGES: Readonly<Record<ErrorCode, string>> = {
   'unsupported': 'not supported: {problem}',
   'cross-slot': 'the names are in different cluster slots; give all of them one hash tag, like `{tag}`',
   'closed': 'the lock manager is closed',
-  'busy': 'busy{reason}{votes}{holder}',
+  'busy': 'busy{reason}{name}{votes}{holder}',
   'cancelled': 'the wait was cancelled',
   'lost': 'the lease was lost: {reason}',
   'unreachable': '{problem}',

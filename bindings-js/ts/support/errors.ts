@@ -22,6 +22,7 @@ export interface BusyHolder {
 /** What an error carries besides its message. */
 interface Details {
   readonly lockName?: string | undefined;
+  readonly busyName?: string | undefined;
   readonly waited?: number | undefined;
   readonly holderRemaining?: number | undefined;
   readonly holder?: BusyHolder | undefined;
@@ -155,6 +156,8 @@ export class WrongKindError extends LeaseholdErrorBase {
 export class BusyError extends LeaseholdErrorBase {
   static readonly code = 'busy';
   declare readonly code: 'busy';
+  /** Which of several names was not free: the first one. `undefined` if the call was about one name. */
+  declare readonly busyName: string | undefined;
   /** How long the call waited, in milliseconds. */
   declare readonly waited: number;
   /** How each server of a quorum answered. */
@@ -165,12 +168,13 @@ export class BusyError extends LeaseholdErrorBase {
   declare readonly waiters: number | undefined;
   /** @internal */
   constructor(details: Details) {
-    const { waited, holderRemaining, holder, waiters, votes } = details;
+    const { busyName, waited, holderRemaining, holder, waiters, votes } = details;
+    const name = busyName === undefined ? '' : `, because of \`${busyName}\``;
     const by = holder === undefined ? '' : `; ${heldBy(holder)}`;
     const whose = holder === undefined ? "the holder's" : 'its';
     const left = holderRemaining === undefined ? '' : `; ${whose} lease expires in ${formatTime(holderRemaining)}`;
     const reason = waiters === undefined ? ` after ${formatTime(waited)}` : `: the limit of waiting callers is reached (${waiters})`;
-    super('busy', details, { reason, votes: voteSummary(votes), holder: by + left });
+    super('busy', details, { reason, name, votes: voteSummary(votes), holder: by + left });
   }
 }
 

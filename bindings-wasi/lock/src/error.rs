@@ -27,10 +27,14 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
         EngineError::Unreachable { waited, .. } => (Some(*waited), None),
         _ => (None, None),
     };
-    let waiters = if let EngineError::Busy { waiters, .. } = error { *waiters } else { None };
+    let (busy_name, waiters) = match error {
+        EngineError::Busy { busy_name, waiters, .. } => (busy_name.clone(), *waiters),
+        _ => (None, None),
+    };
     Error {
         kind: kind(error),
         lock: name.map(ToOwned::to_owned),
+        busy_name,
         waited_ms: waited.map(millis),
         holder_remaining_ms: holder_remaining.map(millis),
         waiters,

@@ -106,7 +106,7 @@ impl Client {
                 let key = key.clone();
                 return self.cancel_queued(&key, op, error);
             }
-            Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, error),
+            Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, None, error),
             Some(OpKind::Observe { lock }) => {
                 let lock = *lock;
                 self.cx.fail(op, error);

@@ -88,7 +88,7 @@ impl Quorum {
     pub(super) fn end_acquire(&mut self, op: Caller, error: Error) {
         let lock = match self.cx.ops.get(&op).map(|op| &op.kind) {
             Some(OpKind::Acquire { lock, .. }) => *lock,
-            Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, error),
+            Some(OpKind::AcquireAll { group }) => return self.fail_all(*group, None, error),
             _ => return,
         };
         self.with(lock, |lock, cx, members| {
@@ -361,7 +361,7 @@ impl QuorumLock {
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
             // Another caller of this client holds the lock, or comes first.
             let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
-            return Error::Busy { waited: waited.into(), holder_remaining, waiters: None, votes };
+            return Error::Busy { busy_name: None, waited: waited.into(), holder_remaining, waiters: None, votes };
         }
         denied(votes, waited, members)
     }

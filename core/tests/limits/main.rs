@@ -200,6 +200,25 @@ fn a_call_that_ends_while_it_waits_gives_everything_back() {
 }
 
 #[test]
+fn a_busy_error_names_the_first_part_that_is_not_free() {
+    for (wait, place) in [(Wait::No, 0), (Wait::No, 1), (Wait::For(seconds(1)), 0), (Wait::For(seconds(1)), 1)] {
+        let mut world = World::new(2);
+        held(&mut world, 0, &[permits("tenant", 2, 2)]);
+        let parts = [mutex("order"), permits("tenant", 1, 2), permits("all", 1, 25)];
+        let op = want(&mut world, place, &parts, &AcquireOptions { wait, ..DEFAULT });
+        world.pass(seconds(2));
+        settle(&mut world);
+        match world.clients[place].result_of(op) {
+            Some(Err(error @ Error::Busy { busy_name: Some(name), .. })) => {
+                assert_eq!(name, "tenant");
+                assert!(error.to_string().contains(", because of `tenant`"), "{error}");
+            }
+            other => panic!("{wait:?} of client {place}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn other_kinds_and_rates_and_semaphores_of_a_quorum_are_unsupported() {
     let refuses_with = |client: &mut Client, parts: &[Part<'_>], options: &AcquireOptions| {
         let op = client.call(|op| Input::AcquireAll { op, parts, options, one_script: false });

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold_core::{
-    BusyHolder, ErrorCode, Failure, LossReason, Votes, busy_reason, shown_time as shown, write_message,
+    BusyHolder, ErrorCode, Failure, LossReason, Votes, because_of, busy_reason, shown_time as shown, write_message,
 };
 use redis::{ErrorKind, RedisError};
 
@@ -71,6 +71,8 @@ pub enum Error {
     Busy {
         /// The lock.
         name: String,
+        /// Which of several names was not free: the first one. None if the call was about one name.
+        busy_name: Option<String>,
         /// How long the caller waited.
         waited: Duration,
         /// How long the holder's lease will last unless it is renewed, if known.
@@ -183,6 +185,7 @@ impl fmt::Display for Error {
             ) => f.write_str(problem),
             (Self::NotReplicated { waited, .. }, "waited") => f.write_str(&shown(*waited)),
             (Self::Busy { waited, waiters, .. }, "reason") => f.write_str(&busy_reason(*waited, *waiters)),
+            (Self::Busy { busy_name, .. }, "name") => f.write_str(&because_of(busy_name.as_deref())),
             (Self::Busy { votes, .. }, "votes") => f.write_str(&votes_text(votes)),
             (Self::Busy { holder, holder_remaining, .. }, "holder") => {
                 f.write_str(&holder_text(holder.as_deref(), *holder_remaining))
@@ -304,6 +307,14 @@ impl Error {
         }
     }
 
+    /// Which of several names was not free, in a `busy` error: the first one. None if the call was about one name.
+    pub fn busy_name(&self) -> Option<&str> {
+        match self {
+            Self::Busy { busy_name, .. } => busy_name.as_deref(),
+            _ => None,
+        }
+    }
+
     /// How long the holder's lease will last unless it is renewed, if known.
     pub const fn holder_remaining(&self) -> Option<Duration> {
         match self {
@@ -341,8 +352,8 @@ impl Error {
             Engine::Unsupported(problem) => Self::Unsupported { name, problem },
             Engine::CrossSlot => Self::CrossSlot { name: lock() },
             Engine::Closed => Self::Closed,
-            Engine::Busy { waited, holder_remaining, waiters, votes } => {
-                Self::Busy { name: lock(), waited, holder_remaining, waiters, holder: None, votes }
+            Engine::Busy { busy_name, waited, holder_remaining, waiters, votes } => {
+                Self::Busy { name: lock(), busy_name, waited, holder_remaining, waiters, holder: None, votes }
             }
             Engine::Cancelled => Self::Cancelled { name: lock() },
             Engine::Lost(reason) => Self::Lost { name: lock(), reason },
@@ -441,6 +452,7 @@ mod tests {
     #[test]
     fn an_error_tells_what_a_log_line_needs() {
         let busy = leasehold_core::Error::Busy {
+            busy_name: None,
             waited: Duration::from_millis(250),
             holder_remaining: Some(Duration::from_secs(7)),
             waiters: None,

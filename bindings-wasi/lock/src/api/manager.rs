@@ -131,8 +131,10 @@ impl GuestLockManager for LockManager {
 
 impl LockManager {
     fn not_taken(&self, error: &EngineError, name: &str) -> Error {
-        let busy = matches!(error, EngineError::Busy { .. });
-        let holder = if busy { self.client.shared.holder(name) } else { None };
+        let holder = match error {
+            EngineError::Busy { busy_name, .. } => self.client.shared.holder(busy_name.as_deref().unwrap_or(name)),
+            _ => None,
+        };
         error::held_by(error::from_engine(error, Some(name)), holder)
     }
 

@@ -1,6 +1,6 @@
 //! Wanting several names: all or none.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Entry, Group, HoldAll, MOST_BYTES, MOST_NAMES, MOST_ROUNDS, PartLocks, Wanted};
@@ -84,7 +84,7 @@ pub(crate) trait AcquireAll: HoldAll {
                     self.at_once(id);
                 }
             }
-            (Some(_), Err(error)) => self.fail_all(id, error),
+            (Some(_), Err(error)) => self.fail_all(id, Some(part.index()), error),
             // The group ended first.
             (None, Ok(Outcome::Acquired(grant))) => self.give_back(grant.lease, &Error::NotHeld),
             _ => {}
@@ -101,7 +101,7 @@ pub(crate) trait AcquireAll: HoldAll {
     /// A try ends with `error` instead.
     fn start_over(&mut self, id: LeaseId, full: Option<u16>, error: Error) {
         if self.multi().group(id).is_some_and(|group| group.options.wait == Wait::No) {
-            return self.fail_all(id, error);
+            return self.fail_all(id, full, error);
         }
         let Some(mut group) = self.give_back_all(id) else { return };
         group.by_script &= full.is_some() && !(group.is_old() && self.multi().is_next_in_order(&group));
@@ -117,9 +117,13 @@ pub(crate) trait AcquireAll: HoldAll {
         self.begin(id, group);
     }
 
-    /// Ends a group with an error.
-    fn fail_all(&mut self, id: LeaseId, mut error: Error) {
-        let Some(op) = self.multi().group(id).map(|group| group.op) else { return };
+    /// Ends a group with an error of one of its parts.
+    fn fail_all(&mut self, id: LeaseId, index: Option<u16>, mut error: Error) {
+        let Some(group) = self.multi().group(id) else { return };
+        let op = group.op;
+        if let Error::Busy { busy_name, .. } = &mut error {
+            *busy_name = index.and_then(|index| Some(group.wanted.get(usize::from(index))?.name.clone()));
+        }
         // The time that the whole call waited, not only this part.
         if let Error::Busy { waited: time, .. } | Error::Unreachable { waited: time, .. } = &mut error {
             *time = waited(self.cx(), op).into();
@@ -145,11 +149,14 @@ pub(crate) trait AcquireAll: HoldAll {
         let Some(group) = self.multi().group(id) else { return };
         let (op, mut parts) = (group.op, Vec::new());
         for (index, part) in group.missing() {
-            parts.push((Caller::Part(PartId::new(id, index)), part.name.clone()));
+            parts.push((index, part.name.clone()));
         }
-        let error = parts.iter().find_map(|(caller, name)| self.empty_handed(name, op, *caller));
-        let error = error.unwrap_or(Error::unreachable(Duration::ZERO, None));
-        self.fail_all(id, error);
+        let ends = |(index, name): &(u16, String)| {
+            let error = self.empty_handed(name, op, Caller::Part(PartId::new(id, *index)))?;
+            Some((Some(*index), error))
+        };
+        let (index, error) = parts.iter().find_map(ends).unwrap_or((None, Error::unreachable(Duration::ZERO, None)));
+        self.fail_all(id, index, error);
     }
 
     /// Closes the client: the waits have ended and the leases were given back.

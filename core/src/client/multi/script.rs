@@ -99,7 +99,7 @@ impl Client {
         match failed.class {
             // The same script again: tokens that have been granted by now are reported as such.
             FailureClass::Retry(_) => self.cx.send_op_again(op),
-            FailureClass::Fatal(error) => self.fail_all(group, error),
+            FailureClass::Fatal(error) => self.fail_all(group, None, error),
         }
     }
 
