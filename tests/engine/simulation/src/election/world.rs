@@ -340,12 +340,13 @@ impl<'a> ElectionRun<'a> {
             Delivery::Reply(id, result) => {
                 let asked = it.questions.open.remove(&id);
                 // An answer that is overdue doesn't count.
-                if let (Some(left), Some(asked)) = (left_by(&result), asked)
-                    && now < asked + PATIENCE
-                {
-                    it.heard = (now, it.heard.1.max(left));
-                }
+                let left = left_by(&result).filter(|_| asked.is_some_and(|asked| now < asked + PATIENCE));
+                it.heard.1 = it.heard.1.max(left.unwrap_or(0));
+                // The client first sees what was due before the answer came: the end of an earlier question, perhaps.
                 self.tell(client, Input::Reply { id, result });
+                if left.is_some() {
+                    self.clients[client].heard.0 = now;
+                }
             }
             Delivery::Message(channel, payload) => {
                 let words = str::from_utf8(&payload).unwrap_or_default();
