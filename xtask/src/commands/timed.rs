@@ -20,7 +20,7 @@ pub(crate) fn add_to(steps: &mut Steps) -> Result {
     for package in packages()?.into_iter().filter(|package| package.has_timed_tests()) {
         steps.step(&format!("timed: {}", package.name), || twice(|words| command(&package, words)));
     }
-    steps.step("drills: elections and once", || torture::torture(&torture::Options::of_drills()));
+    steps.step("drills: elections, once and limits", || torture::torture(&torture::Options::of_drills()));
     Ok(())
 }
 

@@ -25,9 +25,9 @@ impl Options {
         Self::of(&["--faults=5", "--seed=1"])
     }
 
-    /// What `test --timed` runs: both drills, a minute each.
+    /// What `test --timed` runs: all drills, a minute each.
     pub(crate) fn of_drills() -> Self {
-        Self::of(&["--minutes=2", "--drill=election", "--drill=once"])
+        Self::of(&["--minutes=3", "--drill=election", "--drill=once", "--drill=limits"])
     }
 
     fn of(arguments: &[&str]) -> Self {

@@ -16,6 +16,10 @@ const ELECTION = 'election';
 const TERM = 1_000;
 /** A new name for `once` begins each time this many microseconds of the shared clock have passed. */
 const SERIES = 200_000;
+/** The semaphores of the drill with limits, besides those of the tenants, and how many tenants have half of all jobs. */
+const TOTAL = 'total';
+const STARTS = 'starts';
+const BUSY = 5;
 /** How long a result is kept: longer than a run. */
 const KEEP = 3_600_000;
 /** A process that does nothing for longer than this records it, in microseconds. */
@@ -69,6 +73,7 @@ function work(caller) {
   switch (orders.drill) {
     case 'election': return campaign();
     case 'once': return callOnces(chance);
+    case 'limits': return runJobs(caller, chance);
     default: return takeTurns(caller % owners.length, chance);
   }
 }
@@ -348,6 +353,66 @@ async function callOnce(name, chance) {
   }
 }
 
+/** Runs one job after the other until this process ends. */
+async function runJobs(caller, chance) {
+  // All tenants have callers, however few jobs there are.
+  for (let next = orders.seed * orders.callers + caller; !ending; next++) {
+    const tenant = (chance(1, 2) === 1 ? chance(0, BUSY - 1) : next) % orders.limits.tenants;
+    try {
+      await runJob(`tenant-${tenant}`, chance);
+      await sleep(chance(0, 40));
+    } catch (error) {
+      if (error.code === 'closed') return;
+      await sleep(20);
+    }
+  }
+}
+
+/** Takes the permits of the tenant and of all jobs as one lease, then the permit of a start. Then it works for a while. */
+async function runJob(tenant, chance) {
+  const { of_tenant: ofTenant, total } = orders.limits;
+  const permits = chance(1, 8) === 1 ? 2 : 1;
+  const both = locks.multi([locks.semaphore(tenant, { limit: ofTenant }), locks.semaphore(TOTAL, { limit: total, permits })]);
+  const name = `${tenant}, ${TOTAL}`;
+  const terms = { ttl: LONGEST_TTL, renew: true, hold: 86_400_000 };
+  const granted = await takes(both, { name, share: `${permits}/${total}` }, terms, chance(1_000, 10_000), chance(1, 4) === 1);
+  if (granted === undefined) return;
+  const { number, lease } = granted;
+  const loss = { reason: undefined };
+  const lost = lease.lost.then((reason) => {
+    loss.reason = reason;
+    tell({ what: 'lost', lease: number, reason });
+  });
+  const over = new AbortController();
+  const starting = starts(chance, over.signal);
+  const decided = { reason: undefined };
+  const decides = Promise.race([lost, starting]).then(() => {
+    decided.reason = 'over';
+  });
+  await keeps(terms, number, lease, decides, decided);
+  // The lease is lost, or this process ends. Otherwise the job has waited long enough.
+  over.abort(Object.assign(new Error('given up'), { code: 'given-up' }));
+  if (await starting) await keeps({ hold: chance(100, chance(100, 3_000)) }, number, lease, lost, loss);
+  const call = begins('release', { name, lease: number, within: RESPONSE_TIMEOUT });
+  const outcome = await lease.release().catch((error) => error.code ?? `${error}`);
+  tell({ what: 'ended', call, outcome });
+}
+
+/** Whether the job may start now, or soon. */
+async function starts(chance, signal) {
+  const { starts: limit, per } = orders.limits;
+  const terms = { ttl: LONGEST_TTL, renew: true, signal };
+  const rate = locks.semaphore(STARTS, { limit, per });
+  const started = takes(rate, { name: STARTS, share: `1/${limit}` }, terms, chance(100, 4_000), chance(1, 2) === 1);
+  return started.then((granted) => granted !== undefined, () => false);
+}
+
+async function takes(lock, target, terms, wait, tries) {
+  const { ttl, renew, signal } = terms;
+  if (tries) return settled(begins('try', { ...target, within: RESPONSE_TIMEOUT }), terms, lock.tryAcquire({ ttl, renew }));
+  return settled(begins('acquire', { ...target, within: wait }), terms, lock.acquire({ ttl, renew, wait, signal }));
+}
+
 /** Does what the harness tells this process to. */
 function haveTrouble(line) {
   const trouble = JSON.parse(line);
@@ -379,6 +444,7 @@ function leftOf(lease) {
 /** Connects, however long that takes: the servers may be down. */
 async function connect() {
   const options = { responseTimeout: RESPONSE_TIMEOUT, claimWindow: CLAIM_WINDOW };
+  if (orders.drill === 'limits') options.label = orders.label;
   // Half of the workers use each library.
   const nodeRedis = orders.seed % 2 === 1;
   const redis = await Promise.race([connection(nodeRedis), ended]);

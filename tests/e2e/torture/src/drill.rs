@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
 use crate::history::{Event, What};
+use crate::limits;
 use crate::worker::Moment;
 
 /// The job of all processes.
@@ -18,17 +19,20 @@ pub enum Drill {
     Election,
     /// Each process calls `once` for a series of names. Most faults strike the process that works.
     Once,
+    /// Each process runs jobs of many tenants, which have [limits](crate::limits). Most faults kill a process.
+    Limits,
 }
 
 impl Drill {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Election, Self::Once];
+    pub const ALL: [Self; 3] = [Self::Election, Self::Once, Self::Limits];
 
     /// How many callers share a worker's manager. A manager has one campaign in an election.
     pub(crate) const fn callers(self) -> u64 {
         match self {
             Self::Election => 1,
             Self::Once => 2,
+            Self::Limits => 16,
         }
     }
 
@@ -46,6 +50,7 @@ impl Drill {
                 Crash(Moment::Storing),
                 Crash(Moment::Storing),
             ],
+            Self::Limits => &[Kill, Kill, Kill, Kill, Pause, Leave],
         }
     }
 
@@ -55,6 +60,8 @@ impl Drill {
         match self {
             Self::Election => &[Restart, Restart, ServerPause, ClientKill, Drop],
             Self::Once => &[Restart, ServerPause, ClientKill, Delay, Drop, Halve, Halve, Halve, Duplicate],
+            // The server's log has no gap: it shows all permits.
+            Self::Limits => &[ClientKill, Delay, Halve, Duplicate],
         }
     }
 
@@ -62,37 +69,43 @@ impl Drill {
     /// shows how long it takes until there is a new one.
     pub(crate) const fn calm(self) -> (u64, u64) {
         match self {
-            Self::Election => (5_000, 12_000),
+            Self::Election | Self::Limits => (5_000, 12_000),
             Self::Once => (700, 3_000),
         }
     }
 
     /// What is still wrong after the faults, which ended at this time.
     pub(crate) fn unsettled(self, events: &[Event], since: u64, living: &[&str]) -> Option<String> {
-        if self == Self::Once {
-            return None;
+        match self {
+            Self::Election => no_leader(events, since, living),
+            Self::Once => None,
+            Self::Limits => limits::unserved(events, since),
         }
-        let leader = events.iter().rev().find_map(|event| match &event.what {
-            What::Granted { lease, fence, .. } => Some((event.by.as_str(), *lease, *fence)),
+    }
+}
+
+/// Who leads after the faults must live, and all observers know.
+fn no_leader(events: &[Event], since: u64, living: &[&str]) -> Option<String> {
+    let leader = events.iter().rev().find_map(|event| match &event.what {
+        What::Granted { lease, fence, .. } => Some((event.by.as_str(), *lease, *fence)),
+        _ => None,
+    });
+    let leads = |by: &str, term: u64| {
+        let last = |event: &&Event| event.at >= since && event.by == by;
+        let held = |event: &Event| matches!(&event.what, What::Held { lease, .. } if *lease == term);
+        events.iter().rev().take_while(|event| event.at + SCAN >= since).filter(last).any(held)
+    };
+    let leader = leader.filter(|(by, term, _)| living.contains(by) && leads(by, *term));
+    let Some((leader, _, fence)) = leader else { return Some("nobody leads".to_owned()) };
+    let knows = |observer: &&str| {
+        let last = events.iter().rev().filter(|event| event.by == *observer).find_map(|event| match &event.what {
+            What::Observed { fence, .. } => Some(*fence),
             _ => None,
         });
-        let leads = |by: &str, term: u64| {
-            let last = |event: &&Event| event.at >= since && event.by == by;
-            let held = |event: &Event| matches!(&event.what, What::Held { lease, .. } if *lease == term);
-            events.iter().rev().take_while(|event| event.at + SCAN >= since).filter(last).any(held)
-        };
-        let leader = leader.filter(|(by, term, _)| living.contains(by) && leads(by, *term));
-        let Some((leader, _, fence)) = leader else { return Some("nobody leads".to_owned()) };
-        let knows = |observer: &&str| {
-            let last = events.iter().rev().filter(|event| event.by == *observer).find_map(|event| match &event.what {
-                What::Observed { fence, .. } => Some(*fence),
-                _ => None,
-            });
-            last == Some(Some(fence))
-        };
-        let unaware = living.iter().find(|observer| !knows(observer))?;
-        Some(format!("{unaware} doesn't know that {leader} leads with the fence {fence}"))
-    }
+        last == Some(Some(fence))
+    };
+    let unaware = living.iter().find(|observer| !knows(observer))?;
+    Some(format!("{unaware} doesn't know that {leader} leads with the fence {fence}"))
 }
 
 /// How far the events of several processes may be out of order, in microseconds.
@@ -103,6 +116,7 @@ impl fmt::Display for Drill {
         f.write_str(match self {
             Self::Election => "election",
             Self::Once => "once",
+            Self::Limits => "limits",
         })
     }
 }

@@ -157,7 +157,8 @@ impl Running {
 impl Place {
     fn start(&mut self, recorder: &Arc<Recorder>, directory: &Path) -> Result<(), Error> {
         let name = format!("{}.{}", self.name, self.generation);
-        let orders = Orders { seed: self.orders.seed + self.generation * 1_000_000, ..self.orders.clone() };
+        let seed = self.orders.seed + self.generation * 1_000_000;
+        let orders = Orders { seed, label: name.clone(), ..self.orders.clone() };
         let orders = serde_json::to_string(&orders).map_err(|error| Error::Refused(error.to_string()))?;
         self.generation += 1;
         // What all generations of a place print to standard error, in one file.

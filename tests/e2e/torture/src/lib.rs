@@ -5,7 +5,8 @@
 //! - [`checker`] is a pure function from a history to a verdict.
 //! - [`worker`] is a client that takes and releases locks, in a process of its own.
 //! - [`faults`] is the plan of faults of a seed.
-//! - [`drill`] is one job in place of locks of all kinds: an election, or work that is done once.
+//! - [`drill`] is one job in place of locks of all kinds: an election, work that is done once, or jobs under limits.
+//! - [`limits`] are the limits of the last one.
 //! - [`topologies`] starts the servers, and strikes them.
 //! - [`proxy`] is a connection that delays, drops, halves and duplicates.
 //! - [`server_log`] reads from a server in which order it queues and grants.
@@ -16,6 +17,7 @@ pub mod drill;
 pub mod faults;
 mod fleet;
 pub mod history;
+pub mod limits;
 pub mod proxy;
 pub mod report;
 pub mod run;

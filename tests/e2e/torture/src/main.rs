@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::{Parser, ValueEnum};
 use leasehold_torture::checker::{Figures, judge};
 use leasehold_torture::drill::Drill;
+use leasehold_torture::limits::Limits;
 use leasehold_torture::run::{End, Settings, run};
 use leasehold_torture::topologies::Kind;
 use leasehold_torture::worker::Lie;
@@ -36,14 +37,14 @@ struct Arguments {
     #[arg(long, value_enum)]
     topology: Vec<Kind>,
     /// In place of locks of all kinds: only this job, on a single server that loses no data; may be given several times
-    #[arg(long, value_enum, conflicts_with_all = ["topology", "lie"])]
+    #[arg(long, value_enum, conflicts_with = "topology")]
     drill: Vec<Drill>,
-    /// How many workers in Rust
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    rust: u64,
-    /// How many workers in JavaScript
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    node: u64,
+    /// How many workers in Rust: 3 by default, and 4 in the drill with limits
+    #[arg(long, value_name = "N")]
+    rust: Option<u64>,
+    /// How many workers in JavaScript: 2 by default, and 4 in the drill with limits
+    #[arg(long, value_name = "N")]
+    node: Option<u64>,
     /// The worker in JavaScript; without it, all workers are in Rust
     #[arg(long, value_name = "FILE")]
     node_worker: Option<PathBuf>,
@@ -70,6 +71,8 @@ enum Bug {
     KeepsWorking,
     /// The worker deletes locks that others hold
     FreesOthers,
+    /// The worker asks for twice the limits, in the drill with limits
+    DoubleLimits,
 }
 
 /// How many leases a run with `--faults` needs on each topology, so that there is something to judge.
@@ -105,11 +108,16 @@ fn check(file: &Path) -> Result<usize, Box<dyn Error>> {
 
 /// Runs all rounds. Returns the number of violations.
 fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
-    if arguments.rust == 0 && (arguments.node == 0 || arguments.node_worker.is_none()) {
+    let no_rust = arguments.rust == Some(0);
+    if no_rust && (arguments.node == Some(0) || arguments.node_worker.is_none()) {
         return Err("no workers: give `--rust` at least 1, or `--node` at least 1 and `--node-worker`".into());
     }
-    if arguments.lie.is_some() && arguments.rust == 0 {
+    if arguments.lie.is_some() && no_rust {
         return Err("`--lie` needs a worker in Rust: give `--rust` at least 1".into());
+    }
+    let of_limits = matches!(arguments.lie, Some(Bug::DoubleLimits));
+    if arguments.lie.is_some() && (of_limits != (arguments.drill == [Drill::Limits])) {
+        return Err("`--lie double-limits` is for `--drill limits`, and the others are for no drill".into());
     }
     let kinds = if arguments.topology.is_empty() { Kind::ALL.to_vec() } else { arguments.topology.clone() };
     let time = Duration::try_from_secs_f64(arguments.minutes * 60.0)
@@ -149,16 +157,19 @@ fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
             // What an earlier run of this seed has left would mix with the new standard error.
             let _ = fs::remove_dir_all(&place);
             fs::create_dir_all(&place)?;
+            let (rust, node) = if *drill == Some(Drill::Limits) { (4, 4) } else { (3, 2) };
             let settings = Settings {
                 kind: *kind,
                 drill: *drill,
                 seed,
                 end,
-                rust: (env::current_exe()?.with_file_name("torture-worker"), arguments.rust),
-                node: arguments.node_worker.clone().map(|worker| (worker, arguments.node)),
+                limits: Limits::LOAD,
+                rust: (env::current_exe()?.with_file_name("torture-worker"), arguments.rust.unwrap_or(rust)),
+                node: arguments.node_worker.clone().map(|worker| (worker, arguments.node.unwrap_or(node))),
                 lie: arguments.lie.map(|bug| match bug {
                     Bug::KeepsWorking => Lie::KeepsWorking,
                     Bug::FreesOthers => Lie::FreesOthers,
+                    Bug::DoubleLimits => Lie::DoubleLimits,
                 }),
                 calm: arguments.calm,
                 directory: place.clone(),

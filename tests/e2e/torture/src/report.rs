@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::checker::{Figures, Verdict, Violation};
+use crate::checker::{Figures, Used, Verdict, Violation};
 use crate::history::{Event, HARNESS, What, names};
 
 /// How many lines of a history a violation shows.
@@ -26,7 +26,7 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
         format!("{} ms after a {fault} ({count} in calm times)", longest / 1_000)
     };
     let followed: Vec<String> = figures.followed.iter().map(followed).collect();
-    let is_drill = figures.observed + figures.onces > 0;
+    let is_drill = figures.observed + figures.onces > 0 || !figures.limits.used.is_empty();
     let lines = [
         ("operations", figures.operations.to_string()),
         ("leases", format!("{} held; lost: {}", figures.leases, list(&figures.losses))),
@@ -54,9 +54,10 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
     let repeated = format!("{} times work was done whose result was not stored", figures.repeated);
     let of_onces =
         [("once", format!("{} names with a result, {} calls got it, {repeated}", figures.onces, figures.answers))];
+    let of_limits = limits(figures);
     let of_elections = of_elections.into_iter().filter(|_| figures.observed > 0);
     let of_onces = of_onces.into_iter().filter(|_| figures.onces > 0);
-    for (what, value) in lines.chain(of_elections).chain(of_onces) {
+    for (what, value) in lines.chain(of_elections).chain(of_onces).chain(of_limits) {
         let _ = writeln!(text, "  {what:<16} {value}");
     }
     for (what, count) in documented {
@@ -64,6 +65,25 @@ pub fn figures(figures: &Figures, documented: &BTreeMap<&'static str, u64>, viol
     }
     let _ = writeln!(text, "  {:<16} {violations}", "violations");
     text
+}
+
+fn limits(figures: &Figures) -> Vec<(&'static str, String)> {
+    let seen = &figures.limits;
+    if seen.used.is_empty() {
+        return Vec::new();
+    }
+    let used = |(kind, used): (&String, &Used)| {
+        let Used { names, limit, per, most, grants, fewest, closest } = *used;
+        let window = per.map(|per| format!(" in {per} ms")).unwrap_or_default();
+        let each = if names > 1 { format!(" of {names} semaphores, at least {fewest} of each") } else { String::new() };
+        let next = closest.map(|closest| format!("; one more took at least {} us", closest)).unwrap_or_default();
+        format!("{kind}: at most {most} of {limit} permits{window}{next}; {grants} grants{each}")
+    };
+    let mut lines: Vec<_> = seen.used.iter().map(|kind| ("limits", used(kind))).collect();
+    let (count, longest) = seen.given_back;
+    lines.push(("after a kill", format!("{count} permits came back, the last ones after {} ms", longest / 1_000)));
+    lines.push(("reads", format!("{} times a script read what the log says", seen.reads)));
+    lines
 }
 
 /// The violations of a run, with what happened around the first ones.

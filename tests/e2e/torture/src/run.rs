@@ -12,6 +12,7 @@ use crate::drill::Drill;
 use crate::faults::Plan;
 use crate::fleet::Fleet;
 use crate::history::{Event, Op, Recorder, What, now};
+use crate::limits::{Count, Limits};
 use crate::server_log::{ServerLog, stored};
 use crate::topologies::{FaultLog, Kind, Topology};
 use crate::worker::{Lie, Orders, Target};
@@ -23,6 +24,8 @@ pub struct Settings {
     pub kind: Kind,
     /// The one job of all workers. They take locks of all kinds without it.
     pub drill: Option<Drill>,
+    /// The limits of the drill of that name.
+    pub limits: Limits,
     /// Where the plan of faults and the choices of the workers come from.
     pub seed: u64,
     /// How long faults strike.
@@ -72,6 +75,15 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(String)) -> Result<Vec<Even
     let watched = topology.watched();
     let logs: Vec<ServerLog> =
         watched.into_iter().map(|(by, at)| ServerLog::follow(by, at, Arc::clone(&recorder))).collect();
+    let count = match (settings.drill, topology.watched().first()) {
+        (Some(Drill::Limits), Some((_, address))) => {
+            settings.limits.note(&recorder);
+            // The log shows every permit, from the first one on.
+            await_logs(&logs)?;
+            Some(Count::start(*address, settings.limits, Arc::clone(&recorder)))
+        }
+        _ => None,
+    };
     let fleet = start_fleet(settings, topology.urls(), &recorder)?;
     let (mut fleet, topology) = strike(settings, &recorder, fleet, topology, tell)?;
     if let Some(drill) = settings.drill {
@@ -81,6 +93,7 @@ pub fn run(settings: &Settings, tell: &mut dyn FnMut(String)) -> Result<Vec<Even
     if settings.drill == Some(Drill::Once) {
         read_results(&*topology, &recorder)?;
     }
+    drop(count);
     drop(logs);
     drop(topology);
     Ok(recorder.finish())
@@ -91,6 +104,17 @@ impl Settings {
     pub fn title(&self) -> String {
         self.drill.map_or_else(|| self.kind.to_string(), |drill| format!("drill {drill}"))
     }
+}
+
+fn await_logs(logs: &[ServerLog]) -> Result<(), Error> {
+    let began = Instant::now();
+    while !logs.iter().all(ServerLog::follows) {
+        if began.elapsed() > SETTLED {
+            return Err(Error::NotStarted("a server's log".to_owned()));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// Waits after the faults until everything is right again.
@@ -142,7 +166,8 @@ fn start_fleet(settings: &Settings, urls: Vec<String>, recorder: &Arc<Recorder>)
         // Small enough for a number in JavaScript.
         let seed = settings.seed % 1_000_000 * 1_000 + number;
         let (drill, callers) = (settings.drill, settings.drill.map_or(CALLERS, Drill::callers));
-        Orders { topology, urls, seed, drill, callers, locks, lie }
+        let (limits, label) = (settings.limits, String::new());
+        Orders { topology, urls, seed, drill, limits, label, callers, locks, lie }
     };
     let (program, count) = &settings.rust;
     for number in 0..*count {

@@ -8,29 +8,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::history::{Entry, Event, Recorder, What, day, now};
+use crate::history::{Entry, Event, Permits, Recorder, What, day, now};
+use crate::limits;
 
 /// Follows the log of a server until it is dropped. It follows the server again after a break.
 #[derive(Debug)]
 pub struct ServerLog {
     ended: Arc<AtomicBool>,
+    follows: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ServerLog {
     /// Begins to record what the server at this address does. `by` is its name in the history.
     pub fn follow(by: String, address: SocketAddr, recorder: Arc<Recorder>) -> Self {
-        let ended = Arc::new(AtomicBool::new(false));
-        let is_over = Arc::clone(&ended);
+        let (ended, follows) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (is_over, begins) = (Arc::clone(&ended), Arc::clone(&follows));
         let thread = thread::spawn(move || {
             while !is_over.load(Ordering::SeqCst) {
                 // A server that is down is asked again.
-                let _ = read(&by, address, &recorder, &is_over);
+                let _ = read(&by, address, &recorder, &is_over, &begins);
                 recorder.add(Event { at: now(), by: by.clone(), what: What::Server { entry: Entry::Forgot } });
                 thread::sleep(Duration::from_millis(20));
             }
         });
-        Self { ended, thread: Some(thread) }
+        Self { ended, follows, thread: Some(thread) }
+    }
+
+    /// Whether the server has begun to tell what it does.
+    pub fn follows(&self) -> bool {
+        self.follows.load(Ordering::SeqCst)
     }
 }
 
@@ -43,7 +50,13 @@ impl Drop for ServerLog {
     }
 }
 
-fn read(by: &str, address: SocketAddr, recorder: &Recorder, is_over: &AtomicBool) -> std::io::Result<()> {
+fn read(
+    by: &str,
+    address: SocketAddr,
+    recorder: &Recorder,
+    is_over: &AtomicBool,
+    begins: &AtomicBool,
+) -> std::io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     stream.write_all(b"*1\r\n$7\r\nMONITOR\r\n")?;
@@ -56,6 +69,7 @@ fn read(by: &str, address: SocketAddr, recorder: &Recorder, is_over: &AtomicBool
         match lines.read_until(b'\n', &mut line) {
             Ok(0) => return Ok(()),
             Ok(_) => {
+                begins.store(true, Ordering::SeqCst);
                 let text = String::from_utf8_lossy(&line);
                 if let Some(Logged { micros, entry }) = Logged::of(text.trim_end(), &mut converting) {
                     let at = micros.saturating_sub(offset);
@@ -94,11 +108,7 @@ impl Logged {
         if !by_script {
             *converting = converted_to(&words).map(str::to_owned);
         }
-        let entry = if words.first().is_some_and(|word| word.eq_ignore_ascii_case("flushall")) {
-            Entry::Forgot
-        } else {
-            by_script.then(|| entry(&words, micros / 1_000)).flatten()?
-        };
+        let entry = if by_script { entry(&words, micros / 1_000)? } else { of_client(&words)? };
         let is_converted = matches!(&entry, Entry::Admitted { token, .. } if converting.as_ref() == Some(token));
         (!is_converted).then_some(Self { micros, entry })
     }
@@ -116,6 +126,21 @@ fn converted_to<'a>(words: &[&'a str]) -> Option<&'a str> {
     }
 }
 
+/// What a client sends without a script of leasehold.
+fn of_client(words: &[&str]) -> Option<Entry> {
+    let (command, rest) = words.split_first()?;
+    match *rest {
+        _ if command.eq_ignore_ascii_case("flushall") => Some(Entry::Forgot),
+        [key, label, ..] if command.eq_ignore_ascii_case("set") => {
+            let client = key.strip_prefix("leasehold:client:")?.to_owned();
+            Some(Entry::Labelled { client, label: label.to_owned() })
+        }
+        [script, .., number] if script.starts_with(limits::MARK) => Some(Entry::Read { number: number.parse().ok()? }),
+        _ => None,
+    }
+}
+
+/// What a script does.
 fn entry(words: &[&str], clock: u64) -> Option<Entry> {
     let own = |text: &str| text.to_owned();
     match *words {
@@ -129,31 +154,47 @@ fn entry(words: &[&str], clock: u64) -> Option<Entry> {
                     Err(_) => Entry::Left { name, token },
                 });
             }
+            if !key.starts_with(SIDE) {
+                return Some(Entry::Counts { name: own(key), token: own(token), until: score.parse().ok()?, clock });
+            }
             let name = named(key, "readers")?;
-            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: false, clock })
+            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: false, clock, permits: None })
         }
+        ["ZREM", key, token] if !key.starts_with(SIDE) => Some(Entry::Freed { name: own(key), token: own(token) }),
         ["ZREM", key, token] => Some(Entry::Left { name: own(named(key, "queue")?), token: own(token) }),
-        ["HSET", key, token, record, ..] => {
+        ["HSET", key, token, record, ref rest @ ..] => {
             if let Some(name) = named(key, "waiters") {
                 let until = record.rsplit(' ').next()?.parse().ok()?;
                 return Some(Entry::Alive { name: own(name), token: own(token), until });
             }
             // The holder of a once and the leader of an election. A reentrant lock has a number there.
-            if !key.starts_with("leasehold:") && token.contains(':') && record.contains(' ') {
-                return Some(Entry::Admitted { name: own(key), token: own(token), exclusive: true, clock });
+            if !key.starts_with(SIDE) && token.contains(':') && record.contains(' ') {
+                return Some(Entry::Admitted {
+                    name: own(key),
+                    token: own(token),
+                    exclusive: true,
+                    clock,
+                    permits: None,
+                });
             }
             // Only a semaphore that admits writes a token there. The sum of its permits has no colon.
             let name = named(key, "permits").filter(|_| token.contains(':'))?;
-            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: false, clock })
+            let mut fields = rest.chunks_exact(2).filter_map(|field| field.first().zip(field.last()));
+            let fence = fields.find(|(field, _)| **field == "fence")?.1.parse().ok()?;
+            let permits = Some(Permits { count: record.split('/').next()?.parse().ok()?, fence });
+            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: false, clock, permits })
         }
         ["SET", key, record, "PX", _] if named(key, "result").is_some() => stored(named(key, "result")?, record),
-        ["SET", name, value, "PX", _] if !name.starts_with("leasehold:") => {
+        ["SET", name, value, "PX", _] if !name.starts_with(SIDE) => {
             let token = value.split([' ', '*']).next().filter(|token| token.contains(':'))?;
-            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: true, clock })
+            Some(Entry::Admitted { name: own(name), token: own(token), exclusive: true, clock, permits: None })
         }
         _ => None,
     }
 }
+
+/// How all keys beside a lock begin.
+const SIDE: &str = "leasehold:";
 
 /// The result of a `once`, from the record `<writer's token> <its fence> <value>`.
 pub(crate) fn stored(name: &str, record: &str) -> Option<Entry> {
@@ -208,17 +249,43 @@ mod tests {
         let left = Entry::Left { name: name.clone(), token: token.clone() };
         assert_eq!(lua(r#""ZREM" "leasehold:{m}:queue" "a:1""#), Some(left.clone()));
         let admitted = |exclusive| {
-            Some(Entry::Admitted { name: name.clone(), token: token.clone(), exclusive, clock: 1_700_000_000_123 })
+            let (clock, permits) = (1_700_000_000_123, None);
+            Some(Entry::Admitted { name: name.clone(), token: token.clone(), exclusive, clock, permits })
         };
         assert_eq!(lua(r#""SET" "m" "a:1*1700000000123456" "PX" "600""#), admitted(true));
         assert_eq!(lua(r#""ZADD" "leasehold:{m}:readers" "1700000002123" "a:1""#), admitted(false));
-        assert_eq!(lua(r#""HSET" "leasehold:{m}:permits" "a:1" "1/2" "fence" "1700000000123456""#), admitted(false));
         assert_eq!(lua(r#""ZADD" "leasehold:{m}:queue" "-1700000060000" "a:1""#), Some(left));
         assert_eq!(lua(r#""HSET" "m" "a:1" "once 1700000000123456""#), admitted(true));
         assert_eq!(lua(r#""HSET" "m" "a:1" "1700000000123456 10.0.0.7:8080""#), admitted(true));
         let (name, token, value) = (name.clone(), token.clone(), "7-3".to_owned());
         let result = r#""SET" "leasehold:{m}:result" "a:1 1700000000123456 \"7-3\"" "PX" "3600000""#;
         assert_eq!(lua(result), Some(Entry::Stored { name, token, value }));
+    }
+
+    #[test]
+    fn permits_are_granted_renewed_and_given_back() {
+        let (name, token, clock) = ("m".to_owned(), "a:1".to_owned(), 1_700_000_000_123);
+        let until = 1_700_000_002_123;
+        let counts = Entry::Counts { name: name.clone(), token: token.clone(), until, clock };
+        assert_eq!(lua(r#""ZADD" "m" "1700000002123" "a:1""#), Some(counts));
+        let permits = Some(Permits { count: 2, fence: 1_700_000_000_123_456 });
+        let admitted = Entry::Admitted { name: name.clone(), token: token.clone(), exclusive: false, clock, permits };
+        let alone = r#""HSET" "leasehold:{m}:permits" "a:1" "2/5" "fence" "1700000000123456""#;
+        assert_eq!(lua(alone), Some(admitted.clone()));
+        let among_others =
+            r#""HSET" "leasehold:{m}:permits" "a:1" "2/5" "used" "4" "limit" "5" "fence" "1700000000123456""#;
+        assert_eq!(lua(among_others), Some(admitted));
+        assert_eq!(lua(r#""ZREM" "m" "a:1""#), Some(Entry::Freed { name, token }));
+    }
+
+    #[test]
+    fn the_label_of_a_client_and_the_script_that_counts_are_recognised() {
+        let label = r#"+17.000001 [0 127.0.0.1:5] "SET" "leasehold:client:1f" "rust-0.1" "PX" "86400000""#;
+        let (client, text) = ("1f".to_owned(), "rust-0.1".to_owned());
+        assert_eq!(entry_of(label), Some(Entry::Labelled { client, label: text }));
+        let read =
+            r#"+17.000001 [0 127.0.0.1:5] "EVAL" "-- counts permits\nreturn" "2" "m" "leasehold:{m}:permits" "7""#;
+        assert_eq!(entry_of(read), Some(Entry::Read { number: 7 }));
     }
 
     #[test]
@@ -252,6 +319,7 @@ mod tests {
             token: token.to_owned(),
             exclusive: true,
             clock: 17_000,
+            permits: None,
         };
         assert_eq!(read("127.0.0.1:5", convert), None);
         assert_eq!(read("lua", r#""SET" "m" "a:2 17" "PX" "900""#), None);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use leasehold_torture::checker::{Figures, Rule, Verdict, judge};
 use leasehold_torture::drill::Drill;
 use leasehold_torture::history::{self, Event};
+use leasehold_torture::limits::Limits;
 use leasehold_torture::report;
 use leasehold_torture::run::{End, Settings, run};
 use leasehold_torture::topologies::Kind;
@@ -34,6 +35,7 @@ fn torture(name: &str, work: Work, end: End, lie: Option<Lie>) -> Result<(Vec<Ev
     let settings = Settings {
         kind,
         drill,
+        limits: Limits::BRIEF,
         seed: 1,
         end,
         rust: (PathBuf::from(env!("CARGO_BIN_EXE_torture-worker")), 3),
@@ -102,9 +104,23 @@ fn all_callers_of_once_get_one_result_while_those_that_work_are_struck() -> Test
     Ok(())
 }
 
+#[test]
+fn jobs_of_processes_that_are_killed_never_have_more_permits_than_the_limits() -> Tested {
+    let figures = survives(Drill::Limits, 60)?;
+    assert!(figures.limits.reads > 0 && figures.queue_grants > 0, "{figures:?}");
+    let used: Vec<_> =
+        figures.limits.used.iter().map(|(name, used)| (name.as_str(), used.names, used.fewest > 0)).collect();
+    assert_eq!(used, [("starts", 1, true), ("tenant", 8, true), ("total", 1, true)], "each is granted");
+    Ok(())
+}
+
 /// The rules that a bug breaks.
 fn breaks(name: &str, lie: Lie) -> Result<Vec<Rule>, Box<dyn Error>> {
-    let (_, verdict) = torture(name, Work::Locks(Kind::Single), End::Done { faults: 0, leases: 40 }, Some(lie))?;
+    let (work, leases) = match lie {
+        Lie::DoubleLimits => (Work::Drill(Drill::Limits), 60),
+        _ => (Work::Locks(Kind::Single), 40),
+    };
+    let (_, verdict) = torture(name, work, End::Done { faults: 0, leases }, Some(lie))?;
     let mut rules: Vec<Rule> = verdict.violations.iter().map(|violation| violation.rule).collect();
     rules.sort_unstable();
     rules.dedup();
@@ -122,5 +138,12 @@ fn a_worker_that_goes_on_after_its_lease_has_ended_is_found() -> Tested {
 fn a_worker_that_frees_the_locks_of_others_is_found() -> Tested {
     let rules = breaks("frees-others", Lie::FreesOthers)?;
     assert!(rules.contains(&Rule::MutualExclusion), "{rules:?}");
+    Ok(())
+}
+
+#[test]
+fn a_worker_that_asks_for_more_than_the_limit_is_found() -> Tested {
+    let rules = breaks("double-limits", Lie::DoubleLimits)?;
+    assert!(rules.contains(&Rule::Limits), "{rules:?}");
     Ok(())
 }

@@ -11,6 +11,7 @@
 mod bounds;
 mod exclusion;
 mod fences;
+mod limits;
 mod losses;
 mod once;
 mod order;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::history::Event;
+pub use limits::{Seen, Used};
 use story::Story;
 
 /// A promise.
@@ -44,6 +46,11 @@ pub enum Rule {
     AllOrNone,
     /// The owner of a reentrant lock can take it again while it holds the lock, with the same fence.
     Reentrance,
+    /// The permits of a semaphore that count, by the server's own record, are never more than its limit. A permit that is not
+    /// renewed ends within its TTL.
+    Limits,
+    /// The permits of a process that was killed come back within a TTL.
+    GivenBack,
     /// All callers of a `once` get the one result that is stored.
     OneResult,
     /// An observer never goes back to an earlier term, and learns the leader's own value.
@@ -74,6 +81,7 @@ impl Rule {
             | Self::FenceOrder
             | Self::AllOrNone
             | Self::Reentrance
+            | Self::Limits
             | Self::OneResult
             | Self::Observers
             | Self::Outage
@@ -82,6 +90,7 @@ impl Rule {
             Self::LossInTime
             | Self::LossAfterWipe
             | Self::Progress
+            | Self::GivenBack
             | Self::Takeover
             | Self::Bounds
             | Self::ServerOrder
@@ -101,6 +110,8 @@ impl fmt::Display for Rule {
             Self::Progress => "a free lock is granted",
             Self::AllOrNone => "all names or none",
             Self::Reentrance => "an owner enters again",
+            Self::Limits => "no more permits than the limit",
+            Self::GivenBack => "a dead process gives its permits back",
             Self::OneResult => "one result for all",
             Self::Observers => "observers",
             Self::Outage => "nobody holds for longer than an outage allows",
@@ -160,6 +171,8 @@ pub struct Figures {
     pub entered_again: u64,
     /// Renewed leases that a wipe hit while no other fault happened.
     pub wiped: u64,
+    /// What the server granted of the semaphores that have limits.
+    pub limits: limits::Seen,
     /// How many times another process became the leader.
     pub takeovers: u64,
     /// How often a leader ended by a fault of its process while nothing disturbed the server, and the longest time from
@@ -193,6 +206,7 @@ impl Figures {
         self.several += other.several;
         self.entered_again += other.entered_again;
         self.wiped += other.wiped;
+        self.limits.add(&other.limits);
         self.takeovers += other.takeovers;
         for (fault, (count, longest)) in &other.followed {
             let all = self.followed.entry(fault.clone()).or_default();
@@ -229,6 +243,7 @@ pub fn judge(history: &[Event]) -> Verdict {
     reentrance::judge(&story, &mut verdict);
     terms::judge(&story, &mut verdict);
     once::judge(&story, &mut verdict);
+    limits::judge(&story, &mut verdict);
     verdict.violations.sort_by_key(|violation| violation.at);
     verdict
 }

@@ -57,15 +57,21 @@ fn between_clients(story: &Story<'_>, verdict: &mut Verdict) {
             Entry::Left { name, token } => {
                 queues.entry((server, name)).or_default().entry(token).or_default().left = true;
             }
-            Entry::Admitted { name, token, exclusive, clock } => {
+            Entry::Admitted { name, token, exclusive, clock, permits } => {
                 let queue = queues.entry((server, name)).or_default();
                 let score = match queue.remove(token.as_str()) {
                     Some(waiter) if waiter.score.is_none() => continue,
                     waiter => waiter.and_then(|waiter| waiter.score),
                 };
-                admitted(*at, (name, token), score, *exclusive, *clock, queue, verdict);
+                // Permits that are renewed don't look like this.
+                let is_new = *exclusive || permits.is_some();
+                admitted(*at, (name, token), score, is_new, *clock, queue, verdict);
             }
-            Entry::Stored { .. } => {}
+            Entry::Stored { .. }
+            | Entry::Counts { .. }
+            | Entry::Freed { .. }
+            | Entry::Labelled { .. }
+            | Entry::Read { .. } => {}
             Entry::Forgot => queues.retain(|(of, _), _| of != server),
         }
     }
@@ -80,13 +86,13 @@ fn admitted(
     at: u64,
     (name, token): (&str, &str),
     score: Option<u64>,
-    exclusive: bool,
+    is_new: bool,
     clock: u64,
     queue: &mut HashMap<&str, Waiter>,
     verdict: &mut Verdict,
 ) {
     // A reader without a place in the queue may be a renewal.
-    if score.is_none() && !exclusive {
+    if score.is_none() && !is_new {
         return;
     }
     verdict.figures.queue_grants += u64::from(score.is_some());

@@ -1,6 +1,6 @@
 //! A history as leases, calls, faults and processes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Rule, Verdict};
 use crate::history::{Entry, Event, Op, Share, What, names};
@@ -143,6 +143,10 @@ pub(super) struct Story<'a> {
     pub(super) down: Vec<(u64, u64)>,
     /// The time, the server, and its log entry.
     pub(super) server: Vec<(u64, &'a str, &'a Entry)>,
+    /// The semaphores of the run: the name, the limit, and for a rate in milliseconds how long a permit counts.
+    pub(super) limits: HashMap<&'a str, (u32, Option<u64>)>,
+    /// What a script has read: when, by the server's clock in milliseconds, and how many permits of each semaphore count.
+    pub(super) counts: HashMap<u64, (u64, &'a BTreeMap<String, u64>)>,
     /// How the tokens of a process begin.
     pub(super) ids: HashMap<&'a str, &'a str>,
     /// When a process ended, or was about to be killed.
@@ -193,7 +197,7 @@ impl<'a> Story<'a> {
                     };
                     (granted.ended, granted.granted) = (Some(at), true);
                     let (op, old) = (granted.op, granted.lease);
-                    let parts = parts(granted, at, what, verdict);
+                    let parts = parts(granted, at, what, &story.limits, verdict);
                     if let (Op::Upgrade, Some(old)) = (op, old) {
                         story.of_number(&leases, by, old, |old| {
                             old.valid_until = old.valid_until.max(at);
@@ -236,6 +240,12 @@ impl<'a> Story<'a> {
                     story.of_number(&leases, by, *lease, |lease| {
                         lease.lost.get_or_insert(at);
                     });
+                }
+                What::Limit { name, limit, per } => {
+                    story.limits.insert(name, (*limit, *per));
+                }
+                What::Counted { number, clock, permits } => {
+                    story.counts.insert(*number, (*clock, permits));
                 }
                 What::Client { id } => {
                     story.ids.insert(by, id);
@@ -351,6 +361,11 @@ impl<'a> Story<'a> {
         call.ended.unwrap_or(process.copied().unwrap_or(self.end))
     }
 
+    /// When the harness was about to kill each process.
+    pub(super) fn killed(&self) -> impl Iterator<Item = (&'a str, u64)> {
+        self.killed.iter().map(|(process, at)| (*process, *at))
+    }
+
     /// Whether the process was killed.
     pub(super) fn was_killed(&self, by: &str) -> bool {
         self.killed.contains_key(by)
@@ -358,7 +373,13 @@ impl<'a> Story<'a> {
 }
 
 /// The leases that a call has returned: one for each name.
-fn parts<'a>(call: &Call<'a>, at: u64, granted: &What, verdict: &mut Verdict) -> Vec<Lease<'a>> {
+fn parts<'a>(
+    call: &Call<'a>,
+    at: u64,
+    granted: &What,
+    limits: &HashMap<&str, (u32, Option<u64>)>,
+    verdict: &mut Verdict,
+) -> Vec<Lease<'a>> {
     let What::Granted { fence, fences, ttl, renewed, left, .. } = granted else { return Vec::new() };
     let Some(share) = call.share else { return Vec::new() };
     let all: Vec<&str> = names(call.name).collect();
@@ -368,10 +389,14 @@ fn parts<'a>(call: &Call<'a>, at: u64, granted: &What, verdict: &mut Verdict) ->
         verdict.violated(Rule::AllOrNone, at, call.name, text);
     }
     let from = if call.op == Op::Downgrade { call.began } else { at };
+    let share_of = |name: &str| match limits.get(name) {
+        Some((limit, _)) if all.last() != Some(&name) => Share::Permits { permits: 1, limit: *limit },
+        _ => share,
+    };
     let part = |(name, fence): (&'a str, &u64)| Lease {
         by: call.by,
         name,
-        share,
+        share: share_of(name),
         owner: call.owner,
         fence: *fence,
         ttl: ttl * 1_000,
@@ -382,5 +407,5 @@ fn parts<'a>(call: &Call<'a>, at: u64, granted: &What, verdict: &mut Verdict) ->
         lost: None,
         released: None,
     };
-    all.into_iter().zip(fences).map(part).collect()
+    all.iter().copied().zip(fences).map(part).collect()
 }

@@ -83,7 +83,11 @@ fn note<'a>(queues: &mut HashMap<&'a str, Vec<Waiter<'a>>>, at: u64, entry: &'a 
         Entry::Left { name, token } | Entry::Admitted { name, token, .. } => {
             queues.entry(name).or_default().retain(|waiter| waiter.token != token);
         }
-        Entry::Stored { .. } => {}
+        Entry::Stored { .. }
+        | Entry::Counts { .. }
+        | Entry::Freed { .. }
+        | Entry::Labelled { .. }
+        | Entry::Read { .. } => {}
         Entry::Forgot => queues.clear(),
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::ParseIntError;
 
@@ -33,7 +34,8 @@ pub enum What {
         /// The lock. Several names are joined by `, `: see [`names`]. Empty for a close.
         #[serde(default)]
         name: String,
-        /// Which share of the lock it asks for. A release and a close have none.
+        /// Which share of the lock it asks for. A release and a close have none. If these are permits of several
+        /// semaphores, they are those of the last one, and it takes one permit of each other one.
         #[serde(default)]
         share: Option<Share>,
         /// The owner's number in this process, if the lock is reentrant.
@@ -108,6 +110,25 @@ pub enum What {
         /// What the leader tells about itself.
         #[serde(default)]
         value: String,
+    },
+    /// A semaphore of the run.
+    Limit {
+        /// Its name.
+        name: String,
+        /// How many permits count at the same time.
+        limit: u32,
+        /// How long a permit counts from its grant on, if it is a rate, in milliseconds.
+        #[serde(default)]
+        per: Option<u64>,
+    },
+    /// How many permits of each semaphore count, read by one script. [`Entry::Read`] shows when.
+    Counted {
+        /// Which script it was.
+        number: u64,
+        /// When, in milliseconds of the server's clock.
+        clock: u64,
+        /// The permits, by name.
+        permits: BTreeMap<String, u64>,
     },
     /// A process has found out how its tokens begin.
     Client {
@@ -261,6 +282,15 @@ pub fn names(name: &str) -> impl Iterator<Item = &str> {
     name.split(", ")
 }
 
+/// Permits that a server has granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permits {
+    /// How many.
+    pub count: u32,
+    /// Their fence.
+    pub fence: u64,
+}
+
 /// What a server does with the queue of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
@@ -300,6 +330,39 @@ pub enum Entry {
         exclusive: bool,
         /// When, in milliseconds of the server's clock.
         clock: u64,
+        /// What it gets, if the lock is a semaphore.
+        #[serde(default)]
+        permits: Option<Permits>,
+    },
+    /// The permits of a token count until then. They are new, or renewed.
+    Counts {
+        /// The semaphore.
+        name: String,
+        /// The token.
+        token: String,
+        /// In milliseconds of the server's clock.
+        until: u64,
+        /// When this was written, in milliseconds of the server's clock.
+        clock: u64,
+    },
+    /// The permits of a token no longer count.
+    Freed {
+        /// The semaphore.
+        name: String,
+        /// The token.
+        token: String,
+    },
+    /// A client tells its label.
+    Labelled {
+        /// How the tokens of the client begin.
+        client: String,
+        /// The label.
+        label: String,
+    },
+    /// The script with this number reads how many permits count: see [`What::Counted`].
+    Read {
+        /// Which script it is.
+        number: u64,
     },
     /// The result of a `once` is stored.
     Stored {

@@ -5,7 +5,7 @@ mod recorder;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use event::{Entry, Event, HARNESS, Op, Share, What, names};
+pub use event::{Entry, Event, HARNESS, Op, Permits, Share, What, names};
 pub use recorder::{Recorder, read, write};
 
 /// The time of day in microseconds.

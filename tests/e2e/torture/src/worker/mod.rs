@@ -2,6 +2,7 @@
 //! that it does or that happens to it. `node/worker.mjs` does the same with the npm package.
 
 mod drills;
+mod limits;
 mod program;
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drill::Drill;
 use crate::history::{Share, names};
+use crate::limits::Limits;
 use crate::topologies::Kind;
 
 pub use program::run;
@@ -38,6 +40,10 @@ pub struct Orders {
     /// The one job of all workers. They take the locks without it.
     #[serde(default)]
     pub drill: Option<Drill>,
+    /// The limits of the drill of that name.
+    pub limits: Limits,
+    /// The name of the process. In the drill with limits, its client tells it to the server, as its label.
+    pub label: String,
     /// How many callers share its manager.
     pub callers: u64,
     /// The locks.
@@ -102,6 +108,8 @@ impl Target {
             Lie::KeepsWorking => "mutex-a",
             // The victim still holds it when another worker gets it.
             Lie::FreesOthers => "mutex-long",
+            // The drill has its own locks.
+            Lie::DoubleLimits => return Vec::new(),
         };
         vec![Self { name: name.to_owned(), share: Share::Exclusive }]
     }
@@ -132,6 +140,8 @@ pub enum Lie {
     /// It deletes the key of a lock that another worker holds, as a release that doesn't compare tokens would, and
     /// takes the lock.
     FreesOthers,
+    /// It asks for twice the limits.
+    DoubleLimits,
 }
 
 /// What the harness tells a worker to do: a line of its standard input, as JSON. When the input ends, the worker closes its

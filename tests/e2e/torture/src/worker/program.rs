@@ -49,6 +49,7 @@ async fn work(orders: Orders) {
             None => callers.spawn_local(worker.take_turns(caller as usize, rng)),
             Some(Drill::Election) => callers.spawn_local(worker.campaigns()),
             Some(Drill::Once) => callers.spawn_local(worker.calls_once(rng)),
+            Some(Drill::Limits) => callers.spawn_local(worker.runs_jobs(caller, rng)),
         };
     }
     if worker.orders.drill == Some(Drill::Election) {
@@ -379,10 +380,13 @@ fn next(numbers: &Cell<u64>) -> u64 {
 async fn connect(orders: &Orders) -> LockManager {
     let mut told = String::new();
     loop {
-        let builder = LockManager::builder()
+        let mut builder = LockManager::builder()
             .response_timeout(RESPONSE_TIMEOUT)
             .claim_window(CLAIM_WINDOW)
             .node_timeout(NODE_TIMEOUT);
+        if orders.drill == Some(Drill::Limits) {
+            builder = builder.label(&orders.label);
+        }
         let urls = orders.urls.clone();
         let connected = match (orders.topology, urls.first()) {
             (Kind::Single, Some(url)) => builder.connect(url).await,

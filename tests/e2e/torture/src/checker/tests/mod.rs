@@ -3,6 +3,7 @@
 mod drills;
 mod kinds;
 mod leases;
+mod limits;
 mod waiting;
 
 use super::{Rule, Verdict, judge};
@@ -130,7 +131,7 @@ impl History {
     /// A token is granted. The server's clock is the history's time.
     fn admitted(&mut self, at: u64, token: &str, exclusive: bool) {
         let (name, token) = ("m".to_owned(), token.to_owned());
-        self.server(at, Entry::Admitted { name, token, exclusive, clock: at });
+        self.server(at, Entry::Admitted { name, token, exclusive, clock: at, permits: None });
     }
 
     fn verdict(mut self) -> Verdict {
