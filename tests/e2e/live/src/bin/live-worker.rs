@@ -5,7 +5,8 @@
 //! It prints `held FENCE`, `lost REASON`, and the outcome of an order: `written` or `refused`, `released`. In the mode
 //! `turns` it prints `turn FENCE GRANTED_US INSIDE`. Turns end with the standard input, and count the holders on one
 //! more server, whose port is the last argument. In the mode `inspect`, each order prints `label LABEL`, which is what the
-//! holder calls its lease, `label none`, or `free`.
+//! holder calls its lease, `label none`, or `free`. In the mode `permits`, each order is `try LIMIT PER_MS` or `wait LIMIT PER_MS`,
+//! and prints `started FENCE`, `busy` or the code of an error. Without `PER_MS`, the semaphore is no rate.
 
 use std::env;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -58,6 +59,9 @@ async fn main() -> Done<()> {
         }
         return Ok(());
     }
+    if mode == "permits" {
+        return take_permits(&locks, &name).await;
+    }
     let lock = locks.read_write(name);
     let lock = if mode == "read" { lock.read() } else { lock.write() };
     let lease = lock.label("job 17").ttl(ttl).acquire().await?;
@@ -97,6 +101,26 @@ async fn take_turns(locks: &LockManager, name: &str, ttl: Duration, counter: &mu
             println!("turn {} {} {}", lease.fence(), granted.as_micros(), inside.integer().unwrap_or_default());
         }
         let _ = lease.release().await;
+    }
+    Ok(())
+}
+
+async fn take_permits(locks: &LockManager, name: &str) -> Done<()> {
+    let mut orders = orders();
+    while let Some(order) = orders.recv().await {
+        let words: Vec<&str> = order.split(' ').collect();
+        let [how, limit, per @ ..] = words.as_slice() else { return Err(format!("what is {order:?}?").into()) };
+        let mut semaphore = locks.semaphore(name, limit.parse()?);
+        if let [per] = per {
+            semaphore = semaphore.per(Duration::from_millis(per.parse()?));
+        }
+        let tries = *how == "try";
+        let taken = if tries { semaphore.try_acquire().await } else { semaphore.acquire().await.map(Some) };
+        match taken {
+            Ok(Some(lease)) => println!("started {}", lease.fence()),
+            Ok(None) => println!("busy"),
+            Err(error) => println!("{}", error.code()),
+        }
     }
     Ok(())
 }
