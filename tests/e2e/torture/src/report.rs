@@ -73,15 +73,16 @@ fn limits(figures: &Figures) -> Vec<(&'static str, String)> {
         return Vec::new();
     }
     let used = |(kind, used): (&String, &Used)| {
-        let Used { names, limit, per, most, grants, fewest, closest } = *used;
+        let Used { names, limit, per, most, grants, fewest, closest, free } = *used;
         let window = per.map(|per| format!(" in {per} ms")).unwrap_or_default();
         let each = if names > 1 { format!(" of {names} semaphores, at least {fewest} of each") } else { String::new() };
         let next = closest.map(|closest| format!("; one more took at least {} us", closest)).unwrap_or_default();
-        format!("{kind}: at most {most} of {limit} permits{window}{next}; {grants} grants{each}")
+        let free = format!("free for at most {} ms while somebody waited", free / 1_000);
+        format!("{kind}: at most {most} of {limit} permits{window}{next}; {free}; {grants} grants{each}")
     };
     let mut lines: Vec<_> = seen.used.iter().map(|kind| ("limits", used(kind))).collect();
     let (count, longest) = seen.given_back;
-    lines.push(("after a kill", format!("{count} permits came back, the last ones after {} ms", longest / 1_000)));
+    lines.push(("after a kill", format!("{count} leases ended, the last one after {} ms", longest / 1_000)));
     lines.push(("reads", format!("{} times a script read what the log says", seen.reads)));
     lines
 }

@@ -8,18 +8,22 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::story::Story;
 use super::{Rule, Verdict, ms};
 use crate::history::{Entry, Permits};
-use crate::worker::LONGEST_TTL;
+use crate::worker::{CLAIM_WINDOW, LONGEST_TTL};
 
-/// How late a command of a dead process, a renewal, may arrive at a busy server, and so count from then on.
+/// How late the last command of a dead process may arrive at the server. Its permits count from then on.
 const LATE: u64 = 250_000;
+/// Kills and grants up to this long after a fault of a connection are not judged. It may hold commands back, or repeat them.
+const CALM: u64 = 1_500_000;
+/// How long a permit may be free while somebody waits for it: a waiter ahead may have died.
+const LONGEST_FREE: u64 = (LONGEST_TTL.as_micros() + CLAIM_WINDOW.as_micros()) as u64;
 
 /// What the server granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// By the name of the semaphore. Those whose names differ only in a number count together.
     pub used: BTreeMap<String, Used>,
-    /// How many permits, of each semaphore that is no rate, a dead process still had, and the longest time from the kill until
-    /// the last of them no longer counted, in microseconds.
+    /// How many leases of a semaphore that is no rate a process had when it was killed in a calm time, and the longest time from
+    /// the kill until one of them no longer counted, in microseconds.
     pub given_back: (u64, u64),
     /// How often a script read all counts, and the log gave the same ones.
     pub reads: u64,
@@ -36,23 +40,32 @@ pub struct Used {
     pub per: Option<u64>,
     /// The most permits that counted together.
     pub most: u64,
-    /// How many grants there were of all of them, and of the one with the fewest.
+    /// How many grants there were.
     pub grants: u64,
-    /// How many grants there were of the one that was granted least often.
+    /// How many there were of the semaphore with the fewest.
     pub fewest: u64,
     /// The shortest time in which a rate granted more permits than its limit, in microseconds.
     pub closest: Option<u64>,
+    /// The longest time for which enough permits were free in a calm time, until the first waiter got them, in microseconds.
+    pub free: u64,
+}
+
+impl Used {
+    /// Adds what another history shows of them, or another one of these semaphores.
+    fn add(&mut self, other: &Self) {
+        self.most = self.most.max(other.most);
+        self.grants += other.grants;
+        self.fewest = self.fewest.min(other.fewest);
+        self.closest = self.closest.into_iter().chain(other.closest).min();
+        self.free = self.free.max(other.free);
+    }
 }
 
 impl Seen {
     /// Adds what another history shows.
     pub fn add(&mut self, other: &Self) {
         for (name, used) in &other.used {
-            let all = self.used.entry(name.clone()).or_insert(Used { fewest: u64::MAX, ..*used });
-            all.most = all.most.max(used.most);
-            all.grants += used.grants;
-            all.fewest = all.fewest.min(used.fewest);
-            all.closest = all.closest.into_iter().chain(used.closest).min();
+            self.used.entry(name.clone()).and_modify(|all| all.add(used)).or_insert(*used);
         }
         self.given_back.0 += other.given_back.0;
         self.given_back.1 = self.given_back.1.max(other.given_back.1);
@@ -89,8 +102,22 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
                     semaphore.freed(*at, token);
                 }
             }
+            Entry::Joined { name, token, .. } => {
+                if let Some(semaphore) = semaphores.get_mut(name.as_str()) {
+                    semaphore.joined.insert(token, *at);
+                }
+            }
             Entry::Admitted { name, token, permits: Some(permits), .. } => {
                 let Some(semaphore) = semaphores.get_mut(name.as_str()) else { continue };
+                let free = semaphore.free_since(*at, token, u64::from(permits.count));
+                if let Some(since) = free.filter(|since| is_whole && is_calm(story, *since, *at)) {
+                    let free = (at - since).saturating_sub(story.starved(since, *at));
+                    semaphore.used.free = semaphore.used.free.max(free);
+                    if free > LONGEST_FREE {
+                        let text = format!("permits of `{name}` were free for {} while {token} waited", ms(free));
+                        verdict.violated(Rule::Progress, *at, name, text);
+                    }
+                }
                 for problem in semaphore.granted(token, *permits) {
                     verdict.violated(Rule::Limits, *at, name, format!("`{name}`: {token} got {permits:?}, {problem}"));
                 }
@@ -101,19 +128,15 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
     given_back(story, &semaphores, &labels, verdict);
     for (name, semaphore) in semaphores {
         let kind = name.trim_end_matches(|char: char| char.is_ascii_digit()).trim_end_matches('-');
-        let one = semaphore.used;
-        let all = verdict.figures.limits.used.entry(kind.to_owned()).or_insert(Used {
-            names: 0,
-            grants: 0,
-            fewest: u64::MAX,
-            ..one
-        });
-        all.names += 1;
-        all.most = all.most.max(one.most);
-        all.grants += one.grants;
-        all.fewest = all.fewest.min(one.grants);
-        all.closest = all.closest.into_iter().chain(one.closest).min();
+        let one = Used { fewest: semaphore.used.grants, ..semaphore.used };
+        let all = &mut verdict.figures.limits.used;
+        all.entry(kind.to_owned()).and_modify(|all| all.add(&one)).or_insert(one).names += 1;
     }
+}
+
+/// Whether a fault of a server or a connection may have held commands back in this time, or repeated them.
+fn is_calm(story: &Story<'_>, from: u64, to: u64) -> bool {
+    !story.faults.iter().any(|fault| fault.strikes_servers() && fault.begin <= to && fault.end + CALM >= from)
 }
 
 /// A semaphore as the log shows it.
@@ -122,6 +145,12 @@ struct Semaphore<'a> {
     held: HashMap<&'a str, Held>,
     /// When the permits of a token ended, if they no longer count, in microseconds of the history's time.
     ended: HashMap<&'a str, u64>,
+    /// When permits that were given back ended, in the same time, and how many they were.
+    over: Vec<(u64, u64)>,
+    /// When each waiter joined the queue.
+    joined: HashMap<&'a str, u64>,
+    /// When a waiter was last granted.
+    last: u64,
     /// The grants of a rate in the last window, and those before it that can still show how close the next one comes.
     grants: VecDeque<(u64, u64)>,
 }
@@ -138,7 +167,8 @@ struct Held {
 impl<'a> Semaphore<'a> {
     fn new(limit: u64, per: Option<u64>) -> Self {
         let used = Used { limit, per, ..Used::default() };
-        Self { used, held: HashMap::new(), ended: HashMap::new(), grants: VecDeque::new() }
+        let (held, ended, joined) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { used, held, ended, over: Vec::new(), joined, last: 0, grants: VecDeque::new() }
     }
 
     fn counts(&mut self, at: u64, token: &'a str, (until, clock): (u64, u64)) {
@@ -155,8 +185,29 @@ impl<'a> Semaphore<'a> {
 
     fn freed(&mut self, at: u64, token: &'a str) {
         if let Some(held) = self.held.remove(token) {
-            self.ended.insert(token, held.ends.min(at));
+            let end = held.ends.min(at);
+            self.ended.insert(token, end);
+            self.over.retain(|(other, _)| other + LONGEST_FREE * 2 > at);
+            self.over.push((end, held.count));
         }
+    }
+
+    /// Since when enough permits have been free for a waiter that gets them now, and nobody was before it in the queue.
+    fn free_since(&mut self, at: u64, token: &str, count: u64) -> Option<u64> {
+        let joined = self.joined.remove(token);
+        let turn = self.last.max(joined?);
+        self.last = at;
+        let others = self.held.iter().filter(|(other, _)| **other != token).map(|(_, held)| *held);
+        let (held, over): (Vec<Held>, Vec<Held>) = others.partition(|held| held.ends > at);
+        let mut ends: Vec<(u64, u64)> = over.iter().map(|held| (held.ends, held.count)).collect();
+        ends.extend(&self.over);
+        ends.sort_unstable();
+        let mut used: u64 = held.iter().map(|held| held.count).sum();
+        let last = ends.into_iter().rev().find(|(_, count_of)| {
+            used += count_of;
+            used + count > self.used.limit
+        });
+        Some(last.map_or(turn, |(end, _)| end.max(turn)))
     }
 
     /// How many permits count at this time.
@@ -238,19 +289,15 @@ fn given_back(
     verdict: &mut Verdict,
 ) {
     let ttl = LONGEST_TTL.as_micros() as u64;
-    for (process, killed) in story.killed() {
+    for (process, killed) in story.killed().filter(|(_, killed)| is_calm(story, *killed, *killed)) {
         let Some(client) = labels.get(process) else { continue };
+        let late = LATE + story.starved(killed.saturating_sub(LATE), killed + ttl);
         for (name, semaphore) in semaphores.iter().filter(|(_, semaphore)| semaphore.used.per.is_none()) {
             let own = semaphore.ended.iter().filter(|(token, end)| token.starts_with(client) && **end > killed);
             let Some(after) = own.clone().map(|(_, end)| end - killed).max() else { continue };
             let seen = &mut verdict.figures.limits.given_back;
             *seen = (seen.0 + own.count() as u64, seen.1.max(after));
-            // A slow connection may carry a last renewal.
-            let slow = |fault: &&super::story::Fault<'_>| {
-                fault.strikes_servers() && fault.begin <= killed && killed <= fault.end
-            };
-            let delay = story.faults.iter().filter(slow).map(|fault| fault.end - killed).max().unwrap_or(0);
-            if after > ttl + delay + LATE {
+            if after > ttl + late {
                 let text = format!("{process} was killed, and its permits of `{name}` came back {} later", ms(after));
                 verdict.violated(Rule::GivenBack, killed + after, name, text);
             }

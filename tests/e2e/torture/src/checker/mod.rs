@@ -46,8 +46,8 @@ pub enum Rule {
     AllOrNone,
     /// The owner of a reentrant lock can take it again while it holds the lock, with the same fence.
     Reentrance,
-    /// The permits of a semaphore that count, by the server's own record, are never more than its limit. A permit that is not
-    /// renewed ends within its TTL.
+    /// By the server's own record, the permits that count are never more than the limit. A permit that is not renewed ends
+    /// within its TTL. Waiters are granted in the order of the queue.
     Limits,
     /// The permits of a process that was killed come back within a TTL.
     GivenBack,
@@ -110,7 +110,7 @@ impl fmt::Display for Rule {
             Self::Progress => "a free lock is granted",
             Self::AllOrNone => "all names or none",
             Self::Reentrance => "an owner enters again",
-            Self::Limits => "no more permits than the limit",
+            Self::Limits => "limits, by the server's record",
             Self::GivenBack => "a dead process gives its permits back",
             Self::OneResult => "one result for all",
             Self::Observers => "observers",

@@ -65,7 +65,8 @@ fn between_clients(story: &Story<'_>, verdict: &mut Verdict) {
                 };
                 // Permits that are renewed don't look like this.
                 let is_new = *exclusive || permits.is_some();
-                admitted(*at, (name, token), score, is_new, *clock, queue, verdict);
+                let rule = if story.limits.contains_key(name.as_str()) { Rule::Limits } else { Rule::ServerOrder };
+                admitted(*at, (name, token), score, is_new, (*clock, rule), queue, verdict);
             }
             Entry::Stored { .. }
             | Entry::Counts { .. }
@@ -87,7 +88,7 @@ fn admitted(
     (name, token): (&str, &str),
     score: Option<u64>,
     is_new: bool,
-    clock: u64,
+    (clock, rule): (u64, Rule),
     queue: &mut HashMap<&str, Waiter>,
     verdict: &mut Verdict,
 ) {
@@ -102,7 +103,7 @@ fn admitted(
     if let Some(overtaken) = overtaken {
         let how = if score.is_some() { "which came later" } else { "which did not wait" };
         let text = format!("`{name}` was granted to {token}, {how}, while {overtaken} waited");
-        verdict.violated(Rule::ServerOrder, at, name, text);
+        verdict.violated(rule, at, name, text);
     }
     queue.retain(|_, waiter| !waiter.left);
 }

@@ -125,5 +125,22 @@ fn permits_that_pass_a_waiter_are_found() {
     let mut history = History::limited(2, None);
     history.waits(1_000, "a:1", 5, 1_600);
     history.permits(1_100, "b:1", 1, 2_000);
-    assert_eq!(history.broken(), [Rule::ServerOrder]);
+    assert_eq!(history.broken(), [Rule::Limits]);
+}
+
+#[test]
+fn permits_that_stay_free_while_somebody_waits_are_found() {
+    let granted_at = |at| {
+        let mut history = History::limited(2, None);
+        history.permits(1_000, "a:1", 2, 2_000);
+        history.waits(1_100, "b:1", 5, at + 500);
+        history.leaves(at, "b:1");
+        history.permits(at, "b:1", 1, at + 2_000);
+        history.verdict()
+    };
+    let verdict = granted_at(2_100);
+    assert_eq!(verdict.violations, []);
+    assert_eq!(verdict.figures.limits.used["m"].free, 100_000);
+    let late = granted_at(4_700);
+    assert_eq!(late.violations.iter().map(|violation| violation.rule).collect::<Vec<_>>(), [Rule::Progress]);
 }
