@@ -13,7 +13,7 @@ use std::time::Duration;
 use leasehold_servers::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Entry, Event, Recorder, What};
+use crate::history::{Entry, Event, Recorder, What, now};
 
 /// How many permits each semaphore has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +120,8 @@ impl Drop for Count {
 
 /// How long to wait between two counts.
 const BREAK: Duration = Duration::from_millis(200);
+/// A server that answers later than this is silent, in microseconds.
+const SILENT: u64 = 200_000;
 /// How long a server may take to answer. A slow machine may stop for seconds.
 const ANSWER: Duration = Duration::from_secs(120);
 
@@ -155,7 +157,11 @@ fn count(
         let mut command = vec!["EVAL", &script, &keys];
         command.extend(names.iter().zip(&sides).flat_map(|(name, side)| [name.as_str(), side]));
         command.push(&last);
+        let asked = now();
         let reply = connection.call(&command)?;
+        if now() > asked + SILENT {
+            recorder.note(What::Silent { from: asked });
+        }
         let mut numbers =
             reply.list().iter().map(|number| number.integer().and_then(|number| u64::try_from(number).ok()));
         let Some(clock) = numbers.next().flatten() else {

@@ -83,7 +83,9 @@ fn limits(figures: &Figures) -> Vec<(&'static str, String)> {
     let mut lines: Vec<_> = seen.used.iter().map(|kind| ("limits", used(kind))).collect();
     let (count, longest) = seen.given_back;
     lines.push(("after a kill", format!("{count} leases ended, the last one after {} ms", longest / 1_000)));
-    lines.push(("reads", format!("{} times a script read what the log says", seen.reads)));
+    let (silent, longest) = (seen.silent.0, seen.silent.1 / 1_000);
+    let silent = format!("the server was silent {silent} times without a fault, at most {longest} ms");
+    lines.push(("reads", format!("{} times a script read what the log says; {silent}", seen.reads)));
     lines
 }
 

@@ -27,6 +27,8 @@ pub struct Seen {
     pub given_back: (u64, u64),
     /// How often a script read all counts, and the log gave the same ones.
     pub reads: u64,
+    /// How often the server was silent although no fault struck it, and the longest time, in microseconds.
+    pub silent: (u64, u64),
 }
 
 /// How far semaphores of one kind were used.
@@ -70,6 +72,7 @@ impl Seen {
         self.given_back.0 += other.given_back.0;
         self.given_back.1 = self.given_back.1.max(other.given_back.1);
         self.reads += other.reads;
+        self.silent = (self.silent.0 + other.silent.0, self.silent.1.max(other.silent.1));
     }
 }
 

@@ -247,6 +247,13 @@ impl<'a> Story<'a> {
                 What::Counted { number, clock, permits } => {
                     story.counts.insert(*number, (*clock, permits));
                 }
+                What::Silent { from } => {
+                    let seen = &mut verdict.figures.limits.silent;
+                    *seen = (seen.0 + 1, seen.1.max(at - from));
+                    let (number, begin) = (u64::MAX, *from);
+                    let silence = Fault { number, kind: "silence", target: by, begin, end: at, lost: &[], day: 0 };
+                    story.faults.push(silence);
+                }
                 What::Client { id } => {
                     story.ids.insert(by, id);
                 }

@@ -130,6 +130,11 @@ pub enum What {
         /// The permits, by name.
         permits: BTreeMap<String, u64>,
     },
+    /// A server answered nothing from then until now, although no fault struck it: the machine is busy.
+    Silent {
+        /// Since when, in microseconds of the shared clock.
+        from: u64,
+    },
     /// A process has found out how its tokens begin.
     Client {
         /// What all of its tokens have in common.

@@ -21,8 +21,10 @@ fn a_release_may_wait_in_its_client_for_a_silent_server_and_not_otherwise() {
     let release = |fault: Option<&str>, end: u64| {
         let mut history = History::default();
         let lease = history.lease(0, "a", EXCLUSIVE, 1, TTL);
-        if let Some(fault) = fault {
-            history.fault((50, 400), fault, false);
+        match fault {
+            Some("silence") => history.add(400, "server", What::Silent { from: 50_000 }),
+            Some(fault) => history.fault((50, 400), fault, false),
+            None => {}
         }
         let what = What::Began {
             call: 99,
@@ -40,6 +42,7 @@ fn a_release_may_wait_in_its_client_for_a_silent_server_and_not_otherwise() {
     assert_eq!(release(None, 860), [Rule::Bounds]);
     assert_eq!(release(Some("kill"), 860), [Rule::Bounds], "this strikes another client");
     assert_eq!(release(Some("server-pause"), 860), []);
+    assert_eq!(release(Some("silence"), 860), []);
     assert_eq!(release(Some("server-pause"), 1_360), [Rule::Bounds]);
 }
 
