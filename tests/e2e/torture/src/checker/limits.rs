@@ -110,6 +110,11 @@ pub(super) fn judge(story: &Story<'_>, verdict: &mut Verdict) {
                     semaphore.joined.insert(token, *at);
                 }
             }
+            Entry::Left { name, token } => {
+                if let Some(semaphore) = semaphores.get_mut(name.as_str()) {
+                    semaphore.left(*at, token);
+                }
+            }
             Entry::Admitted { name, token, permits: Some(permits), .. } => {
                 let Some(semaphore) = semaphores.get_mut(name.as_str()) else { continue };
                 let free = semaphore.free_since(*at, token, u64::from(permits.count));
@@ -152,8 +157,10 @@ struct Semaphore<'a> {
     over: Vec<(u64, u64)>,
     /// When each waiter joined the queue.
     joined: HashMap<&'a str, u64>,
-    /// When a waiter was last granted.
-    last: u64,
+    /// When the queue last moved: a waiter was granted, or left.
+    moved: u64,
+    /// The waiter that has just left, perhaps because it is granted, and when.
+    left: Option<(&'a str, u64)>,
     /// The grants of a rate in the last window, and those before it that can still show how close the next one comes.
     grants: VecDeque<(u64, u64)>,
 }
@@ -171,7 +178,8 @@ impl<'a> Semaphore<'a> {
     fn new(limit: u64, per: Option<u64>) -> Self {
         let used = Used { limit, per, ..Used::default() };
         let (held, ended, joined) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { used, held, ended, over: Vec::new(), joined, last: 0, grants: VecDeque::new() }
+        let (over, grants) = (Vec::new(), VecDeque::new());
+        Self { used, held, ended, over, joined, moved: 0, left: None, grants }
     }
 
     fn counts(&mut self, at: u64, token: &'a str, (until, clock): (u64, u64)) {
@@ -195,11 +203,20 @@ impl<'a> Semaphore<'a> {
         }
     }
 
+    fn left(&mut self, at: u64, token: &'a str) {
+        if let Some((_, before)) = self.left.replace((token, at)) {
+            self.moved = self.moved.max(before);
+        }
+    }
+
     /// Since when enough permits have been free for a waiter that gets them now, and nobody was before it in the queue.
     fn free_since(&mut self, at: u64, token: &str, count: u64) -> Option<u64> {
+        if let Some((_, before)) = self.left.take().filter(|(other, _)| *other != token) {
+            self.moved = self.moved.max(before);
+        }
         let joined = self.joined.remove(token);
-        let turn = self.last.max(joined?);
-        self.last = at;
+        let turn = self.moved.max(joined?);
+        self.moved = at;
         let others = self.held.iter().filter(|(other, _)| **other != token).map(|(_, held)| *held);
         let (held, over): (Vec<Held>, Vec<Held>) = others.partition(|held| held.ends > at);
         let mut ends: Vec<(u64, u64)> = over.iter().map(|held| (held.ends, held.count)).collect();

@@ -144,3 +144,18 @@ fn permits_that_stay_free_while_somebody_waits_are_found() {
     let late = granted_at(4_700);
     assert_eq!(late.violations.iter().map(|violation| violation.rule).collect::<Vec<_>>(), [Rule::Progress]);
 }
+
+#[test]
+fn a_waiter_for_many_permits_keeps_the_place_of_those_behind_it() {
+    let mut history = History::limited(2, None);
+    history.permits(1_000, "a:1", 1, 3_000);
+    history.waits(1_100, "b:2", 5, 1_700);
+    history.waits(1_200, "c:1", 6, 5_500);
+    history.counts(2_900, "a:1", 4_900);
+    history.leaves(4_700, "b:2");
+    history.leaves(4_701, "c:1");
+    history.permits(4_701, "c:1", 1, 5_301);
+    let verdict = history.verdict();
+    assert_eq!(verdict.violations, []);
+    assert_eq!(verdict.figures.limits.used["m"].free, 1_000);
+}
