@@ -115,8 +115,8 @@ fn torture(arguments: &Arguments) -> Result<usize, Box<dyn Error>> {
     if arguments.lie.is_some() && no_rust {
         return Err("`--lie` needs a worker in Rust: give `--rust` at least 1".into());
     }
-    let of_limits = matches!(arguments.lie, Some(Bug::DoubleLimits));
-    if arguments.lie.is_some() && (of_limits != (arguments.drill == [Drill::Limits])) {
+    let drills: &[Drill] = if matches!(arguments.lie, Some(Bug::DoubleLimits)) { &[Drill::Limits] } else { &[] };
+    if arguments.lie.is_some() && arguments.drill != drills {
         return Err("`--lie double-limits` is for `--drill limits`, and the others are for no drill".into());
     }
     let kinds = if arguments.topology.is_empty() { Kind::ALL.to_vec() } else { arguments.topology.clone() };
