@@ -214,7 +214,7 @@ impl<'a> Reading<'a> {
                 assert!(flags && whole(fence).is_some() && until > 0.0, "{}: {fence} until {until}", self.line);
             }
             "inspection" => {
-                let [_, _, holders, waiters] = self.numbers();
+                let [_, _, _, _, holders, waiters] = self.numbers();
                 for _ in 0..holders as u32 {
                     self.numbers::<4>();
                     self.text();

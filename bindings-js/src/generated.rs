@@ -22,7 +22,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     // Arguments of the calls that make the lock, and what only JavaScript needs.
     ("native/src/api/options.rs", &["limit", "permits", "wasm", "renew_in"]),
     // Nothing renews a lease in the background, and no call runs a caller's work. A component has no labels for leases, and no `quorum.wasm`.
-    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "per", "wasm", "renew_in"]),
+    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "wasm", "renew_in"]),
     // A command holds one lock: see `docs/cli.md`.
     (
         "cli/src/args.rs",

@@ -152,10 +152,11 @@ impl OutputWriter {
     }
 
     fn inspection(&mut self, inspection: &Inspection) {
-        let Inspection { holders, waiters, waiting, last_fence, .. } = inspection;
+        let Inspection { holders, waiters, waiting, last_fence, limit, per, .. } = inspection;
         let counts = [number(holders.len() as u64), number(waiters.len() as u64)];
         let last_fence = last_fence.map_or(ABSENT, |fence| number(fence.get()));
-        self.push(&[last_fence, number(*waiting), counts[0], counts[1]]);
+        let limit = limit.map_or(ABSENT, f64::from);
+        self.push(&[last_fence, number(*waiting), limit, time(*per), counts[0], counts[1]]);
         for holder in holders {
             self.push(&[shared(holder.mode), time(holder.remaining), flag(holder.foreign), time(holder.held)]);
             self.text(&holder.token);

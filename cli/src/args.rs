@@ -189,7 +189,7 @@ pub(crate) struct Exec {
     pub(crate) max_waiters: Option<u32>,
     /// Run the command only if no other run of this name has succeeded within --keep: its success is stored in the same step that
     /// releases the lock. A caller that finds it ends with 0 at once; one that waits meanwhile, too. Not with --quorum
-    #[arg(long, conflicts_with_all = ["permits", "read", "at_least", "max_waiters", "adopt"])]
+    #[arg(long, conflicts_with_all = ["permits", "read", "at_least", "adopt"])]
     pub(crate) once: bool,
     /// How long the success of --once counts: 1 s to 366 days [default: 24 hours]
     #[arg(long, value_name = "TIME", value_parser = in_bounds("keep"), requires = "once", allow_hyphen_values = true)]

@@ -16,7 +16,8 @@ pub(crate) enum Kind {
     /// A mutex or a read-write lock: the mode of its holder tells.
     Lock,
     Reentrant,
-    Semaphore(Permits),
+    /// How many permits each token holds.
+    Semaphore(HashMap<String, u32>),
     Once,
     /// A once whose work is done.
     Done(Stored),
@@ -35,15 +36,6 @@ pub(crate) struct Stored {
     pub(crate) kept: Duration,
     /// The length of the value.
     pub(crate) bytes: usize,
-}
-
-/// The permits of a semaphore.
-pub(crate) struct Permits {
-    limit: u32,
-    /// How long each permit of a rate counts.
-    per: Option<Duration>,
-    /// How many each token holds.
-    held: HashMap<String, u32>,
 }
 
 /// The term of an election.
@@ -76,28 +68,18 @@ impl Kind {
         if let Self::Done(stored) = self { Some(stored) } else { None }
     }
 
-    fn permits(&self) -> Option<&Permits> {
+    fn permits(&self) -> Option<&HashMap<String, u32>> {
         if let Self::Semaphore(permits) = self { Some(permits) } else { None }
-    }
-
-    /// How many permits the semaphore has.
-    pub(crate) fn limit(&self) -> Option<u32> {
-        Some(self.permits()?.limit)
-    }
-
-    /// How long each permit of a rate counts.
-    pub(crate) fn per(&self) -> Option<Duration> {
-        self.permits()?.per
     }
 
     /// How many permits these holders have. None if it is not known of one of them.
     pub(crate) fn taken(&self, seen: &Inspection) -> Option<u32> {
         let permits = self.permits()?;
-        seen.holders.iter().map(|holder| permits.held.get(&holder.token)).sum()
+        seen.holders.iter().map(|holder| permits.get(&holder.token)).sum()
     }
 
     pub(crate) fn permits_of(&self, holder: &Holder) -> Option<u32> {
-        self.permits()?.held.get(&holder.token).copied()
+        self.permits()?.get(&holder.token).copied()
     }
 }
 
@@ -155,12 +137,11 @@ fn read(kind: &Value, fields: &Value, permits: &Value) -> Option<Kind> {
         "hash" => of_field(redis::from_redis_value_ref::<HashMap<String, String>>(fields).ok()?.values().next()?),
         "zset" => {
             let mut fields: HashMap<String, String> = redis::from_redis_value_ref(permits).ok()?;
-            let limit = fields.remove("limit")?.parse().ok()?;
-            let per = fields.remove("per").and_then(|per| per.parse().ok()).map(Duration::from_millis);
+            fields.remove("limit")?;
             // A mode is `<permits>/<limit>`, or `<permits>/<limit>/<per>` of a rate.
             let held =
                 fields.into_iter().filter_map(|(token, mode)| Some((token, mode.split_once('/')?.0.parse().ok()?)));
-            Some(Kind::Semaphore(Permits { limit, per, held: held.collect() }))
+            Some(Kind::Semaphore(held.collect()))
         }
         _ => None,
     }

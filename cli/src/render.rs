@@ -37,8 +37,7 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
         .collect();
     let (leader, stored) = (kind.and_then(Kind::leader), kind.and_then(Kind::stored));
     json!({
-        "name": name, "state": state_of(seen, kind), "kind": kind.map(Kind::word), "limit": kind.and_then(Kind::limit),
-        "per_ms": kind.and_then(Kind::per).map(milliseconds),
+        "name": name, "state": state_of(seen, kind), "kind": kind.map(Kind::word), "limit": seen.limit, "per_ms": seen.per.map(milliseconds),
         "permits": kind.and_then(|kind| kind.taken(seen)), "holders": holders, "waiters": waiters,
         "waiting": seen.waiting, "last_fence": seen.last_fence.map(Fence::get),
         "leader": leader.map(|leader| json!({ "fence": leader.fence, "value": leader.value })),
@@ -53,8 +52,8 @@ pub(crate) fn object(name: &str, seen: &Inspection, kind: Option<&Kind>) -> Valu
 pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String {
     let mut text = format!("{}: {}", shown(name), state_of(seen, kind));
     if let Some(kind) = kind {
-        let of = kind.limit().zip(kind.taken(seen));
-        let permits = of.map(|(limit, taken)| match kind.per() {
+        let of = seen.limit.zip(kind.taken(seen));
+        let permits = of.map(|(limit, taken)| match seen.per {
             Some(per) => format!(", a rate: {taken} of {limit} permits were started in the last {}", time(per)),
             None => format!(", {taken} of {limit} permits are taken"),
         });
@@ -71,7 +70,7 @@ pub(crate) fn text(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String
         let _ = write!(text, "{NEXT}its work began {began} ago, with the fence {fence}{NEXT}client {client}");
     }
     // Nobody holds the permits of a rate.
-    let is_rate = kind.and_then(Kind::per).is_some();
+    let is_rate = seen.per.is_some();
     if let Some(next) = seen.holders.iter().filter_map(|holder| holder.remaining).min().filter(|_| is_rate) {
         let _ = write!(text, "\n  next    permits come back in {}", time(next));
     }

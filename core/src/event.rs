@@ -1,5 +1,6 @@
 //! The engine's inputs, outputs and results.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -376,7 +377,7 @@ OutcomeKind {
     /// Whether the server still has the lease. If not, it is reported as lost too.
     Verified(held: bool) => "verified";
     /// The holders and the waiters.
-    Inspected(inspection: Inspection) => "inspected";
+    Inspected(inspection: Box<Inspection>) => "inspected";
     /// How many holders lost the lock.
     Revoked(holders: u32) => "revoked";
     /// No lease is held any more, or the time for that is over.
@@ -437,7 +438,7 @@ is_field! {
     Vec<u64> as "numbers": |numbers| Field::Numbers(numbers);
     Grant as "grant": |grant| Field::Grant(grant);
     ReleaseOutcome as "released": |outcome| Field::Released(*outcome);
-    Inspection as "inspection": |inspection| Field::Inspection(inspection);
+    Box<Inspection> as "inspection": |inspection| Field::Inspection(inspection);
 }
 
 impl Outcome {
@@ -548,6 +549,11 @@ pub struct Inspection {
     /// The fence of the server's last grant, while the lock is held. A holder can have a greater one, which its client
     /// took from its block. None for a free lock and for a reentrant one.
     pub last_fence: Option<Fence>,
+    /// How many permits the semaphore has. None for a free one, and for other kinds.
+    pub limit: Option<u32>,
+    /// The window of a rate. The permits of each holder count until its `remaining` is over.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::optional_duration"))]
+    pub per: Option<Duration>,
 }
 
 /// A holder.

@@ -10,6 +10,7 @@
 mod leases;
 mod text;
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::{fmt, mem};
@@ -169,7 +170,7 @@ struct FoundKey {
 
 struct Inspecting {
     op: OpId,
-    inspection: Inspection,
+    inspection: Box<Inspection>,
     missing: usize,
     /// The clients that are asked about their leases.
     asking: Option<Asking>,
@@ -459,7 +460,7 @@ impl Labels {
         }
     }
 
-    fn inspected(&mut self, now: impl FnOnce() -> Instant, op: OpId, mut inspection: Inspection) {
+    fn inspected(&mut self, now: impl FnOnce() -> Instant, op: OpId, mut inspection: Box<Inspection>) {
         let mut clients: Vec<String> = Vec::new();
         each(&mut inspection, |token, label| {
             let Some(client) = client_of(token) else { return };

@@ -438,7 +438,7 @@ settings! {
         AT_LEAST "at_least" (none) (10 ms to 30 days) [lock semaphore]
             "The lock stays taken for this long from its grant on, even if it is given back earlier or the work fails. See \
              [below](#hold-at-least).";
-        MAX_WAITERS "max_waiters" (none) (0 to 1_000_000 as "0 to 1,000,000", "", " callers") [lock semaphore]
+        MAX_WAITERS "max_waiters" (none) (0 to 1_000_000 as "0 to 1,000,000", "", " callers") [lock semaphore once]
             "How many callers may wait before this one. If that many wait already, and the lock is not free, the call fails with \
              `busy` at once. See [below](#max-waiters).";
         LEASE_LABEL "label" (none) () [lock semaphore multi once]
@@ -623,9 +623,7 @@ impl AcquireOptions {
                 return Err(Error::invalid("per", "is only for semaphores: leave it out"));
             }
             if self.at_least.is_some() || self.replicas.is_some() {
-                return Err(Error::unsupported(
-                    "permits of a rate can't wait for replicas, or be held for a least time",
-                ));
+                return Err(Error::unsupported("rates can't wait for replicas, or be held for a least time"));
             }
         }
         if let Some(Replicas { min, timeout }) = self.replicas {

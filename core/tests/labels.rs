@@ -238,9 +238,8 @@ fn an_inspection_gets_its_labels_in_one_round_trip_and_ends_without_those_that_f
     labels.takes(at(Duration::ZERO), second, &Err(Failure::TimedOut), &engine);
     assert_eq!(labels.poll_completed(), None);
     labels.takes(at(Duration::ZERO), first, &Ok(text("web-4")), &engine);
-    let Some((OpId(1), Outcome::Inspected(Inspection { holders, waiters, .. }))) = labels.poll_completed() else {
-        panic!("no result");
-    };
+    let Some((OpId(1), Outcome::Inspected(seen))) = labels.poll_completed() else { panic!("no result") };
+    let Inspection { holders, waiters, .. } = *seen;
     assert_eq!((holders[0].label.as_deref(), holders[0].held), (Some("web-3"), Some(Duration::from_secs(4))));
     assert_eq!(
         waiters.iter().map(|waiter| waiter.label.as_deref()).collect::<Vec<_>>(),
@@ -314,9 +313,8 @@ fn told(labels: &mut Labels, after: Duration, text: &str) {
 type Entries = Vec<(Option<String>, Option<u128>)>;
 
 fn inspected(labels: &mut Labels) -> Option<(Entries, Entries)> {
-    let (_, Outcome::Inspected(Inspection { holders, waiters, .. })) = labels.poll_completed()? else {
-        panic!("no result")
-    };
+    let (_, Outcome::Inspected(seen)) = labels.poll_completed()? else { panic!("no result") };
+    let Inspection { holders, waiters, .. } = *seen;
     let time = |time: Option<Duration>| time.map(|time| time.as_millis());
     Some((
         holders.into_iter().map(|holder| (holder.lease_label, time(holder.held))).collect(),

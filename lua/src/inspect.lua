@@ -1,15 +1,15 @@
 -- Tells who holds a lock of any kind and who waits for it, at one moment: the first 1,000 waiters, and how many there are.
 -- Writes nothing.
--- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
+-- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 permits
 -- Answer  server us, the one holder, `shared`, or '', its PTTL, the fence of the last grant or 0,
 --         readers r, (token, expiry ms) x r, waiters w, (token, record or '', joined us) x w in queue order,
---         the fence of the one holder or 0, how many wait in all
+--         the fence of the one holder or 0, how many wait in all, a semaphore's limit or nil, a rate's `per` or nil
 
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local kind, holder = redis.call('TYPE', KEYS[1]).ok, ''
 local readers = {}
-local last = 0
+local last, limit, per = 0, false, false
 local live = string.format('(%.0f', math.floor(us / 1000))
 if kind == 'hash' then
   local fields = redis.call('HGETALL', KEYS[1])
@@ -26,7 +26,8 @@ elseif kind == 'zset' then
     return { err = 'WRONGTYPE the sorted set is no semaphore' }
   end
   readers = redis.call('ZRANGEBYSCORE', KEYS[1], live, '+inf', 'WITHSCORES')
-  last = tonumber(redis.call('HGET', KEYS[5], 'fence') or 0)
+  local fields = redis.call('HMGET', KEYS[6], 'fence', 'limit', 'per')
+  last, limit, per = tonumber(fields[1] or 0), fields[2], fields[3]
 else
   holder = redis.call('GET', KEYS[1]) or ''
   local token, fence = string.match(holder, '^([^ *]+)[ *](%d+)$')
@@ -59,4 +60,6 @@ end
 -- The leader, the writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
 reply[#reply + 1] = kind ~= 'zset' and holder ~= 'shared' and last or 0
 reply[#reply + 1] = redis.call('ZCOUNT', KEYS[3], '0', '+inf')
+reply[#reply + 1] = limit
+reply[#reply + 1] = per
 return reply

@@ -191,3 +191,30 @@ mod blocking {
         Ok(())
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_is_refused_at_once_if_so_many_wait_for_the_result() -> Tested {
+    let server = Server::new();
+    let [one, other, third] = [server.manager()?, server.manager()?, server.manager()?];
+    let work = one.once("report").run(async |_| {
+        let waiting =
+            other.once("report").max_waiters(1).run(async |_| -> Result<u32, AnyError> { panic!("it waits") });
+        let refused = async {
+            while third.inspect("report").await?.waiting == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let refused = third.once("report").max_waiters(1).run(async |_| Ok::<u32, Error>(0)).await;
+            assert!(matches!(refused, Err(Error::Busy { waiters: Some(1), .. })), "{refused:?}");
+            Ok::<_, AnyError>(())
+        };
+        tokio::select! {
+            _ = waiting => panic!("the work is not done"),
+            refused = refused => refused?,
+        }
+        Ok::<_, AnyError>(7)
+    });
+    assert_eq!(work.await?, 7);
+    let later = third.once("report").max_waiters(0).run(async |_| -> Result<u32, AnyError> { panic!("it is done") });
+    assert_eq!(later.await?, 7);
+    Ok(())
+}

@@ -82,3 +82,19 @@ async fn another_window_is_another_kind_and_options_of_a_lease_are_refused() {
     let error = locks.mutex("job").per(MINUTE).acquire().await.unwrap_err();
     assert!(matches!(error, Error::InvalidOption { field: "per", .. }), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn inspect_shows_the_limit_and_the_window_while_permits_count() {
+    let locks = LockManager::in_memory().unwrap();
+    let api = locks.semaphore("api", 2).per(MINUTE);
+    drop(api.acquire().await.unwrap());
+    let seen = locks.inspect("api").await.unwrap();
+    assert_eq!((seen.limit, seen.per, seen.holders.len()), (Some(2), Some(MINUTE), 1));
+    sleep(MINUTE + Duration::from_millis(2)).await;
+    let seen = locks.inspect("api").await.unwrap();
+    assert_eq!((seen.limit, seen.per), (None, None));
+    let held = locks.semaphore("jobs", 9).acquire().await.unwrap();
+    let seen = locks.inspect("jobs").await.unwrap();
+    assert_eq!((seen.limit, seen.per), (Some(9), None));
+    held.release().await.unwrap();
+}

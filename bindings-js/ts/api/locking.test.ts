@@ -237,7 +237,7 @@ test('inspect_tells_of_a_foreign_holder', async () => {
   assert.deepEqual([holders.length, waiters.length, lastFence], [1, 0, null]);
   assert.ok(holders[0]?.foreign && holders[0].token === 'their own \u{1F511}' && (holders[0].remaining ?? 0) > 120_000);
   await fleet.redis.del(name);
-  assert.deepEqual(await locks.inspect(name), { holders: [], waiters: [], waiting: 0, lastFence: null });
+  assert.deepEqual(await locks.inspect(name), { holders: [], waiters: [], waiting: 0, lastFence: null, limit: null, per: null });
 });
 
 test('a_name_that_holds_something_else_is_left_as_it_is', async () => {

@@ -72,6 +72,21 @@ test('a_caller_that_does_not_wait_is_busy_and_bad_options_are_refused_before_the
   await others.close();
 });
 
+test('a_caller_is_refused_at_once_if_so_many_wait_for_the_result', async () => {
+  const [locks, others] = managers(2) as [LockManager, LockManager];
+  const never = (): never => assert.fail('it ran');
+  let waits: Promise<number> | undefined;
+  await locks.once('job', async () => {
+    waits = others.once('job', never, { keep: '1h', maxWaiters: 1 });
+    while ((await locks.inspect('job')).waiting === 0) await sleep(1);
+    const refused = (await caught(others.once('job', never, { keep: '1h', maxWaiters: 1 }))) as { code?: string; waiters?: number };
+    assert.deepEqual([refused.code, refused.waiters], ['busy', 1]);
+    return 7;
+  }, { keep: '1h' });
+  assert.deepEqual([await waits, await others.once('job', never, { keep: '1h', maxWaiters: 0 })], [7, 7]);
+  for (const manager of [locks, others]) await manager.close();
+});
+
 test('work_whose_lease_is_taken_stores_nothing', async () => {
   const [locks, others] = managers(2) as [LockManager, LockManager];
   const lost = locks.once('job', async (lease) => {

@@ -160,7 +160,7 @@ export interface SemaphoreOptions extends Omit<LockOptions, 'linger'> {
 }
 
 /** The options of a {@link LockManager.once} with work. */
-export interface OnceOptions extends Omit<LockOptions, 'renew' | 'waitForReplicas' | 'linger' | 'atLeast' | 'maxWaiters'> {
+export interface OnceOptions extends Omit<LockOptions, 'renew' | 'waitForReplicas' | 'linger' | 'atLeast'> {
   /**
    * Once only: how long the server keeps the result. Work that runs again in that time gets the stored result. 1 s to
    * 366 days. Default `'24h'`.

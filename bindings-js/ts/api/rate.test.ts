@@ -107,6 +107,9 @@ test('another_window_is_another_kind_and_options_of_a_lease_are_refused', async 
   for (const per of [9, '31 days', 0, null]) {
     assert.throws(() => locks.semaphore(name, { limit: 2, per: per as number }), { code: 'invalid-option', field: 'per' });
   }
+  const seen = await locks.inspect(name);
+  assert.deepEqual([seen.limit, seen.per, seen.holders.length], [2, 60_000, 1]);
+  assert.ok((seen.lastFence ?? 0) > 0);
   assert.equal(await locks.forceRelease(name), 1);
   assert.ok(await locks.semaphore(name, { limit: 2 }).tryAcquire(), 'force gives all permits back');
 });

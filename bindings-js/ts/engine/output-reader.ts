@@ -138,6 +138,8 @@ export class OutputReader implements FieldReader {
   inspection(): Inspection {
     const lastFence = this.#optionalNumber() ?? null;
     const waiting = this.number();
+    const limit = this.#optionalNumber() ?? null;
+    const per = this.#optionalNumber() ?? null;
     const holders = new Array<Holder>(this.number());
     const waiters = new Array<Waiter>(this.number());
     for (let i = 0; i < holders.length; i++) {
@@ -153,7 +155,7 @@ export class OutputReader implements FieldReader {
       const callers = this.number();
       waiters[i] = { token: this.text(), mode, label: null, leaseLabel: null, waited, callers };
     }
-    return { holders, waiters, waiting, lastFence };
+    return { holders, waiters, waiting, lastFence, limit, per };
   }
 
   error(): EngineError {

@@ -113,6 +113,10 @@ export interface Inspection {
    * from its block. `null` for a free lock and for a reentrant one.
    */
   readonly lastFence: number | null;
+  /** How many permits the semaphore has; `null` for a free one, and for other kinds. */
+  readonly limit: number | null;
+  /** The window of a rate, in milliseconds. The permits of each holder count until its `remaining` is over. `null` for other locks. */
+  readonly per: number | null;
 }
 
 /** Why a user's operation failed. */

@@ -82,7 +82,7 @@ export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', '
 export const QUORUM = [...MANAGER, 'nodeTimeout', 'wasm'] as const;
 export const CLOSE = ['drain'] as const;
 export const SEMAPHORE = ['limit', 'per', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'maxWaiters', 'label'] as const;
-export const ONCE = ['keep', 'ttl', 'maxHold', 'wait', 'label'] as const;
+export const ONCE = ['keep', 'ttl', 'maxHold', 'wait', 'maxWaiters', 'label'] as const;
 export const MULTI = ['oneScript', 'ttl', 'renew', 'maxHold', 'wait', 'label'] as const;
 
 /** What all clients' labels keep to: numbers, and times in milliseconds. `core/src/labels.rs` explains them. */

@@ -140,7 +140,7 @@ fn kind(error: &EngineError) -> ErrorKind {
 fn option_name(field: &str) -> String {
     let is_time = matches!(
         field,
-        "ttl" | "wait" | "for" | "max_hold" | "keep" | "claim_window" | "response_timeout" | "node_timeout"
+        "ttl" | "wait" | "for" | "max_hold" | "per" | "keep" | "claim_window" | "response_timeout" | "node_timeout"
     );
     let name = field.replace('_', "-");
     if is_time { name + "-ms" } else { name }

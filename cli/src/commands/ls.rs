@@ -229,7 +229,7 @@ fn row(name: &str, seen: &Inspection, kind: Option<&Kind>) -> String {
         (Some(holder), None | Some(Kind::Lock)) => mode(holder.mode),
         (Some(_), Some(kind)) => kind.word(),
     };
-    let permits = kind.and_then(|kind| Some((kind.taken(seen)?, kind.limit()?)));
+    let permits = kind.and_then(|kind| Some((kind.taken(seen)?, seen.limit?)));
     let permits = permits.map_or_else(|| "-".to_owned(), |(taken, limit)| format!("{taken}/{limit}"));
     let left = match seen.holders.first() {
         None => "-".to_owned(),

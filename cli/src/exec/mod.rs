@@ -115,6 +115,10 @@ fn once(locks: &LockManager, arguments: &Exec) -> Once {
         Some(limit) => once.max_hold(limit),
         None => once,
     };
+    let once = match arguments.max_waiters {
+        Some(most) => once.max_waiters(most),
+        None => once,
+    };
     match arguments.keep {
         Some(time) => once.keep(time),
         None => once,

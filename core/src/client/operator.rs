@@ -3,9 +3,11 @@
 //! Only the server knows the kind of a lock, so the script of each family is tried until one fits. Running the script
 //! of a force release twice would do more than running it once, so it is never resent once it may have run.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::slice::Iter;
 
 use super::Client;
 use crate::error::{Error, Failure};
@@ -16,7 +18,7 @@ use crate::options::{Family, Mode};
 use crate::session::{Body, OpKind, Purpose, Request, needed};
 use crate::text::{lossy, signed};
 use crate::time::api::Duration;
-use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer, natural};
+use crate::wire::{Answer, Failed, FailureClass, Name, Reply, Scalar, Status, integer};
 
 /// Why a force release leaves a key alone.
 const NO_LEASE: &str = "it has no TTL; `foreign` deletes it";
@@ -65,55 +67,63 @@ impl Client {
     }
 }
 
-fn read(reply: &Reply) -> Option<Inspection> {
+fn read(reply: &Reply) -> Option<Box<Inspection>> {
     let Reply::List(list) = reply else { return None };
-    let mut rest = list.iter();
-    let now = integer(rest.next()?)?;
+    let rest = &mut list.iter();
+    let now = number(rest)?;
     // Fences and places in the queue may be a little ahead of the clock.
     let since = |then: i64| Duration::from_micros(u64::try_from(now.saturating_sub(then)).unwrap_or(0));
-    let holder = text(rest.next()?)?;
-    let pttl = integer(rest.next()?)?;
-    let last_fence = natural(rest.next()?).filter(|fence| *fence > 0);
-    let mut inspection = Inspection { last_fence: last_fence.map(Fence::new), ..Inspection::default() };
+    let holder = text(rest)?;
+    let pttl = number(rest)?;
+    let mut inspection = Box::<Inspection>::default();
+    let last = number(rest)?;
+    inspection.last_fence = (last > 0).then(|| Fence::new(last.unsigned_abs()));
 
-    for _ in 0..integer(rest.next()?)? {
-        let token = text(rest.next()?)?;
-        let left = integer(rest.next()?)?.saturating_sub(now / 1000);
-        let remaining = Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
-        inspection.holders.push(unnamed(token, Mode::Shared, remaining, false));
+    for _ in 0..number(rest)? {
+        let token = text(rest)?;
+        let left = number(rest)?.saturating_sub(now / 1000);
+        inspection.holders.push(unnamed(token, Mode::Shared, time(left.max(0)), false));
     }
     if !holder.is_empty() && holder != "shared" {
-        let remaining = u64::try_from(pttl).ok().map(Duration::from_millis);
+        let remaining = time(pttl);
         let foreign = remaining.is_none() || !is_token(&holder);
         inspection.holders = Vec::from([unnamed(holder, Mode::Exclusive, remaining, foreign)]);
     }
-    for _ in 0..integer(rest.next()?)? {
-        let token = text(rest.next()?)?;
-        let record = text(rest.next()?)?;
-        let mode = Mode::read(record.split(' ').next()?).unwrap_or(Mode::Exclusive);
-        let waited = integer(rest.next()?).map(since);
-        let callers = callers_of(&record).unwrap_or(1);
+    for _ in 0..number(rest)? {
+        let token = text(rest)?;
+        let record = text(rest)?;
+        let (mode, callers) = of_record(&record);
+        let waited = number(rest).map(since);
         inspection.waiters.push(Waiter { token, mode, waited, callers, label: None, lease_label: None });
     }
     // The last fence of a client that holds the lock alone is about the time of its grant.
-    let granted = rest.next().and_then(integer).filter(|granted| *granted > 0);
+    let granted = number(rest).filter(|granted| *granted > 0);
     if let [only] = inspection.holders.as_mut_slice()
         && !only.foreign
     {
         only.held = granted.map(since);
     }
     let listed = inspection.waiters.len() as u64;
-    inspection.waiting = rest.next().and_then(integer).map_or(listed, i64::unsigned_abs);
+    inspection.waiting = number(rest).map_or(listed, i64::unsigned_abs);
+    inspection.limit = number(rest).and_then(|limit| limit.try_into().ok());
+    inspection.per = number(rest).and_then(time);
     Some(inspection)
 }
 
-/// How many callers a waiter has: the last word but one of its record.
-fn callers_of(record: &str) -> Option<u64> {
-    let (mut last, mut callers) = ("", "");
+/// A time in ms. None if it is negative.
+#[inline(never)]
+fn time(ms: i64) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+/// The mode of a waiter and its callers: the first word of its record, and the last but one.
+fn of_record(record: &str) -> (Mode, u64) {
+    let (mut mode, mut last, mut callers) = (None, "", "");
     for word in record.split(' ') {
+        mode = mode.or(Some(word));
         (callers, last) = (last, word);
     }
-    callers.parse().ok()
+    (mode.and_then(Mode::read).unwrap_or(Mode::Exclusive), callers.parse().unwrap_or(1))
 }
 
 /// A holder whose labels are not known yet.
@@ -121,8 +131,14 @@ fn unnamed(token: String, mode: Mode, remaining: Option<Duration>, foreign: bool
     Holder { token, mode, remaining, foreign, held: None, label: None, lease_label: None }
 }
 
-fn text(scalar: &Scalar) -> Option<String> {
-    match scalar {
+#[inline(never)]
+fn number(rest: &mut Iter<'_, Scalar>) -> Option<i64> {
+    integer(rest.next()?)
+}
+
+#[inline(never)]
+fn text(rest: &mut Iter<'_, Scalar>) -> Option<String> {
+    match rest.next()? {
         Scalar::Text(text) => Some(lossy(text)),
         Scalar::Int(number) => Some(signed(*number)),
         Scalar::Nil => None,

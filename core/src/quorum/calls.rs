@@ -1,5 +1,6 @@
 //! A user's call to all servers. Its result is what a majority says.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -56,7 +57,7 @@ impl Quorum {
             _ if yes < majority && yes.saturating_add(open).saturating_add(failed) >= majority => {
                 Err(self.failed(op, gather))
             }
-            CallKind::Inspect => Ok(Outcome::Inspected(majority_view(&gather, majority))),
+            CallKind::Inspect => Ok(Outcome::Inspected(Box::new(majority_view(&gather, majority)))),
             // A holder that one server tells of its loss may give its lease back on the others before they are asked.
             CallKind::Force => Ok(Outcome::Revoked(leases(&gather).into_iter().max().unwrap_or(0))),
             CallKind::Verify(_) => Ok(Outcome::Verified(yes >= majority)),
@@ -131,11 +132,12 @@ fn majority_view(gather: &Gather, majority: usize) -> Inspection {
         Some(Some(Ok(Outcome::Inspected(first)))) => (first.waiters.clone(), first.waiting),
         _ => (Vec::new(), 0),
     };
-    Inspection { holders, waiters, waiting, last_fence: inspections(gather).filter_map(|seen| seen.last_fence).max() }
+    let last_fence = inspections(gather).filter_map(|seen| seen.last_fence).max();
+    Inspection { holders, waiters, waiting, last_fence, ..Inspection::default() }
 }
 
 /// What the servers have answered to an inspect.
-fn inspections(gather: &Gather) -> impl Iterator<Item = &Inspection> {
+fn inspections(gather: &Gather) -> impl Iterator<Item = &Box<Inspection>> {
     gather.answers().filter_map(|part| if let Ok(Outcome::Inspected(seen)) = part { Some(seen) } else { None })
 }
 

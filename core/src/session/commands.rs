@@ -237,7 +237,8 @@ impl Context {
                 command.push(name.key.as_bytes());
                 command
             }
-            _ => all_keys(&INSPECT, form, name),
+            // It writes nothing, so it needs no key that never exists. The name may be a semaphore's.
+            _ => keys(&INSPECT, form, name, "permits"),
         }
     }
 
@@ -459,12 +460,19 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
     command
 }
 
+/// The keys of a lock, in the order in which the scripts take them. The last one never exists. It makes a cluster refuse the scripts
+/// while the slot moves. Otherwise the server would start a script that finds all its keys, and stop it after it has deleted one.
 fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
+    keys(script, form, name, "none")
+}
+
+/// The same, with another last key.
+fn keys(script: &Script, form: Form, name: &Name, last: &str) -> Command {
     let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(4)).saturating_add(208);
     let mut command = begin(script, form, KEYS, bytes);
     command.push(name.key.as_bytes());
     command.push(name.fence.as_bytes());
-    for side in &name.sides() {
+    for side in ["queue", "waiters", name.members(), last] {
         command.push_parts(&[name.side(), side]);
     }
     command

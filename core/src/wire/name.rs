@@ -72,13 +72,6 @@ impl Name {
         &self.side
     }
 
-    /// The side keys, in the order in which the scripts take them after the lock's own key and the fence. The last one
-    /// never exists. It makes a cluster refuse the scripts while the slot moves. Otherwise the server would start a
-    /// script that finds all its keys, and stop it after it has deleted one.
-    pub(crate) const fn sides(&self) -> [&'static str; 4] {
-        ["queue", "waiters", self.members(), "none"]
-    }
-
     pub(crate) const fn members(&self) -> &'static str {
         match self.family {
             Family::Semaphore => "permits",

@@ -137,6 +137,8 @@ fn inspection(inspection: &Inspection) -> Value {
         "waiters": waiters.collect::<Vec<_>>(),
         "waiting": inspection.waiting,
         "last_fence": inspection.last_fence.map(Fence::get),
+        "limit": inspection.limit,
+        "per": inspection.per.map(ms),
     })
 }
 

@@ -1,10 +1,11 @@
 //! Tells who holds a lock of any kind and who waits for it, at one moment: the first 1,000 waiters, and how many there are.
 //! Writes nothing.
 //!
-//! Keys: those of the lock. No arguments.
+//! Keys: those of a lock, and in place of the last one the permits of a semaphore. No arguments.
 //! Answers the server's µs; the one holder, `shared`, or an empty text; its PTTL; the fence of the last grant or 0; the
 //! number of readers, and the token and expiry (ms) of each; the number of waiters, and the token, the record or an empty
-//! text, and when it joined (µs) of each in queue order; the fence of the one holder or 0; how many wait in all.
+//! text, and when it joined (µs) of each in queue order; the fence of the one holder or 0; how many wait in all; a semaphore's
+//! limit or nil; a rate's `per` or nil.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,9 +25,11 @@ const MOST_WAITERS: usize = 1000;
 
 pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
+    let [.., permits] = *arguments.keys::<6>()?;
     let kind = call.type_of(keys.name)?;
     let live = Range::Scores(above(call.now), Bound::HIGHEST);
     let (mut holder, mut readers, mut last) = (Vec::new(), Vec::new(), 0);
+    let mut sizes = [None, None];
     match kind {
         "hash" => {
             let fields = call.hgetall(keys.name)?;
@@ -45,7 +48,8 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
                 return Err(NOT_A_SEMAPHORE);
             }
             readers = call.zrange(keys.name, live)?;
-            last = call.hget(keys.members, b"fence")?.and_then(|fence| number(&fence)).unwrap_or(0);
+            last = call.hget(permits, b"fence")?.and_then(|fence| number(&fence)).unwrap_or(0);
+            sizes = [call.hget(permits, b"limit")?, call.hget(permits, b"per")?];
         }
         _ => {
             holder = call.get(keys.name)?.unwrap_or_default();
@@ -75,6 +79,7 @@ pub(crate) fn inspect(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     // The leader, the writer, or the holder of a mutex or a once, drew the last fence, which is about the time of its grant.
     reply.push(Scalar::Int(if has_one { last } else { 0 }));
     reply.push(Scalar::Int(call.count_waiters(keys.queue)?));
+    reply.extend(sizes.map(|size| size.map_or(Scalar::Nil, Scalar::Text)));
     Ok(Answer::List(reply))
 }
 

@@ -148,7 +148,7 @@ impl LockManager {
 
     async fn inspecting(client: Arc<Client>, name: String, asks: bool) -> Result<Inspection, Error> {
         match client.execute(Operation::Inspect { name: &name, asks }, Some(&name)).await? {
-            Outcome::Inspected(inspection) => Ok(inspection),
+            Outcome::Inspected(inspection) => Ok(*inspection),
             other => Err(unexpected_outcome(&other, &name)),
         }
     }

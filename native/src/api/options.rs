@@ -245,6 +245,9 @@ options! {
         /// How long [`run`](Self::run) waits while another caller does the work: 1 ms to 30 days, or forever. See [`Lock::wait`].
         /// With [`Wait::No`], it fails with [`Error::Busy`] then.
         wait(wait: impl Into<Wait>) from Wait, |once| { once.lock = once.lock.wait(wait); };
+        /// How many callers may wait for the result before this one: 0 to 1,000,000. If that many wait already, and the work is not
+        /// done, [`run`](Self::run) fails with [`Error::Busy`] at once. See [`Lock::max_waiters`].
+        max_waiters(most: u32) from u32, |once| { once.lock = once.lock.max_waiters(most); };
         /// A name for the caller: see [`Lock::label`].
         label(label: impl Into<String>) from String, |once| { once.lock = once.lock.label(label); };
     }

@@ -86,9 +86,9 @@ pub(super) fn acquire(
     target: Target,
     options: Option<locks::AcquireOptions>,
 ) -> Result<(Names, AcquireOptions), Error> {
-    let (names, mode, kind) = read_target(target);
+    let (names, mode, kind, per) = read_target(target);
     limits::check_acquire(names.label().len())?;
-    let mut acquire = AcquireOptions { kind, mode, ..AcquireOptions::default() };
+    let mut acquire = AcquireOptions { kind, mode, per, ..AcquireOptions::default() };
     let Some(options) = options else { return Ok((names, acquire)) };
     let locks::AcquireOptions { ttl_ms, wait_ms, max_hold_ms, max_waiters } = options;
     acquire.max_waiters = max_waiters;
@@ -104,10 +104,10 @@ pub(super) fn acquire(
 
 /// Reads the arguments of `begin-once`.
 pub(super) fn once(name: String, options: Option<locks::OnceOptions>) -> Result<(Names, AcquireOptions), Error> {
-    let none = locks::OnceOptions { keep_ms: None, ttl_ms: None, wait_ms: None, max_hold_ms: None };
-    let locks::OnceOptions { keep_ms, ttl_ms, wait_ms, max_hold_ms } = options.unwrap_or(none);
+    let none = locks::OnceOptions { keep_ms: None, ttl_ms: None, wait_ms: None, max_hold_ms: None, max_waiters: None };
+    let locks::OnceOptions { keep_ms, ttl_ms, wait_ms, max_hold_ms, max_waiters } = options.unwrap_or(none);
     let waits = wait_ms != Some(0);
-    let given = locks::AcquireOptions { ttl_ms, wait_ms: wait_ms.filter(|_| waits), max_hold_ms, max_waiters: None };
+    let given = locks::AcquireOptions { ttl_ms, wait_ms: wait_ms.filter(|_| waits), max_hold_ms, max_waiters };
     let (names, mut options) = acquire(Target::Mutex(name), Some(given))?;
     options.kind = Kind::Once { keep: keep_ms.map_or(DEFAULT_KEEP, Duration::from_millis) };
     if !waits {
@@ -116,31 +116,36 @@ pub(super) fn once(name: String, options: Option<locks::OnceOptions>) -> Result<
     Ok((names, options))
 }
 
-fn read_target(target: Target) -> (Names, engine::Mode, Kind) {
+/// What to lock, and the window of a rate.
+fn read_target(target: Target) -> (Names, engine::Mode, Kind, Option<Duration>) {
+    let mut per = None;
     let (name, mode, kind) = match target {
         Target::Mutex(name) | Target::Write(name) => (name, engine::Mode::Exclusive, Kind::Lock),
         Target::Read(name) => (name, engine::Mode::Shared, Kind::Lock),
         Target::Reentrant(lock) => (lock.name, engine::Mode::Exclusive, Kind::Reentrant(Owner(lock.owner))),
-        Target::Semaphore(locks::Semaphore { name, limit, permits }) => {
-            (name, engine::Mode::Exclusive, Kind::Semaphore { permits, limit })
-        }
+        Target::Semaphore(semaphore) => read_semaphore(semaphore, &mut per),
         Target::Multi(locks::Multi { parts, one_script }) => {
-            let (names, kinds): (Vec<_>, Vec<_>) = parts.into_iter().map(read_part).unzip();
+            let read = |part| match part {
+                locks::Part::Mutex(name) => (name, (Kind::Lock, engine::Mode::Exclusive)),
+                locks::Part::Read(name) => (name, (Kind::Lock, engine::Mode::Shared)),
+                locks::Part::Semaphore(semaphore) => {
+                    let (name, mode, kind) = read_semaphore(semaphore, &mut per);
+                    (name, (kind, mode))
+                }
+            };
+            let (names, kinds): (Vec<_>, Vec<_>) = parts.into_iter().map(read).unzip();
             let label = names.join(", ").into();
-            return (Names::All { names, kinds, label, one_script }, engine::Mode::Exclusive, Kind::Lock);
+            // The engine refuses a rate among several names.
+            return (Names::All { names, kinds, label, one_script }, engine::Mode::Exclusive, Kind::Lock, per);
         }
     };
-    (Names::One(name.into()), mode, kind)
+    (Names::One(name.into()), mode, kind, per)
 }
 
-fn read_part(part: locks::Part) -> (String, (Kind, engine::Mode)) {
-    match part {
-        locks::Part::Mutex(name) => (name, (Kind::Lock, engine::Mode::Exclusive)),
-        locks::Part::Read(name) => (name, (Kind::Lock, engine::Mode::Shared)),
-        locks::Part::Semaphore(locks::Semaphore { name, limit, permits }) => {
-            (name, (Kind::Semaphore { permits, limit }, engine::Mode::Exclusive))
-        }
-    }
+fn read_semaphore(semaphore: locks::Semaphore, per: &mut Option<Duration>) -> (String, engine::Mode, Kind) {
+    let locks::Semaphore { name, limit, permits, per_ms } = semaphore;
+    *per = per_ms.map(Duration::from_millis).or(*per);
+    (name, engine::Mode::Exclusive, Kind::Semaphore { permits, limit })
 }
 
 /// Reads the argument of `hold`. Fails if the instance has no room for one more call.
@@ -178,6 +183,8 @@ pub(super) fn inspection(inspection: engine::Inspection) -> Inspection {
         waiters: inspection.waiters.into_iter().map(waiter).collect(),
         waiting: inspection.waiting,
         last_fence: inspection.last_fence.map(engine::Fence::get),
+        limit: inspection.limit,
+        per_ms: inspection.per.map(millis),
     }
 }
 

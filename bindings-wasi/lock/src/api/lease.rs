@@ -30,7 +30,7 @@ pub(crate) struct Lease {
     last_grant: Cell<(u64, Mode)>,
     /// The operation that released it, if `release` was called.
     released: Cell<Option<OpId>>,
-    /// Whether it was detached, so that it has ended here.
+    /// Whether it was detached, so that it has ended here. A rate's lease is from its grant on.
     detached: Cell<bool>,
     _permit: Permit,
 }
@@ -41,6 +41,12 @@ impl Lease {
         let permit = limits::lease_permit(name.len());
         let (released, detached) = (Cell::new(None), Cell::new(false));
         Self { client, id: grant.lease, name, fences, last_grant, released, detached, _permit: permit }
+    }
+
+    /// The permits of a rate count for their window, and no release gives them back.
+    pub(super) fn detached(self, detached: bool) -> Self {
+        self.detached.set(detached);
+        self
     }
 
     fn is_released(&self) -> bool {
@@ -206,6 +212,9 @@ impl GuestLease for Lease {
     }
 
     async fn release(&self) -> Result<ReleaseOutcome, Error> {
+        if self.detached.get() {
+            return Ok(ReleaseOutcome::Detached);
+        }
         limits::check_release()?;
         let op = self.released.get().unwrap_or_else(|| self.end(&Operation::Release { lease: self.id }));
         self.ended(op).await

@@ -79,7 +79,7 @@ impl GuestLockManager for LockManager {
                 Ok(value) => Ok(Begun::Stored(StoredResult { value, fence })),
                 Err(_) => Err(EngineError::Protocol("the stored result is not UTF-8".to_owned())),
             },
-            Ok(outcome) => self.lease(&names, outcome).map(Begun::Work),
+            Ok(outcome) => self.lease(&names, outcome, false).map(Begun::Work),
             Err(error) => Err(error),
         };
         begun.map_err(|error| self.not_taken(&error, label))
@@ -110,13 +110,13 @@ impl GuestLockManager for LockManager {
             }
             (Err(error), _) => Err(error),
         };
-        let lease = adopted.and_then(|outcome| self.lease(&names, outcome));
+        let lease = adopted.and_then(|outcome| self.lease(&names, outcome, false));
         lease.map_err(|error| error::from_engine(&error, Some(names.label())))
     }
 
     async fn inspect(&self, name: String) -> Result<Inspection, Error> {
         match self.client.execute(Operation::Inspect { name: &name, asks: false }, &name).await? {
-            Outcome::Inspected(inspection) => Ok(convert::inspection(inspection)),
+            Outcome::Inspected(inspection) => Ok(convert::inspection(*inspection)),
             _ => Err(error::unexpected_outcome()),
         }
     }
@@ -149,10 +149,10 @@ impl LockManager {
                 client.run(&operation).await?
             }
         };
-        self.lease(target, outcome)
+        self.lease(target, outcome, options.per.is_some())
     }
 
-    fn lease(&self, target: &Names, outcome: Outcome) -> Result<locks::Lease, EngineError> {
+    fn lease(&self, target: &Names, outcome: Outcome, detached: bool) -> Result<locks::Lease, EngineError> {
         let Some(grant) = outcome.grant() else {
             return Err(EngineError::Protocol("unexpected outcome".to_owned()));
         };
@@ -162,7 +162,8 @@ impl LockManager {
             }
             _ => Rc::default(),
         };
-        Ok(locks::Lease::new(Lease::new(Rc::clone(&self.client), Rc::clone(target.label()), fences, &grant)))
+        let lease = Lease::new(Rc::clone(&self.client), Rc::clone(target.label()), fences, &grant);
+        Ok(locks::Lease::new(lease.detached(detached)))
     }
 }
 

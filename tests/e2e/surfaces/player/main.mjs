@@ -31,9 +31,9 @@ const acts = {
   },
   token: ({ lease }) => leases.get(lease).token(),
   async inspect({ client, lock: name }) {
-    const { holders, waiters } = await managers.get(client).inspect(name);
+    const { holders, waiters, limit, per } = await managers.get(client).inspect(name);
     const mode = (one) => one.mode;
-    return { holders: holders.map(mode), waiters: waiters.map(mode) };
+    return { holders: holders.map(mode), waiters: waiters.map(mode), ...(limit === null ? {} : { limit, per }) };
   },
   'force-release': ({ client, lock: name }) => managers.get(client).forceRelease(name),
   verify: ({ lease }) => leases.get(lease).verify(),
@@ -61,12 +61,12 @@ async function perform(step) {
   }
 }
 
-function lock({ client, lock: name, mode, ttl, owner, limit, permits, names, 'one-script': oneScript = false }) {
+function lock({ client, lock: name, mode, ttl, owner, limit, permits, per, names, 'one-script': oneScript = false }) {
   const options = ttl === undefined ? {} : { ttl };
   const manager = managers.get(client);
   if (names !== undefined) return manager.multi(names, { oneScript, ...options });
   if (owner !== undefined) return manager.reentrant(name, ownerOf(owner), options);
-  if (limit !== undefined) return manager.semaphore(name, { limit, permits, ...options });
+  if (limit !== undefined) return manager.semaphore(name, { limit, permits, per, ...options });
   return mode === 'shared' ? manager.readWrite(name, options).read() : manager.mutex(name, options);
 }
 

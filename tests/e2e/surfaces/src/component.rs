@@ -74,7 +74,12 @@ impl<'a> Component<'a> {
                 Ok(seen.map(|seen| {
                     let holders: Vec<_> = seen.holders.iter().map(|holder| mode(holder.mode)).collect();
                     let waiters: Vec<_> = seen.waiters.iter().map(|waiter| mode(waiter.mode)).collect();
-                    json!({ "holders": holders, "waiters": waiters })
+                    let mut told = json!({ "holders": holders, "waiters": waiters });
+                    if let Some(limit) = seen.limit {
+                        told["limit"] = limit.into();
+                        told["per"] = seen.per_ms.into();
+                    }
+                    told
                 }))
             }
             Act::ForceRelease => Ok(self.manager(step).force_release(step.text("lock")).await?.map(Value::from)),
@@ -134,7 +139,9 @@ fn target(step: &Step<'_>) -> Target {
         Kind::Mutex => Target::Mutex(name()),
         Kind::Read => Target::Read(name()),
         Kind::Reentrant { owner } => Target::Reentrant(Reentrant { name: name(), owner }),
-        Kind::Semaphore { limit, permits } => Target::Semaphore(Semaphore { name: name(), limit, permits }),
+        Kind::Semaphore { limit, permits, .. } => {
+            Target::Semaphore(Semaphore { name: name(), limit, permits, per_ms: ms(step, "per") })
+        }
         Kind::Multi { names, one_script } => {
             Target::Multi(Multi { parts: names.into_iter().map(Part::Mutex).collect(), one_script })
         }
@@ -162,6 +169,7 @@ fn released(outcome: ReleaseOutcome) -> &'static str {
         ReleaseOutcome::StillHeld => "still-held",
         ReleaseOutcome::AlreadyExpired => "already-expired",
         ReleaseOutcome::NotOwner => "not-owner",
+        ReleaseOutcome::Detached => "detached",
     }
 }
 

@@ -36,7 +36,10 @@ impl Native {
             Kind::Mutex => manager.mutex(name()),
             Kind::Read => manager.read_write(name()).read(),
             Kind::Reentrant { owner } => manager.reentrant(name(), self.owners.borrow_mut().entry(owner).or_default()),
-            Kind::Semaphore { limit, permits } => manager.semaphore(name(), limit).permits(permits),
+            Kind::Semaphore { limit, permits, per: None } => manager.semaphore(name(), limit).permits(permits),
+            Kind::Semaphore { limit, permits, per: Some(per) } => {
+                manager.semaphore(name(), limit).per(per).permits(permits)
+            }
             Kind::Multi { names, one_script } => {
                 let lock = manager.multi(names);
                 if one_script { lock.one_script() } else { lock }
@@ -91,7 +94,12 @@ impl Native {
                 let seen = self.manager(step).inspect(step.text("lock")).await?;
                 let holders: Vec<_> = seen.holders.iter().map(|holder| mode(holder.mode)).collect();
                 let waiters: Vec<_> = seen.waiters.iter().map(|waiter| mode(waiter.mode)).collect();
-                Ok(json!({ "holders": holders, "waiters": waiters }))
+                let mut told = json!({ "holders": holders, "waiters": waiters });
+                if let Some(limit) = seen.limit {
+                    told["limit"] = limit.into();
+                    told["per"] = seen.per.map(|per| per.as_millis() as u64).into();
+                }
+                Ok(told)
             }
             Act::ForceRelease => Ok(json!(self.manager(step).force_release(step.text("lock")).await?)),
             act => {
@@ -147,6 +155,7 @@ fn released(outcome: ReleaseOutcome) -> &'static str {
         ReleaseOutcome::StillHeld => "still-held",
         ReleaseOutcome::AlreadyExpired => "already-expired",
         ReleaseOutcome::NotOwner => "not-owner",
+        ReleaseOutcome::Detached => "detached",
         other => unreachable!("no word for {other:?}"),
     }
 }

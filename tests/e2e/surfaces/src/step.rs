@@ -26,15 +26,15 @@ pub enum Act {
     Release,
 }
 
-/// The kinds of locks. A lock with an `owner` is reentrant, one with a `limit` is a semaphore, and one with `names` has
-/// several names.
+/// The kinds of locks. A lock with an `owner` is reentrant, one with a `limit` is a semaphore, with a `per` a rate, and one
+/// with `names` has several names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the surfaces' own words")]
 pub enum Kind {
     Mutex,
     Read,
     Reentrant { owner: u64 },
-    Semaphore { limit: u32, permits: u32 },
+    Semaphore { limit: u32, permits: u32, per: Option<Duration> },
     Multi { names: Vec<String>, one_script: bool },
 }
 
@@ -84,7 +84,8 @@ impl<'a> Step<'a> {
         }
         if let Some(limit) = number("limit") {
             let count = |number: u64| number.try_into().unwrap_or(u32::MAX);
-            return Kind::Semaphore { limit: count(limit), permits: count(number("permits").unwrap_or(1)) };
+            let permits = count(number("permits").unwrap_or(1));
+            return Kind::Semaphore { limit: count(limit), permits, per: self.time("per") };
         }
         if let Some(names) = self.0["names"].as_array() {
             let names = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();

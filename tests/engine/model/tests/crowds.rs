@@ -91,6 +91,8 @@ fn call(lock: &mut Lock<Model>, rng: &mut Rng, is_semaphore: bool, seen: &mut BT
     let how = *rng.pick(&["wait", "wait", "wait 3/40", "try", "refill"]);
     let (script, keys, arguments): (_, &[usize], _) = match rng.below(16) {
         0..=1 if !is_semaphore => (MULTI, &[0, 2, 3, 1], vec!["30000", &token, "exclusive"]),
+        // The last key is that of a semaphore's permits.
+        2 if is_semaphore => (INSPECT, &[0, 1, 2, 3, 5, 4], vec![]),
         2 => (INSPECT, &ALL_KEYS, vec![]),
         3 => (force, &ALL_KEYS, vec!["leases", "0", "native"]),
         4..=6 => (release, &ALL_KEYS, vec![&token, tombstone, "0", "native"]),

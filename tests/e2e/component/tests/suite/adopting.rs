@@ -41,7 +41,7 @@ async fn a_detached_lease_stays_taken_for_its_time_and_another_manager_adopts_it
         let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
         let lease = ok(one.acquire(mutex("job"), ttl(900)).await);
         let token = ok(lease.detach(Some(60_000)).await);
-        assert_eq!(ok(lease.release().await), ReleaseOutcome::AlreadyExpired);
+        assert_eq!(ok(lease.release().await), ReleaseOutcome::Detached);
         // Longer than the lease's TTL.
         tokio::time::sleep(Duration::from_secs(30)).await;
         let waiting = refused(other.acquire(mutex("job"), wait(1_000)).await);

@@ -11,7 +11,7 @@ use crate::memory::{Memory, on_virtual_time};
 const JAVA: &str = "8743c9c0-0795-4907-87fd-6c719a6b4586:42";
 
 fn permits(name: &str, permits: u32, limit: u32) -> Target {
-    Target::Semaphore(Semaphore { name: name.to_owned(), limit, permits })
+    Target::Semaphore(Semaphore { name: name.to_owned(), limit, permits, per_ms: None })
 }
 
 fn listeners(server: &impl Place, name: &str) -> i64 {

@@ -17,6 +17,7 @@ mod lying;
 mod memory;
 mod once;
 mod quorum;
+mod rates;
 mod readers;
 mod several;
 mod silent;

@@ -10,7 +10,7 @@ use crate::memory::{Memory, on_virtual_time};
 const HOUR: u64 = 3_600_000;
 
 fn options(keep_ms: Option<u64>, wait_ms: u64) -> Option<OnceOptions> {
-    Some(OnceOptions { keep_ms, ttl_ms: Some(3_000), wait_ms: Some(wait_ms), max_hold_ms: None })
+    Some(OnceOptions { keep_ms, ttl_ms: Some(3_000), wait_ms: Some(wait_ms), max_hold_ms: None, max_waiters: None })
 }
 
 /// The lease of a caller that is to do the work.

@@ -324,8 +324,11 @@ async fn semaphores_reentrant_locks_and_conversions_are_refused() {
     let work = on_virtual_time(Memories(servers.to_vec()), async |locks| {
         let manager = open_at(locks, &servers).await;
         let at_once = Multi { parts: mutexes(&["a", "b"]), one_script: true };
-        let permits = Semaphore { name: "job".to_owned(), limit: 3, permits: 1 };
-        for target in [reentrant("job", 1), Target::Semaphore(permits), Target::Multi(at_once)] {
+        let permits = Semaphore { name: "job".to_owned(), limit: 3, permits: 1, per_ms: None };
+        let rate = Semaphore { per_ms: Some(1_000), ..permits.clone() };
+        for target in
+            [reentrant("job", 1), Target::Semaphore(permits), Target::Semaphore(rate), Target::Multi(at_once)]
+        {
             let error = refused(manager.acquire(target, None).await);
             assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         }

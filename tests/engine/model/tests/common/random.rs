@@ -316,6 +316,8 @@ impl Calls {
                 let members = kind == Kind::Semaphore || kind == Kind::Lock && self.rng.once_in(2);
                 (renew, if members { &[1, 5] } else { &[1] }, vec![token, ttl])
             }
+            // The last key is that of a semaphore's permits, for any kind.
+            23 if kind == Kind::Semaphore => (INSPECT, &[1, 2, 3, 4, 6, 5], vec![]),
             23 => (INSPECT, &all, vec![]),
             24 => {
                 let which = (*self.rng.pick(&["leases", "any"])).to_owned();

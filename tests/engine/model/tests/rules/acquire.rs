@@ -132,7 +132,7 @@ fn an_acquire_with_a_lost_counter_enters_and_begins_a_new_one() {
 #[test]
 fn inspect_tells_holder_readers_and_the_queue_in_order() {
     let mut lock = model_lock();
-    assert_eq!(lock.inspect().unwrap(), ["1700000000000000", "", "-2", "0", "0", "0", "0", "0"]);
+    assert_eq!(lock.inspect().unwrap(), ["1700000000000000", "", "-2", "0", "0", "0", "0", "0", "nil", "nil"]);
     let entered = lock.wait(&token(1, 1), SHARED);
     lock.wait(&token(2, 1), EXCLUSIVE);
     lock.wait(&token(3, 1), SHARED);
@@ -155,6 +155,8 @@ fn inspect_tells_holder_readers_and_the_queue_in_order() {
         "1700000000000001",
         "0",
         "2",
+        "nil",
+        "nil",
     ];
     assert_eq!(lock.inspect().unwrap(), expected);
 }
