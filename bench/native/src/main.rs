@@ -7,6 +7,7 @@ mod contender;
 mod cost;
 mod fleet;
 mod hot_key;
+mod limits;
 mod peers;
 mod renewals;
 mod report;
@@ -35,8 +36,7 @@ fn allocations() -> usize {
     stats.allocations + stats.reallocations
 }
 
-const USAGE: &str =
-    "usage: leasehold-bench [--json FILE] [--quick] [uncontended] [hot-key] [fleet] [renewals] [cost] [scale] [peers]";
+const USAGE: &str = "usage: leasehold-bench [--json FILE] [--quick] [uncontended] [hot-key] [fleet] [renewals] [cost] [scale] [peers] [limits]";
 
 #[tokio::main]
 async fn main() -> Result {
@@ -59,7 +59,7 @@ async fn run(json: Option<&str>, arguments: &[&str]) -> Result {
         sections => (false, sections),
     };
     const ALL: [&str; 6] = ["uncontended", "hot-key", "fleet", "renewals", "cost", "scale"];
-    if sections.iter().any(|section| !ALL.contains(section) && *section != "peers") {
+    if sections.iter().any(|section| !ALL.contains(section) && !["peers", "limits"].contains(section)) {
         return Err(USAGE.into());
     }
     let bench = Bench::start(quick).await?;
@@ -77,6 +77,9 @@ async fn run(json: Option<&str>, arguments: &[&str]) -> Result {
     // Never by default, because it needs programs in other languages.
     if sections.contains(&"peers") {
         peers::measure(&bench, &mut report)?;
+    }
+    if sections.contains(&"limits") {
+        limits::measure(&bench, &mut report)?;
     }
     report.print_aims();
     if let Some(path) = json {

@@ -24,8 +24,11 @@ pub(crate) struct Options {
     /// Measure against libraries of other languages, each in its own process. Needs Go, Node, and Java with Maven
     #[arg(long, conflicts_with_all = ["node", "component", "sections"])]
     peers: bool,
+    /// Measure rates and semaphores against rate-limiter-flexible and Redisson. Needs Node, and Java with Maven
+    #[arg(long, conflicts_with_all = ["node", "component", "peers", "sections"])]
+    limits: bool,
     /// Only compare the crate and the npm package with their peers, in the rows that the README shows
-    #[arg(long, conflicts_with_all = ["node", "component", "peers", "sections", "json", "svg"])]
+    #[arg(long, conflicts_with_all = ["node", "component", "peers", "limits", "sections", "json", "svg"])]
     quick: bool,
     /// Take the median of three quick runs, and fail if a ratio is more than 20 % worse than the one in bench/ratios.json
     #[arg(long, requires = "quick")]
@@ -67,8 +70,8 @@ pub(crate) fn measure(options: &Options) -> Result {
         server = Server::start()?;
         command = component::host(&["run", "--release", "--package", "leasehold-bench-component", "--"]);
         command.env("REDIS_URL", server.url()).env("LEASEHOLD_LOCK_WASM", lock);
-    } else if options.peers {
-        let peers = peers::build(&peers::MEASURED)?;
+    } else if options.peers || options.limits {
+        let peers = peers::build(if options.limits { &peers::LIMITED } else { &peers::MEASURED })?;
         say!("building the benchmark and our own peer, optimised");
         // Built together and started by path: building one of them alone uses other features, and would rebuild
         // everything.
@@ -76,6 +79,11 @@ pub(crate) fn measure(options: &Options) -> Result {
         command = Command::new(target().join("release/leasehold-bench"));
         command.env("LEASEHOLD_PEERS", peers).env("LEASEHOLD_PEER", target().join("release/leasehold-peer"));
         command.env("LEASEHOLD_SERVER", find()?);
+        if options.limits {
+            say!("building the npm package");
+            let project = node::project(&root().join("tests/e2e/interop/peers/node"), &package::tarball()?)?;
+            command.env("LEASEHOLD_NPM_PEER", project.join("main.mjs"));
+        }
     } else {
         say!("building the benchmark, optimised");
         command = cargo(&["run", "--release", "--package", "leasehold-bench", "--"]);
@@ -86,7 +94,8 @@ pub(crate) fn measure(options: &Options) -> Result {
     if json.is_some() || options.svg.is_some() {
         command.arg("--json").arg(&measured);
     }
-    run(command.args(&options.sections).args(options.peers.then_some("peers")))?;
+    let others = options.peers.then_some("peers").or(options.limits.then_some("limits"));
+    run(command.args(&options.sections).args(others))?;
     match &options.svg {
         Some(directory) => draw(options, &measured, directory),
         None => Ok(()),
@@ -135,6 +144,7 @@ fn draw(options: &Options, measured: &Path, directory: &Path) -> Result {
         Options { node: true, .. } => ("node", " --node"),
         Options { component: true, .. } => ("component", " --component"),
         Options { peers: true, .. } => ("languages", " --peers"),
+        Options { limits: true, .. } => ("limits", " --limits"),
         _ => ("rust", ""),
     };
     let sections: String = options.sections.iter().map(|section| format!(" {section}")).collect();

@@ -21,6 +21,8 @@ pub(crate) enum Language {
 
 /// The languages of the libraries that the benchmark measures.
 pub(crate) const MEASURED: [Language; 3] = [Language::Go, Language::Node, Language::Java];
+/// The same for rates and semaphores.
+pub(crate) const LIMITED: [Language; 2] = [Language::Node, Language::Java];
 
 /// Builds the peers of these languages into one directory, with a folder for each language.
 pub(crate) fn build(languages: &[Language]) -> Result<PathBuf> {

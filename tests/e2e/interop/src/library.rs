@@ -15,6 +15,10 @@ pub enum Library {
     LeaseholdReentrant,
     /// Our semaphore of five permits.
     LeaseholdSemaphore,
+    /// Our rate of 1,000 permits in each TTL.
+    LeaseholdRate,
+    /// The same by the npm package, which `cargo xtask bench --limits` installs.
+    LeaseholdNpmRate,
     /// Our mutex on a quorum of servers.
     LeaseholdQuorum,
     /// Go: `SET NX PX`, polls every 50 to 250 ms.
@@ -35,6 +39,14 @@ pub enum Library {
     Redisson,
     /// Java: `RLock` with the TTL as its lease time.
     RedissonFixed,
+    /// Java: `RSemaphore` of five permits, which a crash doesn't return.
+    RedissonSemaphore,
+    /// Java: `RPermitExpirableSemaphore` of five permits, with the TTL as their lease time.
+    RedissonExpirable,
+    /// Java: `RRateLimiter` of 1,000 permits in each TTL.
+    RedissonRate,
+    /// Node: `RateLimiterQueue` over `RateLimiterRedis`, with 1,000 points in each TTL.
+    RateLimiterFlexible,
 }
 
 impl Library {
@@ -45,6 +57,8 @@ impl Library {
             Self::LeaseholdMixed => "leasehold-mixed",
             Self::LeaseholdReentrant => "leasehold-reentrant",
             Self::LeaseholdSemaphore => "leasehold-semaphore",
+            Self::LeaseholdRate => "leasehold-rate",
+            Self::LeaseholdNpmRate => "leasehold-npm-rate",
             Self::LeaseholdQuorum => "leasehold-quorum",
             Self::Redsync => "redsync",
             Self::Rueidislock => "rueidislock",
@@ -55,7 +69,16 @@ impl Library {
             Self::RedisSemaphorePermits => "redis-semaphore-permits",
             Self::Redisson => "redisson",
             Self::RedissonFixed => "redisson-fixed",
+            Self::RedissonSemaphore => "redisson-semaphore",
+            Self::RedissonExpirable => "redisson-expirable",
+            Self::RedissonRate => "redisson-rate",
+            Self::RateLimiterFlexible => "rate-limiter-flexible",
         }
+    }
+
+    /// Whether it runs in a JVM, which is slow at first.
+    pub fn is_java(self) -> bool {
+        self.name().starts_with("redisson")
     }
 
     /// The key that it uses for a lock of this name.
@@ -75,6 +98,7 @@ impl Library {
             | Self::LeaseholdMixed
             | Self::LeaseholdReentrant
             | Self::LeaseholdSemaphore
+            | Self::LeaseholdRate
             | Self::LeaseholdQuorum => command = Command::new(built("LEASEHOLD_PEER")?),
             Self::Redsync | Self::Rueidislock | Self::RueidislockNoloop => {
                 command = Command::new(peers.join("go/peer"))
@@ -83,11 +107,19 @@ impl Library {
                 command = Command::new(peers.join("python/environment/bin/python"));
                 command.arg(peers.join("python/peer.py"));
             }
-            Self::Redlock | Self::RedisSemaphore | Self::RedisSemaphorePermits => {
+            Self::Redlock | Self::RedisSemaphore | Self::RedisSemaphorePermits | Self::RateLimiterFlexible => {
                 command = Command::new("node");
                 command.arg(peers.join("node/main.mjs"));
             }
-            Self::Redisson | Self::RedissonFixed => {
+            Self::LeaseholdNpmRate => {
+                command = Command::new("node");
+                command.arg(built("LEASEHOLD_NPM_PEER")?);
+            }
+            Self::Redisson
+            | Self::RedissonFixed
+            | Self::RedissonSemaphore
+            | Self::RedissonExpirable
+            | Self::RedissonRate => {
                 let target = peers.join("java/target");
                 command = Command::new("java");
                 command.arg("-cp").arg(format!(

@@ -79,6 +79,11 @@ impl Peer {
         }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Sends an order whose answer comes later.
     ///
     /// # Errors

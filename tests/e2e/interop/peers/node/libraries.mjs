@@ -1,8 +1,13 @@
+import { RateLimiterQueue, RateLimiterRedis } from 'rate-limiter-flexible';
 import { Mutex, Semaphore } from 'redis-semaphore';
 import RedlockModule from 'redlock';
 
 const Redlock = RedlockModule.default ?? RedlockModule;
+// Only `cargo xtask bench --limits` installs it.
+const leasehold = process.argv[2]?.startsWith('leasehold') ? await import('leasehold') : undefined;
 const PERMITS = 5;
+/** The limit of a rate, in each TTL. */
+const RATE = 1000;
 /** No library gives up. */
 const FOREVER = 2 ** 31 - 1;
 
@@ -42,7 +47,33 @@ export const libraries = {
 
   'redis-semaphore-permits': ([redis], name, ttl) =>
     retaken((more) => new Semaphore(redis, name, PERMITS, { lockTimeout: ttl, acquireTimeout: FOREVER, ...more })),
+
+  /** The tasks of a process share a queue for each name. */
+  'rate-limiter-flexible'([redis], name, ttl) {
+    const queue = kept(name, () => {
+      return new RateLimiterQueue(new RateLimiterRedis({ storeClient: redis, keyPrefix: name, points: RATE, duration: ttl / 1000 }));
+    });
+    return started(() => queue.removeTokens(1));
+  },
+
+  'leasehold-npm-rate'([redis], name, ttl) {
+    const rate = kept('', () => new leasehold.LockManager(redis)).semaphore(name, { limit: RATE, per: ttl, wait: 'forever' });
+    return started(() => rate.acquire());
+  },
 };
+
+const all = new Map();
+
+/** What this process has only once. */
+function kept(name, make) {
+  if (!all.has(name)) all.set(name, make());
+  return all.get(name);
+}
+
+/** A rate: no release gives a permit back. */
+function started(acquire) {
+  return { acquire, async release() {} };
+}
 
 /** One lock of redis-semaphore. A try needs a separate lock object, because its options are fixed when it is made. */
 function retaken(make) {

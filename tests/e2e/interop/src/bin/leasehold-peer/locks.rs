@@ -19,11 +19,14 @@ enum Kind {
     MixedMutex,
     Reentrant,
     Semaphore,
+    Rate,
     Quorum,
 }
 
 /// The same number as in the peer for redis-semaphore.
 const PERMITS: u32 = 5;
+/// The limit of a rate, in each TTL. The same number as in the peers for other libraries.
+const RATE: u32 = 1_000;
 
 /// One client of the server.
 pub(crate) struct Connected {
@@ -39,6 +42,7 @@ impl Locks {
             "leasehold-mixed" => Kind::MixedMutex,
             "leasehold-reentrant" => Kind::Reentrant,
             "leasehold-semaphore" => Kind::Semaphore,
+            "leasehold-rate" => Kind::Rate,
             "leasehold-quorum" => Kind::Quorum,
             other => return Err(format!("no library {other} here").into()),
         };
@@ -54,7 +58,7 @@ impl Locks {
     pub(crate) async fn connect(&self) -> Done<Connected> {
         let builder = LockManager::builder().wait(Wait::Forever).response_timeout(Duration::from_secs(60));
         let builder = match self.kind {
-            Kind::Mutex | Kind::Semaphore | Kind::Quorum => builder,
+            Kind::Mutex | Kind::Semaphore | Kind::Rate | Kind::Quorum => builder,
             Kind::MixedMutex => builder.mixed_fleet(true),
             // A waiter polls every third of it if nothing wakes it. That is too rare to be mistaken for a message.
             Kind::Reentrant => builder.claim_window(Duration::from_secs(60)),
@@ -74,6 +78,7 @@ impl Connected {
             Kind::Mutex | Kind::MixedMutex | Kind::Quorum => self.manager.mutex(name),
             Kind::Reentrant => self.manager.reentrant(name, &Owner::new()),
             Kind::Semaphore => self.manager.semaphore(name, PERMITS).permits(1),
+            Kind::Rate => return self.manager.semaphore(name, RATE).per(self.ttl).permits(1),
         };
         lock.ttl(self.ttl)
     }

@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
 import org.redisson.Redisson;
@@ -9,22 +10,27 @@ import org.redisson.config.Config;
 
 /**
  * A peer for Redisson's RLock: see ../../../../README.md. With `redisson`, the watchdog renews its locks, and the TTL is
- * the watchdog's timeout. With `redisson-fixed`, the locks end with the TTL.
+ * the watchdog's timeout. With `redisson-fixed`, the locks end with the TTL. Its semaphores and its rate limiter know only `work`.
  */
 public final class Peer {
+    private static final Set<String> LIBRARIES =
+        Set.of("redisson", "redisson-fixed", "redisson-semaphore", "redisson-expirable", "redisson-rate");
+
     private final RedissonClient client;
+    private final String library;
     private final String name;
     private final long ttl;
     private final boolean renewed;
 
     private Peer(String library, String url, String name, long ttl) {
-        if (!library.equals("redisson") && !library.equals("redisson-fixed")) {
+        if (!LIBRARIES.contains(library)) {
             throw new IllegalArgumentException("no library " + library + " here");
         }
         Config config = new Config().setLockWatchdogTimeout(ttl);
         // On a busy machine, hundreds of threads can't read their answers within the usual three seconds.
         config.useSingleServer().setAddress(url.replaceAll("/$", "")).setTimeout(20_000);
         this.client = Redisson.create(config);
+        this.library = library;
         this.name = name;
         this.ttl = ttl;
         this.renewed = library.equals("redisson");
@@ -77,6 +83,22 @@ public final class Peer {
         } else {
             lock.lock(ttl, TimeUnit.MILLISECONDS);
         }
+    }
+
+    /** What a task takes and gives back. */
+    Turns turns(String name) {
+        return switch (library) {
+            case "redisson-semaphore" -> Turns.semaphore(client.getSemaphore(name));
+            case "redisson-expirable" -> Turns.expirable(client.getPermitExpirableSemaphore(name), ttl);
+            case "redisson-rate" -> Turns.rate(client.getRateLimiter(name), ttl);
+            default -> {
+                RLock lock = client.getLock(name);
+                yield new Turns(() -> {
+                    acquire(lock);
+                    return lock::unlock;
+                });
+            }
+        };
     }
 
     private boolean tryLock(RLock lock) throws InterruptedException {

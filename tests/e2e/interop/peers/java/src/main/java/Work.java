@@ -49,13 +49,13 @@ final class Work {
         long from = System.nanoTime() + warmUpMs * 1_000_000L;
         long until = from + timeMs * 1_000_000L;
         List<String> told = together(tasks, task -> () -> {
-            RLock lock = peer.client().getLock(apart ? peer.name() + "-" + task : peer.name());
+            Turns turns = peer.turns(apart ? peer.name() + "-" + task : peer.name());
             StringBuilder waits = new StringBuilder("task");
             while (true) {
                 long asked = System.nanoTime();
-                peer.acquire(lock);
+                Runnable release = turns.acquire();
                 long granted = System.nanoTime();
-                lock.unlock();
+                release.run();
                 long released = System.nanoTime();
                 if (released - until > 0) {
                     return waits.toString();
