@@ -7,8 +7,8 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    AcquireOptions, CLOSE_SETTINGS, CallKind, ErrorCode, FailureKind, LABEL_RULES, LOCK_SETTINGS, LossReason,
-    MANAGER_SETTINGS, NO_RIGHT, NOT_READY, OutcomeKind, ReleaseOutcome, Setting,
+    AcquireOptions, CLOSE_SETTINGS, CallKind, ErrorCode, FailureKind, KEYDB, LABEL_RULES, LOCK_SETTINGS, LossReason,
+    MANAGER_SETTINGS, NO_RIGHT, NOT_READY, OutcomeKind, REFUSED_SERVERS, ReleaseOutcome, Setting,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind, OutputKind};
@@ -73,6 +73,11 @@ fn typescript_has_the_engines_outcomes() {
 #[test]
 fn typescript_has_the_engines_errors() {
     check("ts/support/errors.generated.ts", &errors());
+}
+
+#[test]
+fn typescript_refuses_the_same_servers() {
+    check("ts/client/servers.generated.ts", &servers());
 }
 
 #[test]
@@ -349,6 +354,20 @@ fn errors() -> String {
     messages(&mut module, "ERROR_MESSAGES", "ErrorCode", &errors);
     messages(&mut module, "LOSS_MESSAGES", "LossReason", &losses);
     messages(&mut module, "FAILURE_MESSAGES", "Failure['kind']", &failures);
+    module
+}
+
+fn servers() -> String {
+    let mut module = format!("{HEADER}\n");
+    module.push_str("/** Servers that can't be used: what a line of their `INFO` begins with, and the problem around the rest of the line. */\n");
+    module.push_str(
+        "export const REFUSED_SERVERS: readonly (readonly [begin: string, before: string, after: string])[] = [\n",
+    );
+    for row in REFUSED_SERVERS {
+        let _ = writeln!(module, "  {row:?},");
+    }
+    module.push_str("];\n\n/** What a line of KeyDB's `INFO server` begins with. */\n");
+    let _ = writeln!(module, "export const KEYDB = {KEYDB:?};");
     module
 }
 

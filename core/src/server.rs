@@ -3,10 +3,42 @@
 use crate::error::Error;
 use crate::text::Digits;
 
+/// Servers that can't be used, whatever their version is: what a line of their `INFO` begins with, and the problem, before and
+/// after the rest of that line.
+pub const REFUSED_SERVERS: &[[&str; 3]] = &[
+    [
+        "kvrocks_version:",
+        "Kvrocks ",
+        " can't be used: it reports the version 4.0.0 of Redis, and leasehold is not tested on it",
+    ],
+    [
+        "role:active-replica",
+        "the server is an active replica of KeyDB, so two servers accept writes: set `active-replica no`",
+        "",
+    ],
+];
+
+/// What a line of `INFO server` of KeyDB begins with. Whether it is an active replica is in the section `replication`.
+pub const KEYDB: &str = "features:cluster_mget";
+
+/// Whether the server is KeyDB, from its reply to `INFO server`. Then [`check_server`] needs the section `replication` too.
+#[must_use]
+pub fn is_keydb(info: &str) -> bool {
+    rest(info, KEYDB).is_some()
+}
+
+/// Whether an error reply to `INFO` says that the server doesn't tell about itself: to this user, or because a proxy doesn't know
+/// the command. Then it is used as it is.
+#[must_use]
+pub fn refuses_info(error: &str) -> bool {
+    error.starts_with("NOPERM") || error.starts_with("ERR ") && !error.starts_with("ERR max number of clients")
+}
+
 /// Checks a server by its reply to `INFO server`. A server that hides its version is accepted.
 ///
 /// # Errors
-/// [`Error::Unsupported`], with the version found and the version needed, if the server is too old.
+/// [`Error::Unsupported`], with the version found and the version needed, if the server is too old, and if it is one of
+/// [`REFUSED_SERVERS`].
 ///
 /// ```
 /// use leasehold_core::check_server;
@@ -15,6 +47,11 @@ use crate::text::Digits;
 /// assert_eq!(check_server("redis_version:6.0.16\r\n").unwrap_err().code(), "unsupported");
 /// ```
 pub fn check_server(info: &str) -> Result<(), Error> {
+    for [begin, before, after] in REFUSED_SERVERS {
+        if let Some(found) = rest(info, begin) {
+            return Err(Error::Unsupported([before, found, after].concat()));
+        }
+    }
     let (server, found, needed) = match server_of(info) {
         Some((Server::Valkey, found)) => ("Valkey", found, (7, 2)),
         Some((Server::Redis, found)) => ("Redis", found, (6, 2)),
@@ -88,13 +125,13 @@ enum Server {
 /// The server and its version, from its reply to `INFO server`.
 fn server_of(info: &str) -> Option<(Server, &str)> {
     // Valkey reports a `redis_version` too, but never raises it.
-    let valkey = field(info, "valkey_version").map(|found| (Server::Valkey, found));
-    valkey.or_else(|| Some((Server::Redis, field(info, "redis_version")?)))
+    let valkey = rest(info, "valkey_version:").map(|found| (Server::Valkey, found));
+    valkey.or_else(|| Some((Server::Redis, rest(info, "redis_version:")?)))
 }
 
-/// The value of a line `name:value`.
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+/// The rest of the line that begins so.
+fn rest<'a>(info: &'a str, begin: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(begin)).map(str::trim)
 }
 
 fn parsed(version: &str) -> Option<(u32, u32)> {
@@ -106,7 +143,7 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 mod tests {
     use alloc::string::ToString;
 
-    use super::{DeleteIfEqual, check_eviction, check_server};
+    use super::{DeleteIfEqual, check_eviction, check_server, is_keydb};
 
     #[test]
     fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
@@ -134,6 +171,17 @@ mod tests {
         for info in ["redis_version:8.2.3\r\n", "redis_version:unstable", "redis_version:9", ""] {
             assert_eq!(of(info), None, "{info}");
         }
+    }
+
+    #[test]
+    fn kvrocks_and_active_replicas_of_keydb_are_refused_and_told_why() {
+        let text = check_server("kvrocks_version:2.10.0\r\nredis_version:4.0.0\r\n").unwrap_err().to_string();
+        assert!(text.contains("Kvrocks 2.10.0 can't be used") && text.contains("4.0.0"), "{text}");
+        let keydb = "redis_version:6.3.4\r\nfeatures:cluster_mget\r\n";
+        assert!(is_keydb(keydb) && !is_keydb("redis_version:6.3.4\r\n"));
+        assert!(check_server(keydb).is_ok() && check_server(&[keydb, "role:master\r\n"].concat()).is_ok());
+        let text = check_server(&[keydb, "# Replication\r\nrole:active-replica\r\n"].concat()).unwrap_err().to_string();
+        assert!(text.contains("active-replica no"), "{text}");
     }
 
     #[test]

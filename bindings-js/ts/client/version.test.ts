@@ -129,6 +129,22 @@ test('supported_servers_and_silent_ones_pass', () => {
   assert.match(versionProblem('redis_version:7.2.4\r\nvalkey_version:7.1.9\r\n') ?? '', /^Valkey 7\.1\.9 is too old: leasehold needs Valkey 7\.2 or newer$/);
 });
 
+test('kvrocks_and_active_replicas_of_keydb_are_refused_and_told_why', async () => {
+  assert.match(versionProblem('version:2.10.0\r\nkvrocks_version:2.10.0\r\nredis_version:4.0.0\r\n') ?? '', /^Kvrocks 2\.10\.0 can't be used/);
+  for (const [role, code] of [['master', undefined], ['active-replica', 'unsupported']] as const) {
+    const redis = fleet.client();
+    const call = ([name = '', ...args]: string[]): Promise<unknown> => {
+      if (name !== 'INFO') return redis.call(name, ...args);
+      return Promise.resolve(args[0] === 'replication' ? `role:${role}\r\n` : 'redis_version:6.3.4\r\nfeatures:cluster_mget\r\n');
+    };
+    const manager = new LockManager({ call }, GENEROUS);
+    const lock = manager.mutex(unique());
+    if (code === undefined) assert.equal(await (await lock.acquire()).release(), 'released');
+    else assert.ok(isLeaseholdError(await caught(lock.acquire()), code));
+    await manager.close();
+  }
+});
+
 test('a_server_that_can_delete_a_key_by_its_value_is_known_by_its_version', () => {
   assert.equal(deleteIfEqualOf('redis_version:7.2.4\r\nvalkey_version:9.0.0\r\n'), 'DELIFEQ');
   assert.equal(deleteIfEqualOf('redis_version:7.2.4\r\nvalkey_version:8.1.4\r\n'), undefined);

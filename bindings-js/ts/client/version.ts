@@ -4,9 +4,15 @@ import { type CallResult, type Failed, type Failure, type Link, timeOf } from '.
 import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import type { Timer } from '../support/timers.js';
+import { KEYDB, REFUSED_SERVERS } from './servers.generated.js';
 
-/** What is wrong with a server's version, from its reply to `INFO server`. A reply without a version is accepted. */
+/** What is wrong with a server or its version, from its reply to `INFO server`. A reply without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
+  const lines = info.split('\n');
+  for (const [begin, before, after] of REFUSED_SERVERS) {
+    const line = lines.find((line) => line.startsWith(begin));
+    if (line !== undefined) return before + line.slice(begin.length).trim() + after;
+  }
   const { server, found, isAtLeast } = serverOf(info);
   const [major, minor] = server === 'Redis' ? [6, 2] : [7, 2];
   if (isAtLeast(major, minor) !== false) return undefined;
@@ -130,10 +136,17 @@ export class VersionCheck {
     return { problem, failed: 'failure' in result ? result : undefined };
   }
 
-  /** The reply to `INFO server`. If the connection is one of a quorum and leads to a cluster, also its nodes. */
+  /**
+   * The reply to `INFO server`. KeyDB tells in another section that it is an active replica. If the connection is one of a quorum and
+   * leads to a cluster, also its nodes.
+   */
   async #ask(): Promise<CallResult> {
     const isMember = this.#mustReply && this.#link.isCluster === true;
     const [info, nodes] = await Promise.all([this.#link.call(['INFO', 'server']), isMember ? this.#link.call(['CLUSTER', 'NODES']) : undefined]);
+    if ('reply' in info && toText(info.reply).includes(`\n${KEYDB}`)) {
+      const role = await this.#link.call(['INFO', 'replication']);
+      return 'reply' in role ? { reply: `${toText(info.reply)}\n${toText(role.reply)}` } : role;
+    }
     if (nodes === undefined || 'failure' in info) return info;
     if ('reply' in nodes) return { reply: `${toText(info.reply)}\n${toText(nodes.reply)}` };
     return this.#isFinal(nodes.failure.kind) ? info : nodes;

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
-use leasehold_core::{Failure, Reply, Roster, Scalar};
+use leasehold_core::{Failure, Reply, Roster, Scalar, is_keydb, refuses_info};
 
 use super::codec;
 use crate::bindings::exports::leasehold::lock::locks::Error;
@@ -57,17 +57,24 @@ impl Member {
     }
 }
 
-/// The server's answer to `INFO`. Empty if this user may not run it.
+/// The server's answer to `INFO`. Empty if it refuses to tell. KeyDB tells in a second section that it is an active replica.
 pub(super) async fn server_info(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<String, Failure> {
-    let endpoint = Rc::clone(endpoint);
-    let info = async move { endpoint.call(vec![b"INFO".to_vec(), b"server".to_vec()]).await };
-    match timeout(limit, info).await.map(codec::result) {
-        Some(Ok(Reply::One(Scalar::Text(info)))) => Ok(String::from_utf8_lossy(&info).into_owned()),
-        Some(Ok(_)) => Ok(String::new()),
-        Some(Err(Failure::Refused(text))) if text.starts_with("NOPERM") => Ok(String::new()),
-        Some(Err(failure)) => Err(failure),
-        None => Err(Failure::TimedOut),
+    let mut info = String::new();
+    for section in ["server", "replication"] {
+        let endpoint = Rc::clone(endpoint);
+        let telling = async move { endpoint.call(vec![b"INFO".to_vec(), section.as_bytes().to_vec()]).await };
+        match timeout(limit, telling).await.map(codec::result) {
+            Some(Ok(Reply::One(Scalar::Text(text)))) => info += &String::from_utf8_lossy(&text),
+            Some(Ok(_)) => {}
+            Some(Err(Failure::Refused(text))) if refuses_info(&text) => {}
+            Some(Err(failure)) => return Err(failure),
+            None => return Err(Failure::TimedOut),
+        }
+        if !is_keydb(&info) {
+            break;
+        }
     }
+    Ok(info)
 }
 
 /// Fails if the server is too old. A server that doesn't report its version is accepted.
