@@ -385,6 +385,7 @@ function openPubSub(client: IoRedis, listener: PubSubListener): PubSubConnection
         (error) => failed(serverMessage(error) === undefined ? (duplicate.lastError ?? error) : error),
       ),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
+    ping: () => connected.then(() => subscriber.call('PING')),
     close: () => duplicate.close(),
     ref: (alive) => duplicate.ref(alive),
   };

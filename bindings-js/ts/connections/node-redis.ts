@@ -209,6 +209,7 @@ export function openPubSub(client: NodeRedis, listener: PubSubListener): PubSubC
   return {
     subscribe: (channel) => connected.then(() => subscriber.subscribe(channel, onMessage)).then(() => undefined, toFailed),
     unsubscribe: (channel) => connected.then(() => subscriber.unsubscribe(channel)),
+    ping: () => connected.then(() => subscriber.sendCommand(['PING'], {})),
     close: () => {
       alive = false;
       ref();

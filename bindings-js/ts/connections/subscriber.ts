@@ -2,7 +2,7 @@
 
 import { ignore } from '../support/ignore.js';
 import { soon } from '../support/timers.js';
-import type { Failed, SubscriptionListener } from './link.js';
+import type { Failed, Failure, SubscriptionListener } from './link.js';
 import { unavailable } from './results.js';
 
 /** A connection for subscriptions. Failures are values here, too. */
@@ -10,6 +10,8 @@ export interface PubSubConnection {
   /** Resolves once the server has acknowledged the subscription. */
   subscribe(channel: string): Promise<Failed | undefined>;
   unsubscribe(channel: string): Promise<unknown>;
+  /** Sends a PING. Resolves once the server has replied, and rejects if it doesn't. */
+  ping?(): Promise<unknown>;
   close(): void;
   ref(alive: boolean): void;
 }
@@ -32,6 +34,11 @@ export type OpenPubSub = (listener: PubSubListener) => PubSubConnection;
  *                            \-------refused------> none
  */
 export class Subscriber {
+  /**
+   * How often in a row a connection ended at SUBSCRIBE. Later ones begin with a PING: if that has a reply, and the connection ends
+   * again, a proxy doesn't know SUBSCRIBE.
+   */
+  #ended = 0;
   readonly #open: OpenPubSub;
   readonly #subscriptions = new Map<string, Subscription>();
   #connection: SharedConnection | undefined;
@@ -54,7 +61,7 @@ export class Subscriber {
       this.#break(current.connection, unavailable('the subscription was not acknowledged'));
     }
     try {
-      const subscription: Subscription = { connection: this.#connect(), listener, acknowledged: false };
+      const subscription: Subscription = { connection: this.#connect(), listener, acknowledged: false, answered: false };
       this.#subscriptions.set(channel, subscription);
       void this.#begin(channel, subscription);
     } catch (cause) {
@@ -100,9 +107,13 @@ export class Subscriber {
   async #begin(channel: string, subscription: Subscription): Promise<void> {
     const { connection } = subscription;
     const isCurrent = (): boolean => this.#subscriptions.get(channel) === subscription;
-    const failed = await connection.inOrder(channel, async (pubSub) => (isCurrent() ? pubSub.subscribe(channel) : undefined));
+    const failed = await connection.inOrder(channel, async (pubSub) => {
+      if (this.#ended > 0 && isCurrent()) await pubSub.ping?.().then(() => (subscription.answered = true), ignore);
+      return isCurrent() ? pubSub.subscribe(channel) : undefined;
+    });
     if (!isCurrent()) return;
     if (failed === undefined) {
+      this.#ended = 0;
       subscription.acknowledged = true;
       subscription.listener.acknowledged();
     } else if (failed.failure.kind === 'refused') {
@@ -122,7 +133,9 @@ export class Subscriber {
       for (const [channel, subscription] of [...this.#subscriptions]) {
         if (subscription.connection !== connection || this.#subscriptions.get(channel) !== subscription) continue;
         this.#subscriptions.delete(channel);
-        subscription.listener.broken(failure, cause);
+        if (!subscription.acknowledged) this.#ended += 1;
+        if (subscription.answered && this.#ended > MOST_ENDED) subscription.listener.broken(REFUSES, cause);
+        else subscription.listener.broken(failure, cause);
       }
     });
   }
@@ -132,7 +145,14 @@ interface Subscription {
   readonly connection: SharedConnection;
   listener: SubscriptionListener;
   acknowledged: boolean;
+  /** Whether the server has replied to a PING before. */
+  answered: boolean;
 }
+
+/** After so many connections that ended at SUBSCRIBE, the next one decides. */
+const MOST_ENDED = 2;
+/** A refusal is final. */
+const REFUSES: Failure = { kind: 'refused', text: 'ERR the server closes the connection at SUBSCRIBE' };
 
 /** A connection, and its requests that have no reply yet. */
 class SharedConnection {

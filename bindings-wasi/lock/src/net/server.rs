@@ -3,6 +3,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::rc::Rc;
+use alloc::string::String;
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -35,9 +36,24 @@ pub(crate) async fn connect(servers: Servers, limit: Duration) -> Result<(Rc<Ser
     let failed = |failure| error::of_connecting(failure, stopwatch.elapsed());
     let server = Server::new(servers, limit, None);
     let endpoint = server.connect().await.map_err(failed)?;
-    let info = server_info(&endpoint, stopwatch.remaining(limit)).await.map_err(failed)?;
+    let info = info_of(&endpoint, &stopwatch, limit).await.map_err(failed)?;
     check_version(&info)?;
     Ok((server, DeleteIfEqual::of(&info)))
+}
+
+/// After so many questions that broke the connection, the next one is the last.
+const MOST_BROKEN: u32 = 2;
+
+/// The server's answer to `INFO`. A proxy may close the connection when it sees that command. After a few times, nothing is known.
+async fn info_of(endpoint: &Rc<Endpoint>, stopwatch: &Stopwatch, limit: Duration) -> Result<String, Failure> {
+    let mut broken = 0;
+    loop {
+        match server_info(endpoint, stopwatch.remaining(limit)).await {
+            Err(Failure::Interrupted(_)) if broken < MOST_BROKEN => broken += 1,
+            Err(Failure::Interrupted(_)) => return Ok(String::new()),
+            told => return told,
+        }
+    }
 }
 
 impl Server {

@@ -9,7 +9,7 @@ use wit_bindgen::{StreamReader, StreamResult, StreamWriter};
 use crate::bindings::exports::leasehold::lock::connection::{Failure, Value};
 use crate::bindings::wit_stream;
 use crate::limits::Permit;
-use crate::net::{Address, Broken, Connection, Input, Output, Parsed, encode};
+use crate::net::{Address, Broken, Closes, Connection, Input, Output, Parsed, encode};
 use crate::time::{race, sleep, timeout};
 
 /// How often to send a `PING`. Its answer shows that the server is there, and lets the task notice that the reader of the
@@ -26,7 +26,7 @@ pub(super) async fn subscribe(
 ) -> Result<StreamReader<Vec<u8>>, Failure> {
     let subscribed = timeout(limit, async {
         let mut connection = Connection::open(address, limit).await?;
-        send_subscribe(&mut connection, &channel).await?;
+        send_subscribe(&mut connection, &channel, &address.closes).await?;
         Ok(connection)
     });
     let timed_out = || Failure::Unavailable("the server did not acknowledge the subscription in time".to_owned());
@@ -39,12 +39,25 @@ pub(super) async fn subscribe(
     Ok(reader)
 }
 
-async fn send_subscribe(connection: &mut Connection, channel: &str) -> Result<(), Failure> {
+/// After so many connections that the server has closed at `SUBSCRIBE`, although it answered before, it counts as one that refuses it.
+const MOST_CLOSED: u32 = 2;
+
+async fn send_subscribe(connection: &mut Connection, channel: &str, closes: &Closes) -> Result<(), Failure> {
     connection.output.write(encode(&["SUBSCRIBE", channel])).await.map_err(Broken::unavailable)?;
-    match connection.input.next().await.map_err(Broken::unavailable)? {
-        Parsed::Array(values) if is_text(values.first(), b"subscribe") => Ok(()),
-        Parsed::Error(text) => Err(Failure::Refused(text)),
-        _ => Err(Failure::Unavailable("the server's answer to SUBSCRIBE was not understood".to_owned())),
+    match connection.input.next().await {
+        Ok(Parsed::Array(values)) if is_text(values.first(), b"subscribe") => {
+            closes.at_subscribe.set(0);
+            Ok(())
+        }
+        Ok(Parsed::Error(text)) => Err(Failure::Refused(text)),
+        Ok(_) => Err(Failure::Unavailable("the server's answer to SUBSCRIBE was not understood".to_owned())),
+        Err(Broken::Closed(_)) if closes.at_subscribe.get() >= MOST_CLOSED => {
+            Err(Failure::Refused("ERR the server closes the connection at SUBSCRIBE".to_owned()))
+        }
+        Err(broken) => {
+            closes.at_subscribe.set(closes.at_subscribe.get() + 1);
+            Err(broken.unavailable())
+        }
     }
 }
 

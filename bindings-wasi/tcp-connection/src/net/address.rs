@@ -1,5 +1,7 @@
 //! The address of a server, with credentials: `redis://user:password@host:port/database`.
 
+use std::cell::Cell;
+
 const DEFAULT_PORT: u16 = 6379;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -8,6 +10,16 @@ pub(crate) struct Address {
     pub(super) port: u16,
     pub(super) database: u32,
     pub(super) credentials: Option<Credentials>,
+    /// What the server there has refused by closing the connection.
+    pub(crate) closes: Closes,
+}
+
+/// A proxy may close the connection at a command that it doesn't know. Then it isn't asked again and again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Closes {
+    pub(super) at_info: Cell<bool>,
+    /// How often in a row.
+    pub(crate) at_subscribe: Cell<u32>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -53,7 +65,7 @@ impl Address {
             "" => 0,
             number => number.parse().map_err(|_| AddressError::Malformed("the database is not a number"))?,
         };
-        Ok(Self { host: host.to_owned(), port, database, credentials })
+        Ok(Self { host: host.to_owned(), port, database, credentials, closes: Closes::default() })
     }
 }
 
@@ -115,7 +127,7 @@ mod tests {
     fn address(host: &str, port: u16, database: u32, credentials: Option<(Option<&str>, &str)>) -> Address {
         let credentials = credentials
             .map(|(user, password)| Credentials { user: user.map(str::to_owned), password: password.to_owned() });
-        Address { host: host.to_owned(), port, database, credentials }
+        Address { host: host.to_owned(), port, database, credentials, closes: Closes::default() }
     }
 
     #[test]

@@ -47,13 +47,26 @@ impl Connection {
     /// Connects and logs in, within `limit`.
     pub(crate) async fn open(address: &Address, limit: Duration) -> Result<Self, Failure> {
         let opened = timeout(limit, async {
-            let socket = dial(&address.host, address.port).await.map_err(Failure::Unavailable)?;
-            let mut connection = Self::new(socket);
-            connection.log_in(address).await?;
-            Ok(connection)
+            let asks = !address.closes.at_info.get();
+            match Self::logged_in(address, asks).await {
+                // A proxy may close the connection at `INFO`.
+                Err(LoginError::Broken(_)) if asks => {
+                    let connection = Self::logged_in(address, false).await?;
+                    address.closes.at_info.set(true);
+                    Ok(connection)
+                }
+                opened => Ok(opened?),
+            }
         });
         let late = || Failure::Unavailable(format!("{}, port {} did not answer in time", address.host, address.port));
         opened.await.unwrap_or_else(|| Err(late()))
+    }
+
+    async fn logged_in(address: &Address, asks: bool) -> Result<Self, LoginError> {
+        let socket = dial(&address.host, address.port).await.map_err(Failure::Unavailable)?;
+        let mut connection = Self::new(socket);
+        connection.log_in(address, asks).await?;
+        Ok(connection)
     }
 
     fn new(socket: TcpSocket) -> Self {
@@ -66,8 +79,8 @@ impl Connection {
         }
     }
 
-    /// Logs in, asks for the server's mode and selects the database. Sends all commands at once, to save round trips.
-    async fn log_in(&mut self, address: &Address) -> Result<(), Failure> {
+    /// Logs in, asks for the server's mode if `asks`, and selects the database. Sends all commands at once, to save round trips.
+    async fn log_in(&mut self, address: &Address, asks: bool) -> Result<(), LoginError> {
         let database = address.database.to_string();
         let mut commands = Vec::new();
         if let Some(credentials) = &address.credentials {
@@ -75,25 +88,54 @@ impl Connection {
             commands.push(words.collect::<Vec<_>>());
         }
         // It goes before `SELECT`: a cluster's node and a Sentinel refuse that, and don't say why.
-        commands.push(MODE.to_vec());
+        if asks {
+            commands.push(MODE.to_vec());
+        }
         if address.database != 0 {
             commands.push(vec!["SELECT", &database]);
         }
         // The answer shows that the server speaks the protocol.
         commands.push(vec!["PING"]);
         let bytes = commands.iter().flat_map(|words| encode(words)).collect();
-        self.output.write(bytes).await.map_err(Broken::unavailable)?;
+        self.output.write(bytes).await?;
         for words in &commands {
-            match self.input.next().await.map_err(Broken::unavailable)? {
+            match self.input.next().await? {
                 Parsed::Single(Value::Text(info)) if words == MODE => check_mode(&info, address)?,
                 // This user may not ask. The answers to the scripts then show whether it is a node of a cluster.
                 Parsed::Error(_) if words == MODE => {}
                 Parsed::Error(text) if words == &["PING"] && text.starts_with("NOPERM") => {}
-                Parsed::Error(text) => return Err(login_error(text)),
+                Parsed::Error(text) => return Err(login_error(text).into()),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// Why a login failed.
+enum LoginError {
+    Broken(Broken),
+    Failed(Failure),
+}
+
+impl From<Broken> for LoginError {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+impl From<Failure> for LoginError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<LoginError> for Failure {
+    fn from(error: LoginError) -> Self {
+        match error {
+            LoginError::Broken(broken) => broken.unavailable(),
+            LoginError::Failed(failure) => failure,
+        }
     }
 }
 
@@ -150,10 +192,15 @@ const MODE: &[&str] = &["INFO", "server"];
 fn check_mode(info: &[u8], address: &Address) -> Result<(), Failure> {
     let server = || format!("the server at {}, port {},", address.host, address.port);
     match mode(info) {
-        Some(b"cluster") => Err(refusal::cluster_node(&server())),
+        Some(b"cluster") if is_of_one_server(info) => Err(refusal::cluster_node(&server())),
         Some(b"sentinel") => Err(refusal::sentinel(&server())),
         _ => Ok(()),
     }
+}
+
+/// Envoy tells of a cluster although it doesn't redirect: its answer is that of no single server, and has no port.
+fn is_of_one_server(info: &[u8]) -> bool {
+    info.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"tcp_port:"))
 }
 
 /// The mode in an answer to `INFO`. Redis and Valkey have different names for it.

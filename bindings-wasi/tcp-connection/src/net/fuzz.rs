@@ -34,7 +34,7 @@ fn addresses() {
     bolero::check!(name = "addresses").with_iterations(RANDOM).for_each(|input| {
         let text = String::from_utf8_lossy(input);
         let Ok(address) = Address::parse(&text) else { return };
-        let Address { host, port, database, credentials } = &address;
+        let Address { host, port, database, credentials, .. } = &address;
         assert!(!host.is_empty() && *port != 0, "{text}: {address:?}");
         let login = credentials.as_ref().map_or(String::new(), |Credentials { user, password }| {
             assert!(user.is_some() || !password.is_empty(), "{text}: no credentials are none");

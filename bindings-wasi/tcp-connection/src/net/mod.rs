@@ -9,6 +9,6 @@ mod dial;
 mod fuzz;
 mod resp;
 
-pub(crate) use address::{Address, AddressError};
+pub(crate) use address::{Address, AddressError, Closes};
 pub(crate) use connection::{Broken, Connection, Input, Output};
 pub(crate) use resp::{Parsed, encode};

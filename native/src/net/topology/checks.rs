@@ -8,7 +8,7 @@ use leasehold_core::{DeleteIfEqual, Roster};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Value};
 
-use crate::errors::{Error, shortened};
+use crate::errors::{Error, error_text, shortened};
 use crate::net::connection::{SharedConnection, with_timeout};
 
 /// The option with the members' addresses.
@@ -54,7 +54,7 @@ pub(super) async fn query_server(
     Ok((server + &role, policy))
 }
 
-/// One section of the server's `INFO`. Empty if this user may not ask for it.
+/// One section of the server's `INFO`. Empty if the server refuses to tell.
 async fn info(connection: &SharedConnection, section: &str) -> RedisResult<String> {
     let mut info = redis::cmd("INFO");
     info.arg(section);
@@ -62,8 +62,8 @@ async fn info(connection: &SharedConnection, section: &str) -> RedisResult<Strin
         Ok(Value::BulkString(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Ok(Value::VerbatimString { text, .. }) => Ok(text),
         Ok(_) => Ok(String::new()),
-        Err(error) if error.code() == Some("NOPERM") => {
-            tracing::debug!("this user may not run INFO: the server's version and role are not checked");
+        Err(error) if error.code().is_some() && leasehold_core::refuses_info(&error_text(&error)) => {
+            tracing::debug!("the server refuses INFO: its version and role are not checked");
             Ok(String::new())
         }
         Err(error) => Err(error),

@@ -1,10 +1,19 @@
 //! Opens connections to a server.
 
+use std::sync::atomic::Ordering;
+
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, RedisResult};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisResult, ServerErrorKind};
 
 use super::server::Server;
 use crate::net::connection::with_timeout;
+
+/// A proxy that doesn't know SUBSCRIBE may close the connection. After so many of them, the client asks once more, and then never
+/// again.
+const MOST_CLOSED: u32 = 2;
+/// A refusal is final.
+const REFUSES_SUBSCRIBE: (ErrorKind, &str) =
+    (ErrorKind::Server(ServerErrorKind::ResponseError), "the server closes the connection at SUBSCRIBE");
 
 impl Server {
     /// A connection for commands. It never resends one, and its commands have no time limit of their own.
@@ -31,8 +40,23 @@ impl Server {
     pub(super) async fn subscribe(&self, channel: &str) -> RedisResult<PubSub> {
         let subscribing = async {
             let mut connection = self.client.get_async_pubsub().await?;
-            connection.subscribe(channel).await?;
-            Ok(connection)
+            let closed = self.closed_at_subscribe.load(Ordering::Relaxed);
+            if closed > 0 {
+                // A server that answers this, and then closes the connection again, doesn't take subscriptions.
+                connection.ping::<redis::Value>().await?;
+            }
+            let subscribed = connection.subscribe(channel).await;
+            match &subscribed {
+                Ok(()) => self.closed_at_subscribe.store(0, Ordering::Relaxed),
+                Err(error) if error.is_connection_dropped() => {
+                    self.closed_at_subscribe.store(closed.saturating_add(1), Ordering::Relaxed);
+                    if closed >= MOST_CLOSED {
+                        return Err(REFUSES_SUBSCRIBE.into());
+                    }
+                }
+                Err(_) => {}
+            }
+            subscribed.map(|()| connection)
         };
         with_timeout(self.response_timeout, subscribing).await
     }

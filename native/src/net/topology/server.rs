@@ -1,5 +1,7 @@
 //! One server: its address, credentials and settings.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -17,6 +19,8 @@ pub(crate) struct Server {
     pub(super) response_timeout: Duration,
     /// The checks to run when connecting, if it belongs to a quorum.
     pub(super) check: Option<MemberCheck>,
+    /// How often in a row it has closed a connection at SUBSCRIBE.
+    pub(super) closed_at_subscribe: Arc<AtomicU32>,
     /// It refuses scripts, so the client runs them.
     #[cfg_attr(not(feature = "without-scripts"), expect(dead_code, reason = "it is always false then"))]
     refuses_scripts: bool,
@@ -29,9 +33,10 @@ impl Server {
         // Commands are small and sent one after the other. Nagle's algorithm would only delay them.
         let tcp = info.tcp_settings().clone().set_nodelay(true);
         Ok(Self {
-            client: Client::open(info.set_tcp_settings(tcp))?,
+            client: Client::open(plain(info.set_tcp_settings(tcp)))?,
             response_timeout,
             check: None,
+            closed_at_subscribe: Arc::default(),
             refuses_scripts: false,
         })
     }
@@ -95,6 +100,12 @@ impl Server {
     pub(super) fn with_check(self, check: MemberCheck) -> Self {
         Self { check: Some(check), ..self }
     }
+}
+
+/// Leaves out `CLIENT SETINFO`, unless the user has chosen a name: a proxy that doesn't know the command closes the connection.
+fn plain(info: ConnectionInfo) -> ConnectionInfo {
+    let settings = info.redis_settings().clone();
+    if settings.lib_name().is_some() { info } else { info.set_redis_settings(settings.set_skip_set_lib_name()) }
 }
 
 /// Installs `ring` as the rustls `CryptoProvider` if the program has installed none before its first TLS connection.

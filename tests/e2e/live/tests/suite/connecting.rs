@@ -106,13 +106,13 @@ async fn the_message_of_a_slow_connect_tells_the_whole_time() -> Tested {
     // The login takes most of the time, and the question for the version has no answer in the rest.
     let slow = ToyServer::start(move |words| match words.first() {
         Some(word) if word.eq_ignore_ascii_case("INFO") => String::new(),
-        Some(word) if word.eq_ignore_ascii_case("CLIENT") => {
+        Some(word) if word.eq_ignore_ascii_case("SELECT") => {
             std::thread::sleep(limit / 3);
             "+OK\r\n".to_owned()
         }
         _ => "+OK\r\n".to_owned(),
     })?;
-    let error = options().response_timeout(limit).connect(&slow.url()).await.unwrap_err();
+    let error = options().response_timeout(limit).connect(&format!("{}3", slow.url())).await.unwrap_err();
     assert!(error.waited().is_some_and(|waited| waited >= limit), "{error}");
     Ok(())
 }
