@@ -58,7 +58,8 @@ async fn clock_difference(node: &mut Node) -> RedisResult<(Duration, Duration)> 
     let (start, here) = (Instant::now(), SystemTime::now());
     let (seconds, micros): (u64, u64) = node.query(&redis::cmd("TIME")).await?;
     let half = start.elapsed() / 2;
-    let there = Duration::from_secs(seconds) + Duration::from_micros(micros);
+    // Envoy answers with the whole time in microseconds here.
+    let there = Duration::from_secs(seconds) + Duration::from_micros(micros % 1_000_000);
     let here = here.duration_since(UNIX_EPOCH).unwrap_or_default() + half;
     Ok((there.abs_diff(here), half))
 }

@@ -5,6 +5,7 @@ mod measures;
 mod names;
 mod remedies;
 mod rights;
+mod services;
 mod settings;
 mod trial;
 

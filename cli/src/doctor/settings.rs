@@ -6,6 +6,7 @@ use leasehold::redis_1::redis;
 
 use super::check::{Check, Verdict};
 use super::remedies::{MEMORY, REPLICAS};
+use super::services;
 use crate::servers::Node;
 
 /// The oldest versions with everything that the scripts need.
@@ -15,6 +16,8 @@ const OLDEST: [(&str, &str, (u32, u32)); 2] =
 const LAG: u64 = 10;
 const INFO_REMEDY: &str = "grant this user +info, or run the doctor as an administrator";
 const CONFIG_REMEDY: &str = "grant this user +config|get, or run the doctor as an administrator";
+
+const ACTIVE_REPLICA: &str = "set `active-replica no` and restart it; two clients could hold one lock";
 
 struct Facts {
     info: HashMap<String, String>,
@@ -28,17 +31,21 @@ pub(super) async fn check(node: &mut Node) -> Vec<Check> {
         Err(error) => {
             let finding = format!("the server refuses INFO: {error}");
             let names = ["version", "role", "eviction", "memory", "persistence", "replicas"];
-            return names.iter().map(|name| Check::new(name, Verdict::Unknown, &finding, INFO_REMEDY)).collect();
+            let unknown = names.iter().map(|name| Check::new(name, Verdict::Unknown, &finding, INFO_REMEDY));
+            return services::check(&node.address, &HashMap::new()).into_iter().chain(unknown).collect();
         }
     };
     let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
     let info = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let service = services::check(&node.address, &info);
     let mut config = HashMap::new();
-    for name in ["save", "min-replicas-to-write"] {
+    for name in ["save", "min-replicas-to-write", "active-replica"] {
         config.insert(name, setting(node, name).await);
     }
     let facts = Facts { info, config };
-    vec![facts.version(), facts.role(), facts.eviction(), facts.memory(), facts.persistence(), facts.replicas()]
+    let checks =
+        [facts.version(), facts.role(), facts.eviction(), facts.memory(), facts.persistence(), facts.replicas()];
+    service.into_iter().chain(checks).collect()
 }
 
 async fn setting(node: &mut Node, name: &str) -> Option<String> {
@@ -78,11 +85,19 @@ impl Facts {
     fn role(&self) -> Check {
         const NAME: &str = "role";
         match self.text("role") {
+            // Before it has found the other one, an active replica of KeyDB calls itself a primary.
+            "master" if self.config.get("active-replica").and_then(Option::as_deref) == Some("yes") => {
+                Check::new(NAME, Verdict::Problem, "KeyDB accepts writes as an active replica too", ACTIVE_REPLICA)
+            }
             "master" => Check::ok(NAME, "primary"),
             "slave" => {
                 let primary = format!("{}:{}", self.text("master_host"), self.text("master_port"));
                 let remedy = format!("connect to its primary, {primary}, or use --sentinel, which follows the primary");
                 Check::new(NAME, Verdict::Problem, "this server is a replica; locks need the primary", remedy)
+            }
+            "active-replica" => {
+                let finding = "this server is an active replica of KeyDB, so two servers accept writes";
+                Check::new(NAME, Verdict::Problem, finding, ACTIVE_REPLICA)
             }
             _ => Check::new(NAME, Verdict::Unknown, "the server hides its role", INFO_REMEDY),
         }
