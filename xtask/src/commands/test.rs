@@ -225,6 +225,8 @@ fn component(build: Option<Background>, beside: impl FnOnce()) -> Result {
     // Nothing else in that workspace has tests, and linking each more program with wasmtime would take time.
     let mut command = component::linted(&["test", "--workspace", "--test", "suite", "--no-fail-fast"]);
     command.env("LEASEHOLD_LOCK_WASM", lock).env("LEASEHOLD_SURFACES_NODE", player.join("main.mjs"));
+    // An earlier step has built it.
+    command.env("LEASEHOLD_SURFACES_CLI", target().join("debug").join("leasehold"));
     run(command.env(RUST_TEST_THREADS, THREADS.to_string()).env("LEASEHOLD_SERVER", find()?))
 }
 

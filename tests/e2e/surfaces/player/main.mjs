@@ -9,10 +9,10 @@ const leases = new Map();
 const owners = new Map();
 
 const acts = {
-  async open({ client, handoffs }) {
+  async open({ client, handoffs, 'claim-window': claimWindow = 30_000, 'only-locks': onlyLocks = false }) {
     // On a busy machine, a server may answer late by tens of seconds.
-    const options = { claimWindow: 30_000, responseTimeout: 60_000, ...(handoffs === undefined ? {} : { localHandoffs: handoffs }) };
-    const [redis, ...others] = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
+    const options = { claimWindow, responseTimeout: 60_000, ...(handoffs === undefined ? {} : { localHandoffs: handoffs }) };
+    const [redis, ...others] = process.env.REDIS_URLS.split(',').map((url) => new Redis(url, onlyLocks ? { enableReadyCheck: false, disableClientInfo: true } : {}));
     const manager = others.length === 0
       ? new LockManager(redis, options)
       : await LockManager.quorum([redis, ...others], { ...options, nodeTimeout: 60_000 });
@@ -57,7 +57,7 @@ async function perform(step) {
     return await acts[step.do](step);
   } catch (error) {
     if (error.code === undefined) throw error;
-    return { error: error.code, retryable: error.retryable };
+    return { error: error.code, retryable: error.retryable, message: error.message };
   }
 }
 

@@ -114,7 +114,9 @@ impl Surface for Component<'_> {
     async fn perform(&self, step: &Step<'_>) -> Value {
         match self.try_perform(step).await {
             Ok(Ok(told)) => told,
-            Ok(Err(error)) => json!({ "error": code(&error.kind), "retryable": error.retryable }),
+            Ok(Err(error)) => {
+                json!({ "error": code(&error.kind), "retryable": error.retryable, "message": error.message })
+            }
             Err(trap) => panic!("it trapped: {trap:?}"),
         }
     }
@@ -124,7 +126,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
     ManagerOptions {
         prefix: None,
         local_handoffs: step.handoffs(),
-        claim_window_ms: Some(30_000),
+        claim_window_ms: Some(step.claim_window().as_millis().try_into().unwrap_or(u64::MAX)),
         // On a busy machine, a server may answer late by tens of seconds.
         response_timeout_ms: Some(60_000),
         node_timeout_ms: Some(60_000),

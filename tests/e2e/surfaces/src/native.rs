@@ -66,7 +66,7 @@ impl Native {
     async fn try_perform(&self, step: &Step<'_>) -> Result<Value, Error> {
         match step.act() {
             Act::Open => {
-                let mut builder = LockManager::builder().claim_window(Duration::from_secs(30));
+                let mut builder = LockManager::builder().claim_window(step.claim_window());
                 builder = builder.response_timeout(LATE).node_timeout(LATE);
                 if let Some(number) = step.handoffs() {
                     builder = builder.local_handoffs(number);
@@ -132,7 +132,7 @@ impl Surface for Native {
     const NAME: &'static str = "crate";
 
     async fn perform(&self, step: &Step<'_>) -> Value {
-        let failed = |error: Error| json!({ "error": error.code(), "retryable": error.is_retryable() });
+        let failed = |error: Error| json!({ "error": error.code(), "retryable": error.is_retryable(), "message": error.to_string() });
         self.try_perform(step).await.unwrap_or_else(failed)
     }
 }

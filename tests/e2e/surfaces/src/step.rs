@@ -68,6 +68,11 @@ impl<'a> Step<'a> {
         self.0["handoffs"].as_u64().and_then(|number| number.try_into().ok())
     }
 
+    /// The claim window of a client: that of the step, or one that no slow machine exceeds.
+    pub fn claim_window(self) -> Duration {
+        self.time("claim-window").unwrap_or(Duration::from_secs(30))
+    }
+
     /// A text that the step must have.
     ///
     /// # Panics

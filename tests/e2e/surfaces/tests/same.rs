@@ -21,7 +21,7 @@ struct Played {
 async fn played<S: Surface>(server: &Server, surface: &S) -> Played {
     let scenario = include_str!("../scenario.json");
     let scenario: Value = serde_json::from_str(scenario).unwrap();
-    let stage = Stage::new(surface, server);
+    let stage = Stage::new(surface, server.address());
     stage.play(scenario["before"].as_array().unwrap()).await;
     while server.cli(&["PUBSUB", "CHANNELS", "leasehold:*"]).unwrap().list().len() < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -58,13 +58,13 @@ async fn alike(scenario: &str, servers: usize) {
     let urls = |servers: &[Server]| -> Vec<String> { servers.iter().map(Server::url).collect() };
 
     let servers = start();
-    let native = Stage::new(&Native::new(&urls(&servers)), &servers[0]).play(steps).await;
+    let native = Stage::new(&Native::new(&urls(&servers)), servers[0].address()).play(steps).await;
     let servers = start();
-    assert_eq!(Stage::new(&Node::new(&urls(&servers)), &servers[0]).play(steps).await, native);
+    assert_eq!(Stage::new(&Node::new(&urls(&servers)), servers[0].address()).play(steps).await, native);
     let servers = start();
     let work = with_component(RedisProvider, async |locks| {
         let component = Component::new(&urls(&servers), locks);
-        assert_eq!(Stage::new(&component, &servers[0]).play(steps).await, native);
+        assert_eq!(Stage::new(&component, servers[0].address()).play(steps).await, native);
     });
     work.await.unwrap();
 }

