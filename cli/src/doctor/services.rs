@@ -149,7 +149,7 @@ const SERVICES: &[Service] = &[
         topology: "one server",
         options: "`active-replica no` and no `multi-master`, because two servers would accept writes",
         failover: ASYNC,
-        evidence: "emulated",
+        evidence: "emulated; a build of its source from April 2024 has passed the same test by hand",
     },
 ];
 

@@ -10,6 +10,7 @@ mod resp;
 mod smoke;
 
 use std::any::Any;
+use std::env;
 use std::net::SocketAddr;
 
 use leasehold_servers::Server;
@@ -74,8 +75,17 @@ const GARNET: &str =
 const KVROCKS: &str =
     "# Server\r\nversion:2.10.0\r\nkvrocks_version:2.10.0\r\nredis_version:4.0.0\r\nredis_mode:standalone\r\n";
 
-/// `features` is in no other server's `INFO server`.
+/// `LEASEHOLD_KEYDB` may be the path of the real one, which no package has. `features` is in no other server's `INFO server`.
 fn keydb(role: &str) -> Running {
+    if let Some(program) = env::var_os("LEASEHOLD_KEYDB") {
+        let is_replica = role != "master";
+        let server = Server::builder().program(program).arg("--active-replica", if is_replica { "yes" } else { "no" });
+        let server = server.start().unwrap();
+        if is_replica {
+            server.cli(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+        }
+        return Proxy::start(server, |_| Fate::Passes).into();
+    }
     let fate = if role == "master" { as_keydb::<false> } else { as_keydb::<true> };
     Proxy::start(Server::start().unwrap(), fate).into()
 }

@@ -1,6 +1,7 @@
 //! Every kind of lock once, on every emulation, from every surface.
 
 use std::panic::AssertUnwindSafe;
+use std::slice::from_ref;
 use std::time::Instant;
 
 use futures_util::FutureExt;
@@ -71,11 +72,11 @@ async fn tried<S: Surface>(emulation: &Emulation, played: impl Future<Output = S
 async fn smoke(emulation: &Emulation) -> [Result<String, String>; 4] {
     // Before the surfaces, because a start blocks this thread.
     let [a, b, c, d] = [(); 4].map(|()| (emulation.start)());
-    let native = Native::new(&[a.url.clone()]);
-    let node = Node::new(&[b.url.clone()]);
+    let native = Native::new(from_ref(&a.url));
+    let node = Node::new(from_ref(&b.url));
     let command_line = CommandLine::new(&c.url);
     let component = async {
-        let work = async |locks: Locks<'_>| play(emulation, &d, &Component::new(&[d.url.clone()], locks)).await;
+        let work = async |locks: Locks<'_>| play(emulation, &d, &Component::new(from_ref(&d.url), locks)).await;
         with_tcp_component(work).await.unwrap()
     };
     let (native, node, command_line, component) = tokio::join!(
