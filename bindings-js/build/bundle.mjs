@@ -75,11 +75,14 @@ for (const end of ['mts', 'cts']) {
 await tracing.close();
 
 // The drop-ins use the same copy of the package as the program, which may import both. They are for Node, Bun and Deno, as ioredis is.
-for (const name of ['redlock', 'redis-semaphore']) {
-  const dropIn = { entryPoints: [`ts/dropins/${name}.ts`], platform: 'node', format: 'cjs', outfile: `dist/${name}.cjs` };
-  await build({ ...common, ...dropIn, plugins: [{ name: 'package', setup: (build) => asItIs(build, /\/index\.js$/, () => './index.cjs') }] });
+for (const name of ['redlock', 'redlock4', 'redis-semaphore']) {
+  const dropIn = { entryPoints: [`ts/dropins/${name}.ts`], platform: 'node', format: 'cjs', outfile: `dist/${name}.cjs`, external: ['bluebird'] };
+  // node-redlock 4 is CommonJS only, and exports the class itself.
+  const footer = name === 'redlock4' ? { js: 'module.exports = module.exports.Redlock;' } : {};
+  await build({ ...common, ...dropIn, footer, plugins: [{ name: 'package', setup: forDropIns }] });
   await writeTypes(name, `ts/dropins/${name}.ts`, name === 'redlock' ? ['m', 'c'] : ['c']);
 }
+writeFileSync('dist/redlock4.d.cts', withClassAsExport(readFileSync('dist/redlock4.d.cts', 'utf8')));
 // redis-semaphore is CommonJS only, so a program may import it as a whole. The drop-in is the same.
 writeFileSync('dist/redlock.mjs', `export { Redlock as default, ExecutionError, Lock, Redlock, ResourceLockedError } from './redlock.cjs';\n`);
 
@@ -143,6 +146,21 @@ async function writeTypes(name, input, ends) {
   await types.close();
 }
 
+/**
+ * The types of a module that is the class `Redlock`: all other types are in its namespace, also the classes that are its static fields.
+ * A program without the types of Bluebird gets `any` for them, and no error.
+ */
+function withClassAsExport(text) {
+  const own = /^\/\*\* A client of ioredis\. The original .*^}$(?=\n\/\*\*\n \* Locks over)/ms.exec(text)?.[0];
+  const [callback] = /^\/\*\* What node-redlock 4 calls .*\ntype Callback.*\n/m.exec(text) ?? [];
+  if (own === undefined || callback === undefined) throw new Error('the types of redlock4 have another form');
+  const inside = `${callback}${own}`.replace(/^declare class/gm, 'class').replace(/^(?=.)/gm, '    ');
+  const names = ['Callback', 'CompatibleRedisClient', 'Lock', 'LockError', 'LockOptions', 'Options'];
+  const outside = names.map((name) => `import ${name} = Redlock.${name};\n`).join('');
+  return text.replace(callback, '').replace(own, () => `declare namespace Redlock {\n${inside}\n}\n${outside}`).replace(/^ +static readonly .*\n/gm, '').replace(/^export [^]*/m, 'export = Redlock;\n')
+    .replace(/^import Bluebird .*/m, `// @ts-ignore\nimport Bluebird = require('bluebird');`);
+}
+
 /** Exports types as types. The bundler exports a class of which only the type is public as a value, which doesn't exist. */
 function withTypesAsTypes(text) {
   return text.replace(/^export \{ (.+) \};$/m, (_, list) => {
@@ -168,6 +186,12 @@ function withTextApart(build) {
   asItIs(build, /generated\/renewer\.js$/, () => './renewer.cjs');
   renewFrom(build, 'text');
   asItIs(build, /\/base64\.js$/, (path) => (path.includes('/quorum/') ? './quorum-base64.cjs' : './base64.cjs'));
+}
+
+/** A bundler follows a plain `require`, but no `createRequire`. */
+function forDropIns(build) {
+  asItIs(build, /\/index\.js$/, () => './index.cjs');
+  build.onResolve({ filter: /\/bluebird\/own\.js$/ }, () => ({ path: `${process.cwd()}/ts/dropins/bluebird/required.ts` }));
 }
 
 function forTesting(build) {

@@ -141,10 +141,12 @@ test('a_key_prefix_of_the_client_is_kept', async () => {
 test('using_extends_the_lock_while_the_routine_runs_and_releases_it', async (t) => {
   const [time, server] = [new VirtualTime(t), new MemoryServer()];
   const other = new LockManager(server);
-  const result = await new Redlock([clientOf(server)]).using(['a'], 300, { automaticExtensionThreshold: 100 }, async (signal) => {
+  const result = await new Redlock([clientOf(server)]).using(['a'], 300, { automaticExtensionThreshold: 100 }, async (signal, context) => {
+    assert.deepEqual([context.lock.resources, context.extensions], [['a'], 0]);
     for (let i = 0; i < 10; i++) {
       await time.pass(90);
       assert.equal(await other.mutex('a').tryAcquire(), null);
+      assert.ok(context.lock.expiration > Date.now());
     }
     assert.deepEqual([signal.aborted, signal.error], [false, undefined]);
     return 'done';

@@ -18,14 +18,22 @@ before(async () => {
 });
 after(() => server.stop());
 
-const PRINTED = { 'redlock': 'true 1 of 1, 1 of 1, 1 of 1\n', 'redis-semaphore': 'true true\n' };
+const redlock = { dropIn: 'redlock', program: 'redlock', printed: 'true 1 of 1, 1 of 1, 1 of 1\n' };
+const LIBRARIES = {
+  'redlock': { ...redlock, types: 'redlock/dist' },
+  '@sesamecare-oss/redlock': redlock,
+  'redlock-4': { dropIn: 'redlock4', program: 'redlock4', types: '@types/redlock', printed: 'LockError 3\n' },
+  'redis-semaphore': { dropIn: 'redis-semaphore', program: 'redis-semaphore', printed: 'true true\n' },
+};
 
-for (const library of Object.keys(PRINTED)) {
+for (const [library, { dropIn, program, types, printed: expected }] of Object.entries(LIBRARIES)) {
   test(`a program of ${library}'s users compiles and runs after one changed import, beside the original`, async () => {
-    const directory = join(project, `dropin-${library}`);
+    const directory = join(project, `dropin-${library.replace('/', '-')}`);
     mkdirSync(directory, { recursive: true });
-    const source = readFileSync(join(project, `types/${library}-user.ts`), 'utf8');
-    const changed = source.replace(`from '${library}'`, `from 'leasehold/${library}'`);
+    let source = readFileSync(join(project, `types/${program}-user.ts`), 'utf8');
+    // This fork of node-redlock 5 has no default export.
+    if (library === '@sesamecare-oss/redlock') source = source.replace('import Redlock, {', 'import { Redlock,').replace(`from 'redlock'`, `from '${library}'`);
+    const changed = source.replace(`from '${library}'`, `from 'leasehold/${dropIn}'`);
     assert.notEqual(changed, source);
     const programs = { 'original.mts': source, 'dropin.mts': changed, 'dropin.cts': changed };
     for (const [file, text] of Object.entries(programs)) writeFileSync(join(directory, file), text);
@@ -33,8 +41,8 @@ for (const library of Object.keys(PRINTED)) {
       compilerOptions: {
         module: 'nodenext', moduleResolution: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'], esModuleInterop: true,
         strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, noPropertyAccessFromIndexSignature: true,
-        // node-redlock's manifest hides its types from this resolution.
-        ...(library === 'redlock' && { paths: { redlock: ['../node_modules/redlock/dist/index.d.ts'] } }),
+        // node-redlock's manifest hides its types from this resolution, or they are in a package of another name.
+        ...(types && { paths: { [library]: [`../node_modules/${types}/index.d.ts`] } }),
       },
       files: Object.keys(programs),
     }));
@@ -42,12 +50,14 @@ for (const library of Object.keys(PRINTED)) {
 
     await server.cli('FLUSHALL');
     const runs = Object.keys(programs).map((file) => run(join(directory, file.replace('ts', 'js'))));
-    for (const printed of await Promise.all(runs)) assert.equal(printed, PRINTED[library]);
+    for (const printed of await Promise.all(runs)) assert.equal(printed, expected);
     assert.equal(await server.cli('GET', 'count'), String(51 * runs.length));
   });
+}
 
-  test(`leasehold/${library} can be imported and required, and is one copy`, async () => {
-    const [imported, required] = [await import(`leasehold/${library}`), require(`leasehold/${library}`)];
+for (const dropIn of ['redlock', 'redis-semaphore']) {
+  test(`leasehold/${dropIn} can be imported and required, and is one copy`, async () => {
+    const [imported, required] = [await import(`leasehold/${dropIn}`), require(`leasehold/${dropIn}`)];
     for (const name of Object.keys(required)) assert.equal(imported[name], required[name], name);
   });
 }
@@ -56,6 +66,27 @@ test('the default export of leasehold/redlock is the class, as in the original',
   const { default: Redlock } = await import('leasehold/redlock');
   assert.equal(Redlock.name, 'Redlock');
   assert.equal(require('leasehold/redlock').default, Redlock);
+});
+
+test('leasehold/redlock4 is the class itself, as in the original, and works without Bluebird', async () => {
+  const Redlock = require('leasehold/redlock4');
+  assert.equal((await import('leasehold/redlock4')).default, Redlock);
+  assert.deepEqual([Redlock.name, Redlock.Lock.name, Redlock.LockError.name], ['Redlock', 'Lock', 'LockError']);
+  const program = `
+    const { Module } = require('node:module');
+    const find = Module._resolveFilename;
+    Module._resolveFilename = (name, ...others) => find(name === 'bluebird' ? 'not-installed' : name, ...others);
+    const Redlock = require('leasehold/redlock4');
+    const redis = new (require('ioredis').Redis)(process.env.REDIS_URL);
+    const redlock = new Redlock([redis]);
+    redlock.lock('native', 5_000, (error, lock) => {
+      const promise = lock.unlock();
+      let code;
+      try { redlock.disposer('native', 5_000) } catch (error) { ({ code } = error) }
+      promise.then(() => console.log(promise instanceof Promise, code), console.log).then(() => redlock.quit());
+    });`;
+  const { stdout } = await execute(process.execPath, ['--eval', program], { cwd: project, env: { ...process.env, REDIS_URL: server.url } });
+  assert.equal(stdout, 'true unsupported\n');
 });
 
 test('a program that imports leasehold does not load the drop-ins', async () => {

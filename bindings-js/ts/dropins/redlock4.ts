@@ -1,0 +1,249 @@
+/** The API of node-redlock 4 over a {@link LockManager}: a program changes its import and keeps its code. */
+
+import { EventEmitter } from 'node:events';
+
+import { InvalidOptionError, UnsupportedError } from '../index.js';
+import { formatValue, isArray } from '../support/format.js';
+import { Acquirer, checkDuration, counted, type Ended, expirationOf, type Held, heldOrThrow, listed, mergeSettings, refuseScripts, RETRY_DEFAULTS, type RetrySettings, votesOf } from './attempts.js';
+import { bluebird } from './bluebird/own.js';
+import type { Client } from './managers.js';
+import { type Answer, type Callback, type Disposer, Promises } from './promises.js';
+
+/** A client of ioredis. The original has this name for it. */
+export type CompatibleRedisClient = Client;
+
+/** How often to try to take a lock. */
+export interface LockOptions {
+  /** How often to try again; -1 for ever. Default 10. */
+  readonly retryCount?: number;
+  /** How long to wait before each further try, in milliseconds. Default 200. */
+  readonly retryDelay?: number;
+  /** By how much that time varies at random, in milliseconds. Default 100. */
+  readonly retryJitter?: number;
+  /** Which part of the TTL clocks may drift apart. It moves `lock.expiration` earlier. Default 0.01, which is also the least. */
+  readonly driftFactor?: number;
+}
+
+/** The options of a {@link Redlock}. */
+export interface Options extends LockOptions {
+  /**
+   * Whether processes that use node-redlock, or other libraries that poll, want the same locks. `false` makes all waiters
+   * stand in a queue, for `retryCount` times `retryDelay`. Default `true`.
+   */
+  readonly mixedFleet?: boolean;
+}
+
+/** The options that replace the scripts of the original. */
+const SCRIPTS = ['lockScript', 'unlockScript', 'extendScript'];
+
+/** The lock could not be taken, extended or given back. */
+export class LockError extends Error {
+  override readonly name = 'LockError';
+  /** How often it was tried. 0 if the lock had ended before, undefined if it could not be given back. */
+  readonly attempts: number | undefined;
+
+  constructor(message = 'the lock could not be taken', attempts?: number, options?: ErrorOptions) {
+    super(message, options);
+    this.attempts = attempts;
+  }
+}
+
+let setHeld: (lock: Lock, held: Held) => Lock;
+let heldBy: (lock: Lock) => Held;
+
+/** A lock that was acquired. */
+export class Lock {
+  static {
+    setHeld = (lock, held) => {
+      lock.#held = held;
+      return lock;
+    };
+    heldBy = (lock) => {
+      const held = heldOrThrow(#held in lock ? lock.#held : undefined);
+      if (listed([lock.resource].flat()) !== listed(held.resources)) throw new UnsupportedError('a `Lock` whose `resource` was changed; put the old value back');
+      return held;
+    };
+  }
+
+  #held: Held | undefined;
+  readonly redlock: Redlock;
+  readonly resource: string[];
+  /** The lock's fencing token, as text: send it along with each write. The value on the server is another one. */
+  readonly value: string | null;
+  /** When the lock ends unless it is extended, as `Date.now()` tells it. 0 once it was released. */
+  expiration: number;
+  /** How often it was tried to take the lock. */
+  readonly attempts: number;
+  /** How many tries were left. */
+  readonly attemptsRemaining: number | undefined;
+
+  constructor(redlock: Redlock, resource: string[], value: string | null, expiration: number, attempts: number, attemptsRemaining?: number) {
+    this.redlock = redlock;
+    this.resource = resource;
+    this.value = value;
+    this.expiration = expiration;
+    this.attempts = attempts;
+    this.attemptsRemaining = attemptsRemaining;
+  }
+
+  /** See {@link Redlock.unlock}. */
+  unlock(callback?: Callback<void>): Answer<void> {
+    return this.redlock.unlock(this, callback);
+  }
+
+  /** See {@link Redlock.extend}. */
+  extend(ttl: number, callback?: Callback<Lock>): Answer<Lock> {
+    return this.redlock.extend(this, ttl, callback);
+  }
+}
+
+const promises = new Promises(bluebird());
+
+/**
+ * Locks over one ioredis client, or over an odd number of clients of independent servers or clusters. It emits `clientError`
+ * for each error of a client.
+ *
+ * Each call returns a promise of Bluebird if the program has Bluebird, and calls the callback if there is one.
+ *
+ * @throws `invalid-option`, with the field, for clients, options and TTLs that can't be used; `unsupported` for custom scripts.
+ */
+export class Redlock extends EventEmitter {
+  static readonly Lock = Lock;
+  static readonly LockError = LockError;
+
+  readonly servers: readonly CompatibleRedisClient[];
+  driftFactor: number;
+  retryCount: number;
+  retryDelay: number;
+  retryJitter: number;
+  readonly #mixedFleet: boolean;
+  readonly #acquirer: Acquirer;
+
+  constructor(clients: readonly CompatibleRedisClient[], options: Options = {}) {
+    super();
+    const given = Object.entries(options ?? {});
+    refuseScripts(Object.fromEntries(given.filter(([field]) => SCRIPTS.includes(field))));
+    if (!isArray(clients)) throw new InvalidOptionError('clients', `is ${formatValue(clients)}: give a list of clients`);
+    const settings = mergeSettings(Object.fromEntries(given.filter(([field]) => !SCRIPTS.includes(field))), RETRY_DEFAULTS, RETRY_DEFAULTS);
+    this.servers = clients;
+    this.driftFactor = settings.driftFactor;
+    this.retryCount = settings.retryCount;
+    this.retryDelay = settings.retryDelay;
+    this.retryJitter = settings.retryJitter;
+    this.#mixedFleet = settings.mixedFleet ?? true;
+    this.#acquirer = new Acquirer([...clients], settings);
+  }
+
+  /** The settings of the next call. As in the original, the program may have changed them. */
+  get #settings(): RetrySettings {
+    const { driftFactor, retryCount, retryDelay, retryJitter } = this;
+    return { driftFactor, retryCount, retryDelay, retryJitter, mixedFleet: this.#mixedFleet };
+  }
+
+  /** Ends all clients. Locks that are held end with their TTL. */
+  quit(callback?: Callback<unknown[]>): Answer<unknown[]> {
+    return promises.answer(Promise.all(this.servers.map((client) => client.quit())), callback);
+  }
+
+  /**
+   * Takes all resources for `ttl` milliseconds, or none of them. It tries again as the options tell.
+   *
+   * @throws {@link LockError} if it did not get them, `invalid-option` (as rejections).
+   */
+  lock(resource: string | string[], ttl: number, callback?: Callback<Lock>): Answer<Lock> {
+    return promises.answer(this.#lock(resource, ttl, undefined), callback);
+  }
+
+  /** See {@link Redlock.lock}. */
+  acquire(resource: string | string[], ttl: number, callback?: Callback<Lock>): Answer<Lock> {
+    return this.lock(resource, ttl, callback);
+  }
+
+  /** {@link Redlock.lock} with other options than those of the instance. */
+  lockWithOptions(resource: string | string[], ttl: number, options: LockOptions, callback?: Callback<Lock>): Answer<Lock> {
+    return promises.answer(this.#lock(resource, ttl, options), callback);
+  }
+
+  /** See {@link Redlock.lockWithOptions}. */
+  acquireWithOptions(resource: string | string[], ttl: number, options: LockOptions, callback?: Callback<Lock>): Answer<Lock> {
+    return this.lockWithOptions(resource, ttl, options, callback);
+  }
+
+  /**
+   * What Bluebird's `using` takes: it takes the lock, and gives it back after the function.
+   *
+   * @param errorHandler Gets the error if the lock can't be given back. Without it, nobody is told.
+   * @throws `unsupported` if the program has no Bluebird.
+   */
+  disposer(resource: string | string[], ttl: number, errorHandler?: Callback<void>): Disposer<Lock> {
+    return promises.disposer(() => this.#lock(resource, ttl, undefined), (lock) => this.#unlock(lock).catch((error) => errorHandler?.(error)));
+  }
+
+  /**
+   * Gives a lock back.
+   *
+   * @throws {@link LockError} if it was no longer held, or if no server answered: it then ends with its TTL. `unsupported` for a
+   * `Lock` that another process acquired (as rejections).
+   */
+  unlock(lock: Lock, callback?: Callback<void>): Answer<void> {
+    return promises.answer(this.#unlock(lock), callback);
+  }
+
+  /** See {@link Redlock.unlock}. */
+  release(lock: Lock, callback?: Callback<void>): Answer<void> {
+    return this.unlock(lock, callback);
+  }
+
+  /**
+   * Makes a lock end `ttl` milliseconds from now. Resolves to the same `Lock`.
+   *
+   * @throws {@link LockError} if it was no longer held, or if no server answered; `invalid-option`, `unsupported` (as
+   * rejections).
+   */
+  extend(lock: Lock, ttl: number, callback?: Callback<Lock>): Answer<Lock> {
+    return promises.answer(this.#extend(lock, ttl), callback);
+  }
+
+  async #lock(given: string | string[], ttl: number, options: LockOptions | undefined): Promise<Lock> {
+    const settings = mergeSettings(options, this.#settings, RETRY_DEFAULTS);
+    checkDuration('ttl', ttl);
+    const resource = isArray(given) ? (given as string[]) : [given as string];
+    let attempts = 0;
+    return this.#acquirer.acquire(resource, ttl, settings, false, {
+      ended: (attempt) => {
+        this.#tell(attempt);
+        return ++attempts;
+      },
+      acquired: (held, expiration) => setHeld(new Lock(this, resource, held.value, expiration, attempts, settings.retryCount - attempts), held),
+      refused: () => new LockError(`can't take ${listed(resource)}: ${counted(attempts)} failed; try again later, or raise \`retryCount\``, attempts),
+    });
+  }
+
+  async #unlock(lock: Lock): Promise<void> {
+    lock.expiration = 0;
+    const held = heldBy(lock);
+    const ended = await held.release();
+    this.#tell(ended);
+    if (!ended.isDone) throw new LockError(`can't give ${listed(held.resources)} back: the lock is no longer held, or the server didn't answer`, undefined, { cause: ended.problem });
+  }
+
+  async #extend(lock: Lock, ttl: number): Promise<Lock> {
+    const start = Date.now();
+    if (lock.expiration < start) throw new LockError(`can't extend ${listed(lock.resource)}: the lock has ended; take it again`, 0);
+    checkDuration('ttl', ttl);
+    const held = heldBy(lock);
+    const ended = await held.extend(ttl);
+    this.#tell(ended);
+    if (!ended.isDone) throw new LockError(`can't extend ${listed(held.resources)}: the lock is no longer held, or the server didn't answer; take it again before you rely on it`, 1, { cause: ended.problem });
+    lock.expiration = expirationOf(start, ttl, this.#settings, held);
+    return lock;
+  }
+
+  /** Emits the errors of the clients. A lock that is not free is none. */
+  #tell({ isDone, problem }: Ended): void {
+    if (isDone || problem === undefined) return;
+    for (const vote of votesOf(problem, this.servers.length)) if (vote instanceof Error) this.emit('clientError', vote);
+  }
+}
+
+export default Redlock;
