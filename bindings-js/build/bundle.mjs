@@ -40,7 +40,18 @@ for (const [text, outfile] of [['generated', 'dist/base64.cjs'], ['generated/quo
   await build({ entryPoints: [`${text}/base64.js`], format: 'cjs', outfile });
 }
 
+// A bundler must see no way to the two parts that few programs need. So `leasehold.cjs` loads them in a way of its own, or from here. The
+// entry points `leasehold/quorum` and `leasehold/renew-in` put them here.
+await build({ ...common, entryPoints: ['ts/support/parts.ts'], format: 'cjs', outfile: 'dist/parts.cjs' });
+for (const [entry, part] of [['quorum', 'quorum'], ['renew-in', 'renewer']]) {
+  writeFileSync(`dist/with-${entry}.cjs`, `'use strict';\nrequire('./parts.cjs').parts.${part} = () => require('./${part}.cjs');\n`);
+  writeFileSync(`dist/with-${entry}.mjs`, `import './with-${entry}.cjs';\n`);
+  for (const end of ['mts', 'cts']) writeFileSync(`dist/with-${entry}.d.${end}`, 'export {};\n');
+}
+
 const workerd = { ...common, format: 'esm', plugins: [{ name: 'workerd', setup: forWorkerd }] };
+await build({ ...common, entryPoints: ['ts/support/parts.ts'], format: 'esm', outfile: 'dist/workerd-parts.mjs' });
+writeFileSync('dist/workerd-with-quorum.mjs', `import wasm from './quorum.wasm';\nimport { parts } from './workerd-parts.mjs';\n\nparts.quorum = () => wasm;\n`);
 await build({ ...workerd, entryPoints: ['ts/engine/wasm/quorum-workerd.ts'], outfile: 'dist/workerd-quorum.mjs' });
 const { metafile } = await build({ ...workerd, outfile: 'dist/workerd.mjs', metafile: true });
 const names = metafile.outputs['dist/workerd.mjs'].exports;
@@ -175,6 +186,7 @@ function withTypesAsTypes(text) {
 function forWorkerd(build) {
   startFrom(build, 'workerd');
   asItIs(build, /\/wasm\/quorum\.js$/, () => './workerd-quorum.mjs');
+  asItIs(build, /\/parts\.js$/, () => './workerd-parts.mjs');
   renewFrom(build, 'none');
   asItIs(build, /\.wasm$/, (path) => path);
 }
@@ -182,8 +194,8 @@ function forWorkerd(build) {
 /** Node reads the WebAssembly file, and the base64 text only if there is no file. */
 function withTextApart(build) {
   startFrom(build, 'beside');
-  asItIs(build, /\/wasm\/quorum\.js$/, () => './quorum.cjs');
-  asItIs(build, /generated\/renewer\.js$/, () => './renewer.cjs');
+  build.onResolve({ filter: /\/wasm\/quorum\.js$/ }, () => ({ path: `${process.cwd()}/ts/engine/wasm/quorum-apart.ts` }));
+  asItIs(build, /\/parts\.js$/, () => './parts.cjs');
   renewFrom(build, 'text');
   asItIs(build, /\/base64\.js$/, (path) => (path.includes('/quorum/') ? './quorum-base64.cjs' : './base64.cjs'));
 }

@@ -20,9 +20,9 @@ pub(crate) const WIDTH: usize = 120;
 /// Where an option is missing on purpose: the file, and the options. A new option must be in the file or here.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     // Arguments of the calls that make the lock, and what only JavaScript needs.
-    ("native/src/api/options.rs", &["limit", "permits", "wasm", "renew_in"]),
-    // Nothing renews a lease in the background, and no call runs a caller's work. A component has no labels for leases, and no `quorum.wasm`.
-    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "wasm", "renew_in"]),
+    ("native/src/api/options.rs", &["limit", "permits", "renew_in"]),
+    // Nothing renews a lease in the background, and no call runs a caller's work. A component has no labels for leases.
+    ("wit/locks.wit", &["renew", "wait_for_replicas", "linger", "at_least", "renew_in"]),
     // A command holds one lock: see `docs/cli.md`.
     (
         "cli/src/args.rs",
@@ -35,7 +35,6 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "local_handoffs",
             "response_timeout",
             "node_timeout",
-            "wasm",
             "renew_in",
             "claim_window",
             "mixed_fleet",
@@ -385,7 +384,7 @@ fn row_of_manual(setting: &Setting) -> Option<String> {
         "limit" => return None,
         "permits" => ("`permits(n)`".to_owned(), *default, "1 to the limit".to_owned()),
         "one_script" => ("`one_script()`".to_owned(), *default, String::new()),
-        "wasm" | "renew_in" => (String::new(), *default, String::new()),
+        "renew_in" => (String::new(), *default, String::new()),
         "drain" => ("`close_draining(d)`".to_owned(), *default, text.to_owned()),
         "wait" => ("`wait`".to_owned(), *default, format!("{text}, or forever")),
         "wait_for_replicas" => (format!("`{name}`"), *default, format!("timeout {text}")),
@@ -467,10 +466,8 @@ fn options() -> String {
     defaults(&mut module, "LOCK_DEFAULTS: LockSettings", "a lock", &of_lock().collect::<Vec<_>>());
     let of_once: Vec<_> = settings().filter(|it| it.places == ["once"] && !it.default.is_empty()).collect();
     defaults(&mut module, "ONCE_DEFAULTS", "a once", &of_once);
-    let of_manager: Vec<_> = MANAGER_SETTINGS
-        .iter()
-        .filter(|it| !it.default.is_empty() && !matches!(it.name, "wasm" | "renew_in"))
-        .collect();
+    let of_manager: Vec<_> =
+        MANAGER_SETTINGS.iter().filter(|it| !it.default.is_empty() && it.name != "renew_in").collect();
     defaults(&mut module, "MANAGER_DEFAULTS", "a manager", &of_manager);
     let fields = input_fields();
     let sent = of_lock().map(|it| camel_case_name(it.name)).filter(|name| fields.contains(name));

@@ -138,15 +138,10 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
         "`{ worker: new URL('./redis.js', import.meta.url) }` names the module that makes the worker's client. `maxHold` \
          bounds it.\n\nWithout `maxHold`, a process that hangs keeps its locks for as long as it lives, so set both. \
          While the event loop is blocked, `signal` can't abort. A process that is stopped as a whole, such as by a \
-         suspended machine, loses its leases as without this option.\n\nNode, Bun and Deno. Other hosts, quorums and a \
+         suspended machine, loses its leases as without this option.\n\nA bundle needs the line `import \
+         'leasehold/renew-in'`.\n\nNode, Bun and Deno. Other hosts, quorums and a \
          server in memory fail with `unsupported`. If the worker fails, the manager emits `worker`, and works as without \
          the option.",
-    ),
-    (
-        "wasm",
-        "object",
-        "",
-        "It is a `WebAssembly.Module`, so that a Worker without a quorum does not upload it. Other hosts ignore it.",
     ),
 ];
 
@@ -191,7 +186,7 @@ fn property(module: &mut String, of: &str, setting: &Setting) {
     let mut text = without_links(about);
     let default = match (said, *default) {
         ("", "") => String::new(),
-        ("", "none") if matches!(*name, "wasm" | "local_handoffs") => String::new(),
+        ("", "none") if *name == "local_handoffs" => String::new(),
         ("", "none") => "Default: no limit.".to_owned(),
         ("", "empty") => "Default: empty.".to_owned(),
         ("", default) if kind_of(setting, kind).starts_with("Duration") => {

@@ -467,9 +467,6 @@ settings! {
             "How long one command's answer may take. After that, the command counts as maybe applied.";
         NODE_TIMEOUT "node_timeout" (100 ms) (10 ms to 60 s) [quorum]
             "Quorum only: the same for one of its servers. A slower server counts as down.";
-        WASM "wasm" (none) () [quorum]
-            "Quorum only, and only in [Cloudflare Workers](edge.md#cloudflare-workers): the default export of \
-             `leasehold/quorum.wasm`.";
         RENEW_IN "renew_in" (none) () [manager]
             "A worker thread renews the leases while the program blocks the event loop. See \
              [below](#a-blocked-event-loop).";

@@ -6,6 +6,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import { deflateRawSync } from 'node:zlib';
 
 const [engine, scripts, target] = process.argv.slice(2).map((path) => resolve(path));
 const { build } = createRequire(resolve('package.json'))('esbuild');
@@ -30,7 +31,8 @@ writeFileSync(join(target, 'package.json'), '{ "name": "leasehold", "type": "mod
 function fromElsewhere(build) {
   build.onResolve({ filter: /\/wasm\/quorum\.js$/ }, () => ({ path: './no-quorum-in-the-demo.mjs', external: true }));
   build.onResolve({ filter: /\/generated\/[^/]+$/ }, ({ path }) => ({ path: generated[path.slice(path.lastIndexOf('/') + 1)] }));
-  build.onLoad({ filter: /\.wasm$/ }, ({ path }) => ({
-    contents: `export const base64 = '${readFileSync(path).toString('base64')}';`,
-  }));
+  build.onLoad({ filter: /\.wasm$/ }, ({ path }) => {
+    const wasm = readFileSync(path);
+    return { contents: `export const length = ${wasm.length};\nexport const base64 = '${deflateRawSync(wasm, { level: 1 }).toString('base64')}';` };
+  });
 }

@@ -81,11 +81,12 @@ export class LockManager implements AsyncDisposable {
    * Clients wait in a queue on the first server. So list the servers in the same order everywhere.
    *
    * A quorum has mutexes, read-write locks and several names. Semaphores, reentrant locks and conversions reject with
-   * `unsupported`. `error.votes` tells how each server answered. The first call loads a second WebAssembly module.
+   * `unsupported`. `error.votes` tells how each server answered. The first call loads a second
+   * WebAssembly module. A bundle or a Worker has that module only if the program has the line `import 'leasehold/quorum'`.
    *
    * @throws `invalid-option` with the field `servers` for an even number of servers or fewer than three, for a connection,
-   * a server or a cluster that appears twice; `unsupported` for a server that is too old; `unreachable`, `auth` (all as
-   * rejections).
+   * a server or a cluster that appears twice; `unsupported` for a server that is too old, or in a bundle or a Worker without
+   * `leasehold/quorum`; `unreachable`, `auth` (all as rejections).
    *
    * @example
    * ```ts
@@ -94,8 +95,8 @@ export class LockManager implements AsyncDisposable {
    * ```
    */
   static async quorum(connections: readonly Connection[], options?: QuorumOptions): Promise<LockManager> {
-    const { config, settings, wasm } = readQuorumOptions(options);
-    const client = await openQuorum(connections, config, wasm);
+    const { config, settings } = readQuorumOptions(options);
+    const client = await openQuorum(connections, config);
     const opened = new OpenedClient({ client, defaults: settings, stealing: new Stealing(client) });
     return new LockManager(opened as unknown as Connection);
   }

@@ -99,6 +99,8 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' 
    * is blocked, `signal` can't abort. A process that is stopped as a whole, such as by a suspended machine, loses its
    * leases as without this option.
    *
+   * A bundle needs the line `import 'leasehold/renew-in'`.
+   *
    * Node, Bun and Deno. Other hosts, quorums and a server in memory fail with `unsupported`. If the worker fails, the
    * manager emits `worker`, and works as without the option.
    */
@@ -126,11 +128,6 @@ export interface QuorumOptions extends LockManagerOptions {
    * `responseTimeout` applies only to the first question to each server. 10 ms to 60 s. Default `'100ms'`.
    */
   readonly nodeTimeout?: Duration | undefined;
-  /**
-   * Needed in Cloudflare Workers: the default export of `leasehold/quorum.wasm`. It is a `WebAssembly.Module`, so that
-   * a Worker without a quorum does not upload it. Other hosts ignore it.
-   */
-  readonly wasm?: object | undefined;
 }
 
 /** The options of {@link LockManager.semaphore}. */

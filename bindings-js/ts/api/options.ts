@@ -57,17 +57,11 @@ export function readManagerOptions(options: unknown): { config: Config; settings
 }
 
 /** Checks the options of a quorum's manager. */
-export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings; wasm: WebAssembly.Module | undefined } {
-  const { wasm: given, renewIn, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
+export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings } {
+  const { renewIn, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
   if (renewIn !== undefined) throw new UnsupportedError('`renewIn` of a quorum; leave the option out');
-  const wasm = readModule(given);
   if (rest.label !== undefined) readLabel(rest.label);
-  return { ...managerOptions(rest), wasm };
-}
-
-function readModule(given: unknown): WebAssembly.Module | undefined {
-  if (given === undefined || given instanceof WebAssembly.Module) return given;
-  throw new InvalidOptionError('wasm', `is ${formatValue(given)}: give the default export of 'leasehold/quorum.wasm'`);
+  return managerOptions(rest);
 }
 
 function managerOptions(given: Given<(typeof QUORUM)[number]>): { config: Config; settings: AcquireSettings } {

@@ -3,9 +3,8 @@
 import { Engine as WasmEngine } from '../../generated/leasehold_js.js';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { FAILURE_KINDS } from '../support/errors.generated.js';
-import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
+import { InvalidOptionError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
-import { isWorkerd } from '../support/host.js';
 import { FOR_ENGINE } from '../support/options.generated.js';
 import { type HostClocks, hostClocks, Moments } from './clocks.js';
 import { InputField, InputKind, ScalarKind } from './codes.generated.js';
@@ -33,17 +32,14 @@ function moduleOf(wasmMemory: WebAssembly.Memory, Engine: EngineModule['Engine']
 const ONE_SERVER = moduleOf(memory, WasmEngine);
 let quorum: EngineModule | undefined;
 
-const NEEDS_MODULE = "a quorum in a Worker without its WebAssembly module: `import wasm from 'leasehold/quorum.wasm'`, and pass `{ wasm }` to `LockManager.quorum`";
-
 /**
  * The engine of a quorum of these servers. It is a WebAssembly module of its own, loaded on first use, because few programs
- * need it. In workerd, the program passes it.
+ * need it.
  */
-export async function quorumEngine(servers: readonly string[], module?: WebAssembly.Module): Promise<EngineModule> {
+export async function quorumEngine(servers: readonly string[]): Promise<EngineModule> {
   if (quorum === undefined) {
-    if (module === undefined && isWorkerd()) throw new UnsupportedError(NEEDS_MODULE);
     const { start } = await import('./wasm/quorum.js');
-    const { Engine, memory } = start(module);
+    const { Engine, memory } = start();
     // It has all but what is for a worker.
     quorum ??= moduleOf(memory, Engine as unknown as EngineModule['Engine']);
   }

@@ -11,14 +11,14 @@ import { formatValue, isArray } from '../support/format.js';
 import { HOST_TIME } from '../support/timers.js';
 import { describeVotes } from '../support/votes.js';
 
-/** Makes a client, after it has asked all servers for their version and identity. `module` is the engine, which only workerd needs. */
-export async function openQuorum(connections: unknown, config: Config, module?: WebAssembly.Module): Promise<Client> {
+/** Makes a client, after it has asked all servers for their version and identity. */
+export async function openQuorum(connections: unknown, config: Config): Promise<Client> {
   const links = linksOf(connections);
   const names = links.map((link, at) => link.address?.() ?? `connection ${at + 1}`);
   const identities = new Identities(names, links.map(({ isCluster }) => isCluster === true));
   let client: Client | undefined;
   try {
-    const engine = await quorumEngine(names, module);
+    const engine = await quorumEngine(names);
     client = new Client(config, { connect: () => links, problemOf: (info, at) => identities.problemOf(info, at), engine }, () => '');
     const began = HOST_TIME.now();
     const checks = await client.checkServers();

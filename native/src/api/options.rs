@@ -343,7 +343,7 @@ mod tests {
         let lock = taken(serde_json::from_str::<LockOptions>(r#"{ "other": 1 }"#).unwrap_err());
         let manager = taken(serde_json::from_str::<ManagerOptions>(r#"{ "other": 1 }"#).unwrap_err());
         // Arguments of a call, options for JavaScript, and what the builder has not.
-        let elsewhere = ["limit", "permits", "keep", "wasm", "renew_in"];
+        let elsewhere = ["limit", "permits", "keep", "renew_in"];
         #[cfg(feature = "once")]
         let once = taken(serde_json::from_str::<OnceOptions>(r#"{ "other": 1 }"#).unwrap_err());
         let missing = |taken: &[String], setting: &Setting| !taken.iter().any(|name| name == setting.name);

@@ -1,6 +1,6 @@
-import { base64 } from '../../../generated/memory/base64.js';
+import * as packed from '../../../generated/memory/base64.js';
 import { initSync } from '../../../generated/memory/leasehold_js_memory.js';
-import { bytesOf } from '../../support/bytes.js';
+import { unpack } from '../../support/bytes.js';
 
 export { Memory, ScriptCall } from '../../../generated/memory/leasehold_js_memory.js';
-initSync({ module: bytesOf(base64) });
+initSync({ module: unpack(packed) });

@@ -1,6 +1,7 @@
 // The program that is bundled. It has no top-level await, so that it can become CommonJS.
 import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
+import 'leasehold/quorum';
 import quorum from '../programs/quorum.js';
 import tour from '../programs/tour.js';
 

@@ -47,7 +47,7 @@ test('a manager in module scope is refused with an explanation, and hangs no req
 test('a quorum without its module is refused with the line to add', async () => {
   const answer = await (await miniflare.dispatchFetch('http://localhost/quorum-without-its-module')).json();
   assert.equal(answer.code, 'unsupported', answer.message);
-  assert.match(answer.message, /leasehold\/quorum\.wasm/);
+  assert.match(answer.message, /`import 'leasehold\/quorum'`/);
 });
 
 test('a Worker over ioredis takes a lock, says when it is busy, and uploads no module of a quorum', async () => {

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { Redis } from 'ioredis';
 import * as leasehold from 'leasehold';
@@ -117,6 +118,41 @@ test('a quorum of three agrees, from a .cjs file, and its engine is not loaded b
   assert.equal(await run('programs/quorum.cjs'), 'agreed\nloaded before the first quorum: false, after: true\n');
 });
 
+/** The largest bundle of a program that imports `LockManager`, minified and gzipped, in bytes. */
+const BUNDLE_LIMIT = 130_000;
+
+test('a bundle has the engine of quorums and the worker only if the program imports them', async () => {
+  const plain = await bundle("import { LockManager } from 'leasehold'; console.log(LockManager);");
+  const size = gzipSync(readFileSync(plain), { level: 9 }).length;
+  console.log(`a bundle of LockManager: ${size} bytes, gzipped (at most ${BUNDLE_LIMIT})`);
+  assert.ok(size <= BUNDLE_LIMIT, `${size} bytes`);
+  const asks = `
+    import { Redis } from 'ioredis';
+    import { LockManager } from 'leasehold';
+    const clients = process.env.REDIS_URLS.split(',').map((url) => new Redis(url));
+    const told = ({ code, message }) => console.log(code, message.match(/import '([^']+)'/)?.[1]);
+    await LockManager.quorum(clients).catch(told);
+    try { new LockManager(clients[0], { renewIn: { worker: process.argv[1] } }).mutex('a').tryAcquire().catch(told) } catch (error) { told(error) }
+    for (const client of clients) client.disconnect();`;
+  assert.equal(await run(await bundle(asks)), 'unsupported leasehold/quorum\nunsupported leasehold/renew-in\n');
+  const has = "import 'leasehold/quorum'; import './programs/quorum.mjs';";
+  assert.match(await run(await bundle(has)), /^agreed$/m);
+  assert.match(await run(await bundle(has.replace('mjs', 'cjs'), 'cjs')), /^agreed$/m);
+  // The drop-ins use the same parts.
+  const dropIn = "import 'leasehold/quorum'; import './programs/dropin-quorum.mjs';";
+  assert.equal(await run(await bundle(dropIn)), 'taken\n');
+});
+
+/** Bundles a program as users do, minified and without the package beside it. Returns the file. */
+async function bundle(contents, format = 'esm') {
+  const directory = mkdtempSync(join(tmpdir(), 'leasehold-bundle-'));
+  after(() => rmSync(directory, { recursive: true, force: true }));
+  const outfile = join(directory, `program.${format === 'esm' ? 'mjs' : 'cjs'}`);
+  const banner = format === 'esm' ? { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" } : {};
+  await build({ stdin: { contents, resolveDir: project }, outfile, format, banner, bundle: true, minify: true, platform: 'node', logLevel: 'error' });
+  return outfile;
+}
+
 test('a process that holds a lease ends when it has nothing else to do', async () => {
   assert.match(await run('programs/idle.mjs'), /^held\n$/);
 });
@@ -126,8 +162,8 @@ test('a worker renews a lease while the event loop is blocked, in an ES module, 
   after(() => rmSync(bundle, { recursive: true, force: true }));
   // Nothing of the package is beside the bundle.
   const banner = { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" };
-  const entryPoints = ['blocked', 'blocked-redis'].map((name) => join(project, 'programs', `${name}.mjs`));
+  const entryPoints = ['blocked-in-bundle', 'blocked-redis'].map((name) => join(project, 'programs', `${name}.mjs`));
   await build({ entryPoints, bundle: true, platform: 'node', format: 'esm', outdir: bundle, outExtension: { '.js': '.mjs' }, banner, logLevel: 'error' });
-  const programs = ['programs/blocked.mjs', 'programs/blocked.cjs', join(bundle, 'blocked.mjs')];
+  const programs = ['programs/blocked.mjs', 'programs/blocked.cjs', join(bundle, 'blocked-in-bundle.mjs')];
   assert.deepEqual(await Promise.all(programs.map((program) => run(program))), programs.map(() => 'kept released\n'));
 });

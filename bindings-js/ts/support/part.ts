@@ -1,0 +1,19 @@
+import { UnsupportedError } from './errors.js';
+import type { PartName, parts } from './parts.js';
+
+declare const module: object | undefined;
+
+/** Loads a part. Throws `unsupported` in a bundle that doesn't have it. `what` needs the part, and `entry` is the import to add. */
+export function loadPart(name: PartName, what: string, entry: string): unknown {
+  const { parts: imported } = require('./parts.js') as { parts: typeof parts };
+  const load = imported[name] ?? besides(name);
+  if (load === undefined) throw new UnsupportedError(`${what} in a bundle without the line \`import '${entry}'\`, which puts the code for it into the bundle; add that line`);
+  return load();
+}
+
+/** Loads the file beside this one. A bundler must not see that, because each bundle would have the file. In a bundle, `module` has no `require`. */
+function besides(name: PartName): (() => unknown) | undefined {
+  if (typeof module !== 'object') return undefined;
+  const load: unknown = Reflect.get(module, 'require');
+  return typeof load === 'function' ? () => load.call(module, `./${name}.cjs`) : undefined;
+}
