@@ -1,4 +1,4 @@
-import { DROP_INS, LEASEHOLD, NODE_REDIS, REDLOCK, RUN, SEMAPHORE, SET, connect, connectNodeRedis, disconnect } from './contenders.mjs';
+import { DROP_INS, LEASEHOLD, NODE_REDIS, REDLOCK, REDLOCK4, RUN, SEMAPHORE, SET, connect, connectNodeRedis, disconnect } from './contenders.mjs';
 import { Spread, percentile } from './report.mjs';
 
 const ROUNDS = 9;
@@ -6,7 +6,7 @@ const TIMES = { warmUp: 150, duration: 400 };
 /** Other contenders' code is compiled meanwhile, too, so the first rounds don't count. */
 const FIRST_ROUNDS = 2;
 const BURST = 64;
-const ROWS = [SET, SEMAPHORE, REDLOCK, LEASEHOLD, RUN, ...DROP_INS, ...NODE_REDIS];
+const ROWS = [SET, SEMAPHORE, REDLOCK, REDLOCK4, LEASEHOLD, RUN, ...DROP_INS, ...NODE_REDIS];
 
 /** One task takes a free lock and gives it back, one request at a time. Then bursts of calls, all made in one turn of the event loop. */
 export async function measureAlone(report, quick) {
@@ -41,6 +41,7 @@ export async function measureAlone(report, quick) {
       aim(RUN, LEASEHOLD, what, 1.05);
       aim(DROP_INS[0], REDLOCK, what, 1.2);
       aim(DROP_INS[1], SEMAPHORE, what, 1.2);
+      aim(DROP_INS[2], REDLOCK4, what, 1.2);
     }
   }
   for (const client of clients.values()) await disconnect(client);

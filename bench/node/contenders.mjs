@@ -2,9 +2,11 @@ import { Redis } from 'ioredis';
 import { LockManager } from 'leasehold';
 import { Mutex as DropInMutex } from 'leasehold/redis-semaphore';
 import DropInRedlock from 'leasehold/redlock';
+import DropInRedlock4 from 'leasehold/redlock4';
 import { createClient } from 'redis';
 import { Mutex } from 'redis-semaphore';
 import RedlockModule from 'redlock';
+import Redlock4 from 'redlock-4';
 import { IoredisAdapter, createLock } from 'redlock-universal';
 
 const Redlock = RedlockModule.default ?? RedlockModule;
@@ -44,9 +46,14 @@ export const RAW = {
 };
 
 export const REDLOCK = redlockOf('node-redlock', Redlock);
+export const REDLOCK4 = redlock4Of('node-redlock 4', Redlock4);
 export const SEMAPHORE = semaphoreOf('redis-semaphore', Mutex);
 /** The same programs, with our drop-ins. */
-export const DROP_INS = [redlockOf('leasehold/redlock', DropInRedlock), semaphoreOf('leasehold/redis-semaphore', DropInMutex)];
+export const DROP_INS = [
+  redlockOf('leasehold/redlock', DropInRedlock),
+  semaphoreOf('leasehold/redis-semaphore', DropInMutex),
+  redlock4Of('leasehold/redlock4', DropInRedlock4),
+];
 
 function redlockOf(name, Redlock) {
   const lock = (redis, name) => {
@@ -54,6 +61,17 @@ function redlockOf(name, Redlock) {
     return async () => {
       const lock = await redlock.acquire([name], TTL);
       return () => lock.release();
+    };
+  };
+  return { name, lock };
+}
+
+function redlock4Of(name, Redlock) {
+  const lock = (redis, name) => {
+    const redlock = new Redlock([redis], { retryCount: -1 });
+    return async () => {
+      const lock = await redlock.lock(name, TTL);
+      return () => lock.unlock();
     };
   };
   return { name, lock };
