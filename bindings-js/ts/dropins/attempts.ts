@@ -107,24 +107,32 @@ export class Held {
     void this.#lease.lost.then(listener);
   }
 
-  /** Gives the lease back. The engine sends its command again if that is safe. Rejects with what can't be mended. */
-  async release(): Promise<Ended> {
+  /**
+   * Gives the lease back, and resolves to what `end` makes of that. The engine sends its command again if that is safe. Rejects with what
+   * can't be mended, and with what `end` throws.
+   */
+  async release<T>(end: (ended: Ended) => T): Promise<T> {
+    let isDone = false;
+    let problem: unknown;
     try {
-      const isDone = (await this.#release()) === 'released';
+      isDone = (await this.#release()) === 'released';
       this.#isReleased = true;
-      return { isDone, problem: undefined };
     } catch (error) {
-      return { isDone: false, problem: passOnHopeless(error) };
+      problem = passOnHopeless(error);
     }
+    return end({ isDone, problem });
   }
 
-  /** Makes the lock end after `duration`. Rejects with what can't be mended. */
-  async extend(duration: number): Promise<Ended> {
+  /** Makes the lock end after `duration`. The rest is as in `release`. */
+  async extend<T>(duration: number, end: (ended: Ended) => T): Promise<T> {
+    let isDone = false;
+    let problem: unknown;
     try {
-      return { isDone: await this.#extend(duration), problem: undefined };
+      isDone = await this.#extend(duration);
     } catch (error) {
-      return { isDone: false, problem: passOnHopeless(error) };
+      problem = passOnHopeless(error);
     }
+    return end({ isDone, problem });
   }
 
   /** Undefined if it was released before. */
@@ -158,6 +166,15 @@ export class Held {
       if (isLeaseholdError(error, 'unsupported')) return false;
       throw error;
     }
+  }
+}
+
+/** Rejects with what is thrown. An `async` function would cost one more promise. */
+export function rejecting<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return act();
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
 

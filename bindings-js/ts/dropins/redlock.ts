@@ -6,7 +6,7 @@ import { InvalidOptionError } from '../index.js';
 import { isAbortOf } from '../support/abort.js';
 import { formatValue, isArray } from '../support/format.js';
 import { ignore } from '../support/ignore.js';
-import { Acquirer, checkDuration, counted, type Ended, expirationOf, type Held, heldOrThrow, listed, mergeSettings, refuseScripts, RETRY_DEFAULTS, votesOf } from './attempts.js';
+import { Acquirer, checkDuration, counted, type Ended, expirationOf, type Held, heldOrThrow, listed, mergeSettings, refuseScripts, rejecting, RETRY_DEFAULTS, votesOf } from './attempts.js';
 import type { Client } from './managers.js';
 
 /** How one client voted. */
@@ -170,11 +170,13 @@ export class Redlock extends EventEmitter {
    * @throws {@link ExecutionError} if it was no longer held, or if no server answered: it then ends with its duration.
    * `unsupported` for a `Lock` that another process acquired (as rejections).
    */
-  async release(lock: Lock, settings?: Partial<Settings>): Promise<ExecutionResult> {
-    mergeSettings(settings, this.settings, DEFAULTS);
-    const held = heldBy(lock);
-    lock.expiration = 0;
-    return this.#once('release', lock.resources, await held.release());
+  release(lock: Lock, settings?: Partial<Settings>): Promise<ExecutionResult> {
+    return rejecting(() => {
+      mergeSettings(settings, this.settings, DEFAULTS);
+      const held = heldBy(lock);
+      lock.expiration = 0;
+      return held.release((ended) => this.#once('release', lock.resources, ended));
+    });
   }
 
   /**
@@ -189,7 +191,7 @@ export class Redlock extends EventEmitter {
     const held = heldBy(existing);
     const start = Date.now();
     if (existing.expiration < start) throw new ExecutionError(`can't extend ${listed(existing.resources)}: the lock has ended; acquire it again`, []);
-    const { attempts } = this.#once('extend', existing.resources, await held.extend(duration));
+    const { attempts } = await held.extend(duration, (ended) => this.#once('extend', existing.resources, ended));
     existing.expiration = 0;
     return this.#lockOf(held, existing.resources, attempts, expirationOf(start, duration, merged, held));
   }
@@ -243,10 +245,9 @@ export class Redlock extends EventEmitter {
     return result;
   }
 
-  // Not `async`, because that costs as much as a promise and its function.
   #acquire(resources: string[], duration: number, given: Partial<Settings> | undefined, renew: boolean): Promise<Lock> {
     const attempts: Promise<ExecutionStats>[] = [];
-    try {
+    return rejecting(() => {
       const settings = mergeSettings(given, this.settings, DEFAULTS);
       checkDuration('duration', duration);
       if (!isArray(resources)) throw new InvalidOptionError('resources', `is ${formatValue(resources)}: give a list of names`);
@@ -255,9 +256,7 @@ export class Redlock extends EventEmitter {
         acquired: (held, expiration) => this.#lockOf(held, resources, attempts, expiration),
         refused: () => new ExecutionError(`can't acquire ${listed(resources)}: ${counted(attempts.length)} failed, and \`attempts\` has the reasons; try again later, or raise \`retryCount\``, attempts),
       });
-    } catch (error) {
-      return Promise.reject(error);
-    }
+    });
   }
 
   /** Ends the only attempt of an operation on a lock that is held. */

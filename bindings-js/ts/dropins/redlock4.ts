@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events';
 
 import { InvalidOptionError, UnsupportedError } from '../index.js';
 import { formatValue, isArray } from '../support/format.js';
-import { Acquirer, checkDuration, counted, type Ended, expirationOf, type Held, heldOrThrow, listed, mergeSettings, refuseScripts, RETRY_DEFAULTS, type RetrySettings, votesOf } from './attempts.js';
+import { Acquirer, checkDuration, counted, type Ended, expirationOf, type Held, heldOrThrow, listed, mergeSettings, refuseScripts, rejecting, RETRY_DEFAULTS, type RetrySettings, votesOf } from './attempts.js';
 import { bluebird } from './bluebird/own.js';
 import type { Client } from './managers.js';
 import { type Answer, type Callback, type Disposer, Promises } from './promises.js';
@@ -60,7 +60,8 @@ export class Lock {
     };
     heldBy = (lock) => {
       const held = heldOrThrow(#held in lock ? lock.#held : undefined);
-      if (listed([lock.resource].flat()) !== listed(held.resources)) throw new UnsupportedError('a `Lock` whose `resource` was changed; put the old value back');
+      const { resource } = lock;
+      if (resource !== held.resources && listed([resource].flat()) !== listed(held.resources)) throw new UnsupportedError('a `Lock` whose `resource` was changed; put the old value back');
       return held;
     };
   }
@@ -204,27 +205,32 @@ export class Redlock extends EventEmitter {
     return promises.answer(this.#extend(lock, ttl), callback);
   }
 
-  async #lock(given: string | string[], ttl: number, options: LockOptions | undefined): Promise<Lock> {
-    const settings = mergeSettings(options, this.#settings, RETRY_DEFAULTS);
-    checkDuration('ttl', ttl);
-    const resource = isArray(given) ? (given as string[]) : [given as string];
-    let attempts = 0;
-    return this.#acquirer.acquire(resource, ttl, settings, false, {
-      ended: (attempt) => {
-        this.#tell(attempt);
-        return ++attempts;
-      },
-      acquired: (held, expiration) => setHeld(new Lock(this, resource, held.value, expiration, attempts, settings.retryCount - attempts), held),
-      refused: () => new LockError(`can't take ${listed(resource)}: ${counted(attempts)} failed; try again later, or raise \`retryCount\``, attempts),
+  #lock(given: string | string[], ttl: number, options: LockOptions | undefined): Promise<Lock> {
+    return rejecting(() => {
+      const settings = mergeSettings(options, this.#settings, RETRY_DEFAULTS);
+      checkDuration('ttl', ttl);
+      const resource = isArray(given) ? (given as string[]) : [given as string];
+      let attempts = 0;
+      return this.#acquirer.acquire(resource, ttl, settings, false, {
+        ended: (attempt) => {
+          this.#tell(attempt);
+          return ++attempts;
+        },
+        acquired: (held, expiration) => setHeld(new Lock(this, resource, held.value, expiration, attempts, settings.retryCount - attempts), held),
+        refused: () => new LockError(`can't take ${listed(resource)}: ${counted(attempts)} failed; try again later, or raise \`retryCount\``, attempts),
+      });
     });
   }
 
-  async #unlock(lock: Lock): Promise<void> {
-    lock.expiration = 0;
-    const held = heldBy(lock);
-    const ended = await held.release();
-    this.#tell(ended);
-    if (!ended.isDone) throw new LockError(`can't give ${listed(held.resources)} back: the lock is no longer held, or the server didn't answer`, undefined, { cause: ended.problem });
+  #unlock(lock: Lock): Promise<void> {
+    return rejecting(() => {
+      lock.expiration = 0;
+      const held = heldBy(lock);
+      return held.release((ended) => {
+        this.#tell(ended);
+        if (!ended.isDone) throw new LockError(`can't give ${listed(held.resources)} back: the lock is no longer held, or the server didn't answer`, undefined, { cause: ended.problem });
+      });
+    });
   }
 
   async #extend(lock: Lock, ttl: number): Promise<Lock> {
@@ -232,9 +238,10 @@ export class Redlock extends EventEmitter {
     if (lock.expiration < start) throw new LockError(`can't extend ${listed(lock.resource)}: the lock has ended; take it again`, 0);
     checkDuration('ttl', ttl);
     const held = heldBy(lock);
-    const ended = await held.extend(ttl);
-    this.#tell(ended);
-    if (!ended.isDone) throw new LockError(`can't extend ${listed(held.resources)}: the lock is no longer held, or the server didn't answer; take it again before you rely on it`, 1, { cause: ended.problem });
+    await held.extend(ttl, (ended) => {
+      this.#tell(ended);
+      if (!ended.isDone) throw new LockError(`can't extend ${listed(held.resources)}: the lock is no longer held, or the server didn't answer; take it again before you rely on it`, 1, { cause: ended.problem });
+    });
     lock.expiration = expirationOf(start, ttl, this.#settings, held);
     return lock;
   }
