@@ -233,6 +233,54 @@ fn a_refusal_that_arrives_after_a_newer_answer_changes_nothing() {
     assert_eq!(waiters_on_server(&world), 0, "its client knows that it has to leave the queue");
 }
 
+/// Client 0 has the only permit, and client 1 waits with two tokens and ten callers behind them.
+fn two_tokens_wait() -> (World, impl Fn(AcquireOptions) -> AcquireOptions) {
+    let of = |options| AcquireOptions { kind: Kind::Semaphore { permits: 1, limit: 1 }, ..options };
+    let mut world = World::new(3);
+    let lease = world.acquire(0, of(options()));
+    world.clients[1].acquire(NAME, of(behind(20)));
+    world.clients[1].acquire(NAME, of(behind(20)));
+    (0..3).for_each(|_| world.serve());
+    assert_eq!(waiters_on_server(&world), 2);
+    for _ in 0..10 {
+        begin(&mut world, 1, of(behind(20)));
+    }
+    // Each token hears of the other one's callers.
+    world.pass(seconds(5));
+    world.call(0, |op| Input::Release { op, lease });
+    assert_eq!(waiters_on_server(&world), 1);
+    (world, of)
+}
+
+#[test]
+fn a_caller_counts_once_after_another_token_of_its_client_was_granted() {
+    let (mut world, of) = two_tokens_wait();
+    let op = begin(&mut world, 1, of(behind(15)));
+    assert_eq!(found(&world, 1, op), None, "11 wait");
+    for expected in [None, Some(13), Some(13)] {
+        let op = begin(&mut world, 1, of(behind(13)));
+        assert_eq!(found(&world, 1, op), expected);
+    }
+}
+
+#[test]
+fn a_caller_counts_once_after_the_answer_to_an_earlier_token_comes_late() {
+    let of = |options| AcquireOptions { kind: Kind::Semaphore { permits: 1, limit: 1 }, ..options };
+    let mut world = World::new(3);
+    world.acquire(0, of(options()));
+    let subscribes = begin(&mut world, 1, of(options()));
+    world.clients[1].feed(Input::Cancel { op: subscribes });
+    world.serve();
+    (0..2).for_each(|_| _ = world.clients[1].acquire(NAME, of(behind(20))));
+    let _late = world.carry_out(1);
+    (0..10).for_each(|_| _ = begin(&mut world, 1, of(behind(20))));
+    world.pass(Duration::from_millis(2_005));
+    let op = begin(&mut world, 1, of(behind(15)));
+    assert_eq!(found(&world, 1, op), None, "13 wait");
+    let op = begin(&mut world, 1, of(behind(13)));
+    assert_eq!(found(&world, 1, op), Some(13));
+}
+
 #[test]
 fn what_has_no_queue_on_one_server_refuses_the_option() {
     let reentrant = AcquireOptions { kind: Kind::Reentrant(Owner(1)), ..behind(3) };

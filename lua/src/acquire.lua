@@ -1,8 +1,8 @@
 -- Takes the lock, waits for it, shows that a waiter is alive, or refills a lease. Idempotent for each token.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
 -- ARGV    1 token  2 mode  3 ttl  4 how (try, wait, refill; see below)  5 claim window  6 block  7 used fence (0)  8 fleet
--- How     `wait` is for one caller. `wait 3` is for three callers of one client. `wait 3/10` also asks how many callers wait at
---         other clients, and does not join the queue if they are 10 or more
+-- How     `wait` is for one caller. `wait 3` is for three callers of one client. `wait 3/10` also asks how many callers wait with
+--         other tokens, and does not join the queue if they are 10 or more
 -- Answer  entered, again, waiting, busy, done, gone, taken or conflict
 
 -- Returns early: another client holds the lock exclusively, so nobody can be granted. The caller joins the queue, shows
@@ -88,7 +88,7 @@ local function join()
   write_record()
 end
 
--- How many callers wait at other clients. Of the waiters behind the first 1,000, each counts as one caller.
+-- How many callers wait with other tokens. Of the waiters behind the first 1,000, each counts as one caller.
 local function callers_elsewhere()
   local tokens = redis.call('ZRANGE', KEYS[3], text(tombstones), text(tombstones + 999))
   local records = #tokens > 0 and redis.call('HMGET', KEYS[4], unpack(tokens))

@@ -7,6 +7,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 
 use super::Client;
 use crate::error::Error;
@@ -63,6 +64,10 @@ impl Client {
             let Some(semaphore) = self.semaphores.get_mut(key) else { return };
             let (locks, cx) = (&mut self.locks, &mut self.cx);
             semaphore.lanes.retain(|lane| locks.get(*lane).is_some_and(|lane| lane.name.key == semaphore.name.key));
+            let now = semaphore.lanes.iter().filter(|lane| locks.get(**lane).is_some_and(asks)).count();
+            if now < mem::replace(&mut semaphore.asking, now) {
+                semaphore.lanes.iter().for_each(|lane| _ = locks.get_mut(*lane).map(LockState::forget_count));
+            }
             let Some((op, options)) = semaphore.queue.head() else {
                 if semaphore.lanes.is_empty() {
                     self.semaphores.remove(key);
@@ -70,7 +75,9 @@ impl Client {
                 return;
             };
             let asking = || semaphore.lanes.iter().filter_map(|lane| locks.get(*lane)).filter(|lane| asks(lane));
-            if let Some(busy) = asking().find(|lane| lane.claim.as_ref().is_some_and(Claim::is_known_busy)) {
+            // One lane stands for all callers behind as long as it asks, because the server has their number in its record.
+            let known = asking().filter(|lane| lane.claim.as_ref().is_some_and(Claim::is_known_busy));
+            if let Some(busy) = known.min_by_key(|lane| lane.behind == 0) {
                 let tries =
                     semaphore.queue.iter().filter(|(op, options)| options.wait == Wait::No && cx.ops.contains_key(op));
                 for (op, options) in tries.take(semaphore.queue.tries()).collect::<Vec<_>>() {

@@ -113,7 +113,9 @@ impl LockState {
             block,
         };
         claim.joining = joins;
-        claim.counts |= joins && most.is_some();
+        if joins && most.is_some() {
+            claim.counts_since.get_or_insert(cx.now);
+        }
         claim.clear_timer(cx, self.id);
         let soon = if claim.joined { needed::HEARTBEAT } else { needed::CALL };
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
@@ -256,7 +258,7 @@ impl LockState {
             // Perhaps only dead waiters are ahead. Each command drops some of them.
             return self.send_acquire(cx);
         }
-        if answer.elsewhere.is_some() && self.counted(cx, answer) {
+        if answer.elsewhere.is_some() && self.counted(cx, sent, answer) {
             return;
         }
         let Some(claim) = &mut self.claim else { return };

@@ -1,19 +1,22 @@
 //! Which local callers are refused because enough others wait: `max_waiters`.
 //!
-//! A caller that may wait behind few others is decided about once, as soon as it is clear that it has to wait. This client's
-//! callers count exactly. Those of the other clients count as the server has them: each client tells it their number when it joins
-//! the queue, and with each heartbeat. The client that holds the lock counts each other client once, because it doesn't wait.
+//! A caller that may wait behind few others is decided about once, as soon as it is clear that it has to wait. The callers behind
+//! one token count exactly. Those of all other tokens count as the server has them: each token tells it their number when it joins
+//! the queue, and with each heartbeat. These are tokens of other clients, and those with which this client waits for more permits
+//! of the same semaphore. The client that holds the lock counts each other client once, because it doesn't wait.
 
 use super::LockState;
 use super::claim::Path;
+use super::claim_state::Claim;
 use crate::error::Error;
 use crate::ids::Caller;
 use crate::session::Context;
+use crate::time::Instant;
 use crate::wire::{Answer, Status};
 
 impl LockState {
     /// Ends the callers that find too many others waiting, once it is known that they have to wait. Asks the server for the
-    /// callers of other clients, unless it is asked anyway.
+    /// callers of other tokens, unless it is asked anyway.
     pub(super) fn end_excess(&mut self, cx: &mut Context) {
         let Some((_, head)) = self.queue.head().filter(|_| self.queue.is_undecided()) else { return };
         let here = self.hold.as_ref().filter(|hold| hold.excludes(cx, head)).map(|hold| hold.waiting);
@@ -32,11 +35,19 @@ impl LockState {
         }
     }
 
-    /// Asks the server how many callers wait at other clients, if it was not asked yet.
+    /// Asks the server how many callers wait with other tokens, if it was not asked yet.
     pub(crate) fn count(&mut self, cx: &mut Context) {
         self.queue.counts = true;
-        if let Some(claim) = self.claim.as_mut().filter(|claim| claim.joined && !claim.counts && claim.sent.is_none()) {
+        let asks = |claim: &&mut Claim| claim.joined && claim.counts_since.is_none() && claim.sent.is_none();
+        if let Some(claim) = self.claim.as_mut().filter(asks) {
             claim.send_by(cx, self.id, cx.now);
+        }
+    }
+
+    /// Another token of this client has stopped waiting. The server counted its callers, and they may be behind this one now.
+    pub(crate) fn forget_count(&mut self) {
+        if let Some(claim) = &mut self.claim {
+            (claim.counts_since, claim.elsewhere) = (None, None);
         }
     }
 
@@ -45,13 +56,14 @@ impl LockState {
         self.claim.as_ref()?.elsewhere
     }
 
-    /// The server has said how many callers wait at other clients. True if the token may not join the queue, and so isn't in it.
-    pub(super) fn counted(&mut self, cx: &mut Context, answer: &Answer) -> bool {
+    /// The server has said how many callers wait with other tokens. True if the token may not join the queue, and so isn't in it.
+    pub(super) fn counted(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) -> bool {
         let Some(claim) = &mut self.claim else { return true };
         if claim.base.is_some_and(|base| base.server > answer.server) {
             return false;
         }
-        claim.elsewhere = answer.elsewhere.filter(|_| answer.status == Status::Waiting);
+        let counts = answer.status == Status::Waiting && claim.counts_since.is_some_and(|since| since <= sent);
+        claim.elsewhere = answer.elsewhere.filter(|_| counts);
         if answer.status == Status::Waiting {
             return false;
         }

@@ -126,7 +126,7 @@ pub(crate) enum AcquireMode {
     Try,
     /// Nothing else, but enter ahead of the waiters.
     TryAhead,
-    /// Join the queue, for so many callers, unless so many wait at other clients.
+    /// Join the queue, for so many callers, unless so many wait with other tokens.
     Wait { callers: u32, most: Option<u32> },
     /// Only extend and refill a lock that is already held.
     Refill,

@@ -17,7 +17,7 @@ use crate::keys::{Lifetime, Range};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Try,
-    /// For so many callers of one client. With `most`, the script also counts those of other clients, and the token does not
+    /// For so many callers of one client. With `most`, the script also counts those of other tokens, and the token does not
     /// join the queue if they are so many.
     Wait {
         callers: i64,
@@ -150,7 +150,7 @@ impl<K: Kind> Acquire<'_, K> {
         Ok(reply)
     }
 
-    /// How many callers wait at other clients. Of the waiters behind the first 1,000, each counts as one caller.
+    /// How many callers wait with other tokens. Of the waiters behind the first 1,000, each counts as one caller.
     fn callers_elsewhere(&mut self) -> Done<i64> {
         let base = &mut self.prelude.base;
         let first = Range::Ranks(base.tombstones, base.tombstones + MOST_COUNTED - 1);
