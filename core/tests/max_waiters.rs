@@ -282,6 +282,38 @@ fn a_caller_counts_once_after_the_answer_to_an_earlier_token_comes_late() {
 }
 
 #[test]
+fn callers_of_a_semaphore_that_gave_up_do_not_count_after_the_next_heartbeat() {
+    let of = |options| AcquireOptions { kind: Kind::Semaphore { permits: 1, limit: 1 }, ..options };
+    let mut world = World::new(3);
+    world.acquire(0, of(options()));
+    begin(&mut world, 1, of(options()));
+    let ops: Vec<_> = (0..5).map(|_| begin(&mut world, 1, of(options()))).collect();
+    world.pass(seconds(1));
+    ops.into_iter().for_each(|op| world.clients[1].feed(Input::Cancel { op }));
+    world.pass(seconds(1));
+    let op = begin(&mut world, 2, of(behind(2)));
+    assert_eq!(found(&world, 2, op), None, "one waits");
+}
+
+#[test]
+fn a_caller_of_a_semaphore_counts_once_when_its_client_asks_with_another_token() {
+    let of = |options| AcquireOptions { kind: Kind::Semaphore { permits: 1, limit: 1 }, ..options };
+    let mut world = World::new(3);
+    let lease = world.acquire(0, of(options()));
+    (0..6).for_each(|_| _ = begin(&mut world, 1, of(options())));
+    world.pass(seconds(1));
+    // The message with the grant is lost, and an operator takes the permit before the next heartbeat.
+    world.still[1] = true;
+    world.call(0, |op| Input::Release { op, lease });
+    world.call(2, |op| Input::ForceRelease { op, name: NAME, foreign: false });
+    world.acquire(0, of(options()));
+    world.still[1] = false;
+    world.pass(Duration::from_millis(1_100));
+    let op = begin(&mut world, 2, of(behind(7)));
+    assert_eq!(found(&world, 2, op), None, "six wait");
+}
+
+#[test]
 fn what_has_no_queue_on_one_server_refuses_the_option() {
     let reentrant = AcquireOptions { kind: Kind::Reentrant(Owner(1)), ..behind(3) };
     let unsupported = |world: &mut World, options| {

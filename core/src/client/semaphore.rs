@@ -10,16 +10,44 @@ use alloc::vec::Vec;
 use core::mem;
 
 use super::Client;
+use super::semaphores::Semaphore;
 use crate::error::Error;
 use crate::ids::{Caller, LockId};
-use crate::lock::{Admission, Claim, LocalQueue, LockState};
+use crate::lock::{Admission, Claim, LocalQueue, LockState, LockTable};
 use crate::options::{AcquireOptions, Family, Kind, Wait};
 use crate::session::OpKind;
 use crate::time::Duration;
 use crate::wire::Name;
 
 /// How many lanes may ask for permits in parallel.
-const ASKING: usize = 16;
+const ASKING: u32 = 16;
+
+/// The lanes that ask for permits.
+struct Asking {
+    lanes: u32,
+    /// The one that stands for all callers behind, as long as it asks: the server has their number in its record.
+    first: Option<LockId>,
+    /// The first one that is known to wait.
+    known: Option<LockId>,
+}
+
+impl Semaphore {
+    fn asking(&self, locks: &LockTable) -> Asking {
+        let mut asking = Asking { lanes: 0, first: None, known: None };
+        for id in &self.lanes {
+            let Some(lane) = locks.get(*id).filter(|lane| asks(lane)) else { continue };
+            asking.lanes = asking.lanes.saturating_add(1);
+            if lane.behind > 0 {
+                asking.first = Some(*id);
+            }
+            if asking.known.is_none() && lane.claim.as_ref().is_some_and(Claim::is_known_busy) {
+                asking.known = Some(*id);
+            }
+        }
+        asking.first = asking.first.or(asking.known);
+        asking
+    }
+}
 
 impl Client {
     /// The semaphore's key. Opens the semaphore if it is not in use yet.
@@ -40,8 +68,7 @@ impl Client {
     /// The error for a caller that would have to wait behind others of this client.
     pub(super) fn semaphore_is_full(&self, key: &str, op: Caller) -> Option<Error> {
         let semaphore = self.semaphores.get(key)?;
-        let mut asking = semaphore.lanes.iter().filter_map(|lane| self.locks.get(*lane)).filter(|lane| asks(lane));
-        let busy = asking.find(|lane| lane.claim.as_ref().is_some_and(Claim::is_known_busy));
+        let busy = semaphore.asking(&self.locks).known.and_then(|lane| self.locks.get(lane));
         let full = busy.is_some() || !semaphore.queue.is_empty();
         full.then(|| busy.map_or(Error::busy(Duration::ZERO, None), |lane| lane.busy(&self.cx, op)))
     }
@@ -64,20 +91,11 @@ impl Client {
             let Some(semaphore) = self.semaphores.get_mut(key) else { return };
             let (locks, cx) = (&mut self.locks, &mut self.cx);
             semaphore.lanes.retain(|lane| locks.get(*lane).is_some_and(|lane| lane.name.key == semaphore.name.key));
-            let now = semaphore.lanes.iter().filter(|lane| locks.get(**lane).is_some_and(asks)).count();
-            if now < mem::replace(&mut semaphore.asking, now) {
+            let Asking { lanes, first, known } = semaphore.asking(locks);
+            if lanes < mem::replace(&mut semaphore.asked, lanes) {
                 semaphore.lanes.iter().for_each(|lane| _ = locks.get_mut(*lane).map(LockState::forget_count));
             }
-            let Some((op, options)) = semaphore.queue.head() else {
-                if semaphore.lanes.is_empty() {
-                    self.semaphores.remove(key);
-                }
-                return;
-            };
-            let asking = || semaphore.lanes.iter().filter_map(|lane| locks.get(*lane)).filter(|lane| asks(lane));
-            // One lane stands for all callers behind as long as it asks, because the server has their number in its record.
-            let known = asking().filter(|lane| lane.claim.as_ref().is_some_and(Claim::is_known_busy));
-            if let Some(busy) = known.min_by_key(|lane| lane.behind == 0) {
+            if let Some(busy) = known.and_then(|lane| locks.get(lane)) {
                 let tries =
                     semaphore.queue.iter().filter(|(op, options)| options.wait == Wait::No && cx.ops.contains_key(op));
                 for (op, options) in tries.take(semaphore.queue.tries()).collect::<Vec<_>>() {
@@ -86,25 +104,33 @@ impl Client {
                     semaphore.queue.ended(options.wait == Wait::No, &cx.ops);
                 }
                 // The server counts the other lanes, too.
-                let (own, elsewhere) = (u32::try_from(asking().count()).unwrap_or(u32::MAX), busy.elsewhere());
-                let before = elsewhere.unwrap_or(0).saturating_add(1).max(own);
+                let elsewhere = first.and_then(|lane| locks.get(lane)?.elsewhere());
+                let before = elsewhere.unwrap_or(0).saturating_add(1).max(lanes);
                 for (op, found) in semaphore.queue.refuse(&cx.ops, before, elsewhere.is_some()) {
                     let error = busy.full(cx, op, found);
                     cx.fail(op, error);
                     semaphore.queue.ended(false, &cx.ops);
                 }
-                let (busy, behind) = (busy.id, semaphore.queue.waiters());
-                for lane in &semaphore.lanes {
-                    if let Some(lane) = locks.get_mut(*lane) {
-                        lane.behind = if lane.id == busy { behind } else { 0 };
-                    }
+            }
+            let behind = semaphore.queue.waiters();
+            for id in &semaphore.lanes {
+                if let Some(lane) = locks.get_mut(*id) {
+                    lane.behind = if Some(*id) == first { behind } else { 0 };
                 }
-                if let Some(lane) = locks.get_mut(busy).filter(|_| semaphore.queue.is_undecided()) {
-                    lane.count(cx);
+            }
+            let Some((op, options)) = semaphore.queue.head() else {
+                if semaphore.lanes.is_empty() {
+                    self.semaphores.remove(key);
+                }
+                return;
+            };
+            if let Some(first) = first.and_then(|first| locks.get_mut(first)) {
+                if semaphore.queue.is_undecided() {
+                    first.count(cx);
                 }
                 return;
             }
-            if asking().count() >= ASKING {
+            if lanes >= ASKING {
                 return;
             }
             let options = *options;

@@ -16,7 +16,7 @@ pub(super) struct Semaphore {
     /// In the order in which they were opened.
     pub(super) lanes: Vec<LockId>,
     /// How many of them asked for permits when its callers were last served.
-    pub(super) asking: usize,
+    pub(super) asked: u32,
     pub(super) queue: LocalQueue,
 }
 
@@ -56,7 +56,7 @@ impl Semaphores {
             return;
         }
         let key = name.key.clone();
-        let slot = self.list.add(|_| Semaphore { name, lanes: Vec::new(), asking: 0, queue: LocalQueue::default() });
+        let slot = self.list.add(|_| Semaphore { name, lanes: Vec::new(), asked: 0, queue: LocalQueue::default() });
         self.slots.insert(key, slot);
     }
 

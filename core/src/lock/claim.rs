@@ -113,9 +113,7 @@ impl LockState {
             block,
         };
         claim.joining = joins;
-        if joins && most.is_some() {
-            claim.counts_since.get_or_insert(cx.now);
-        }
+        claim.counts |= joins && most.is_some();
         claim.clear_timer(cx, self.id);
         let soon = if claim.joined { needed::HEARTBEAT } else { needed::CALL };
         let purpose = Purpose::Acquire { lock: self.id, token: claim.token };
@@ -258,7 +256,7 @@ impl LockState {
             // Perhaps only dead waiters are ahead. Each command drops some of them.
             return self.send_acquire(cx);
         }
-        if answer.elsewhere.is_some() && self.counted(cx, sent, answer) {
+        if answer.elsewhere.is_some() && self.counted(cx, answer) {
             return;
         }
         let Some(claim) = &mut self.claim else { return };

@@ -33,8 +33,8 @@ pub(crate) struct Claim {
     pub(crate) in_flight: InFlight,
     /// The answered command with the greatest server time. The time of a grant is calculated from it.
     pub(crate) base: Option<Base>,
-    /// Since when commands ask the server how many callers wait with other tokens, and the last answer to one of them.
-    pub(crate) counts_since: Option<Instant>,
+    /// Whether the server was asked how many callers wait with other tokens, and its last answer.
+    pub(crate) counts: bool,
     pub(crate) elsewhere: Option<u32>,
     /// When the holder's lease will end, if known.
     pub(crate) holder_ends: Option<Instant>,
@@ -68,7 +68,7 @@ impl Claim {
             sent: None,
             in_flight: InFlight::default(),
             base: None,
-            counts_since: None,
+            counts: false,
             elsewhere: None,
             holder_ends: None,
             failure: None,

@@ -7,11 +7,9 @@
 
 use super::LockState;
 use super::claim::Path;
-use super::claim_state::Claim;
 use crate::error::Error;
 use crate::ids::Caller;
 use crate::session::Context;
-use crate::time::Instant;
 use crate::wire::{Answer, Status};
 
 impl LockState {
@@ -38,8 +36,7 @@ impl LockState {
     /// Asks the server how many callers wait with other tokens, if it was not asked yet.
     pub(crate) fn count(&mut self, cx: &mut Context) {
         self.queue.counts = true;
-        let asks = |claim: &&mut Claim| claim.joined && claim.counts_since.is_none() && claim.sent.is_none();
-        if let Some(claim) = self.claim.as_mut().filter(asks) {
+        if let Some(claim) = self.claim.as_mut().filter(|claim| claim.joined && !claim.counts && claim.sent.is_none()) {
             claim.send_by(cx, self.id, cx.now);
         }
     }
@@ -47,7 +44,7 @@ impl LockState {
     /// Another token of this client has stopped waiting. The server counted its callers, and they may be behind this one now.
     pub(crate) fn forget_count(&mut self) {
         if let Some(claim) = &mut self.claim {
-            (claim.counts_since, claim.elsewhere) = (None, None);
+            (claim.counts, claim.elsewhere) = (false, None);
         }
     }
 
@@ -57,13 +54,12 @@ impl LockState {
     }
 
     /// The server has said how many callers wait with other tokens. True if the token may not join the queue, and so isn't in it.
-    pub(super) fn counted(&mut self, cx: &mut Context, sent: Instant, answer: &Answer) -> bool {
+    pub(super) fn counted(&mut self, cx: &mut Context, answer: &Answer) -> bool {
         let Some(claim) = &mut self.claim else { return true };
         if claim.base.is_some_and(|base| base.server > answer.server) {
             return false;
         }
-        let counts = answer.status == Status::Waiting && claim.counts_since.is_some_and(|since| since <= sent);
-        claim.elsewhere = answer.elsewhere.filter(|_| counts);
+        claim.elsewhere = answer.elsewhere.filter(|_| answer.status == Status::Waiting && claim.counts);
         if answer.status == Status::Waiting {
             return false;
         }

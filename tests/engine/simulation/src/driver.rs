@@ -51,6 +51,8 @@ impl ClusterRun<'_> {
         client.open.clear();
         client.sent.clear();
         self.watch.leases.forget(client.life);
+        let (life, now) = (client.life, self.world.now);
+        self.watch.locks.iter_mut().for_each(|lock| lock.wanting.gone(life, now));
         self.count_listeners();
     }
 

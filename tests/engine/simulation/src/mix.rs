@@ -509,6 +509,19 @@ impl Mix {
         }
     }
 
+    /// How old a waiter's record on a server, or what a client has heard of it, can be. None if commands can be lost or refused:
+    /// then a user can have more than one record.
+    pub(crate) fn oldest_record(&self) -> Option<Micros> {
+        use Fault as F;
+        let single =
+            [F::Slow, F::CommandLost, F::ReplyLost, F::CommandLate, F::CommandTwice, F::Unavailable, F::Forced];
+        let strikes = [F::Pause, F::Crash, F::PublishRefused, F::ScriptFlush, F::Stall];
+        let loses = self.foreigners > 0
+            || single.iter().any(|fault| self.chance[fault.index()] > 0)
+            || !self.strikes.iter().all(|fault| strikes.contains(fault));
+        (!loses).then_some(2 * self.claim_ms.1 * 1_000 + self.response_ms.1 * 2_000 + self.outage.1)
+    }
+
     /// Whether clients may have so few commands in flight that most of them wait. Then things that watchers expect at
     /// once may take a while.
     pub(crate) fn is_crowded(&self) -> bool {

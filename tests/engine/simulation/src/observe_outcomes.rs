@@ -38,7 +38,14 @@ impl ClusterRun<'_> {
         if !(matches!(result, Err(Error::WrongKind(_))) && self.may_be_another_kind(&open)) {
             self.watch.check(calls::fits(&open, result, now, self.mix.kinds[open.name] != LockKind::Lock));
         }
-        self.watch.check(waiters::refused(&self.clients[place], &open, result));
+        if matches!(open.call, UserCall::Acquire(_)) {
+            let (life, now) = (self.clients[place].life, self.world.now);
+            let wanting = &mut self.watch.locks[open.name].wanting;
+            let since = self.mix.oldest_record().map(|age| now.saturating_sub(age));
+            let verdict = waiters::refused(wanting, since, &open, result);
+            wanting.ends(life, open.user, now);
+            self.watch.check(verdict);
+        }
         let waits = matches!(open.call, UserCall::Acquire(options) if options.wait != Wait::No);
         // At first the server doesn't know the scripts. Then a call takes up to four round trips.
         let scripts_are_loaded = self.world.now > 500_000 && self.clients[place].lacked_script < open.since;

@@ -337,6 +337,7 @@ impl ClusterRun<'_> {
         match call {
             UserCall::Acquire(options) => {
                 client.longest_ttl_ms = client.longest_ttl_ms.max(options.ttl.as_millis() as u64);
+                self.watch.locks[it_name].wanting.begins(client.life, user);
                 self.feed(place, Input::Acquire { op, name: &name, options: &options });
                 self.check_reentry(place, number, again);
             }

@@ -20,6 +20,7 @@ use crate::invariants::queue::Queue;
 use crate::invariants::results::Results;
 use crate::invariants::terms::Terms;
 use crate::invariants::tokens::Tokens;
+use crate::invariants::waiters::Wanting;
 use crate::invariants::{Broken, Verdict};
 use crate::mix::Mix;
 use crate::wire::{Life, Token};
@@ -91,6 +92,7 @@ pub(crate) struct LockWatch {
     pub(crate) progress: Progress,
     pub(crate) permits: Permits,
     pub(crate) results: Results,
+    pub(crate) wanting: Wanting,
     /// Whether its name has held something that is not such a lock.
     pub(crate) squatted: bool,
     /// When its holders' data was last lost.

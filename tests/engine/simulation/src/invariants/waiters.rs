@@ -1,10 +1,38 @@
 //! Calls that wait behind few others: the server counts right, and nobody waits behind more than it accepts.
 
+use std::collections::HashMap;
+
 use leasehold_core::{AcquireOptions, Error, Instant, Outcome, Wait};
+use leasehold_harness::Micros;
 
 use super::{Verdict, broken};
 use crate::client::{Client, Op, UserCall};
-use crate::wire::Token;
+use crate::wire::{Life, Token};
+
+/// The users that want a lock, or did so lately: each client's life and its user, and when it ended.
+#[derive(Default)]
+pub(crate) struct Wanting(HashMap<(Life, usize), Option<Micros>>);
+
+impl Wanting {
+    pub(crate) fn begins(&mut self, life: Life, user: usize) {
+        self.0.insert((life, user), None);
+    }
+
+    pub(crate) fn ends(&mut self, life: Life, user: usize, now: Micros) {
+        self.0.insert((life, user), Some(now));
+    }
+
+    /// A client is gone.
+    pub(crate) fn gone(&mut self, life: Life, now: Micros) {
+        let open = self.0.iter_mut().filter(|((of, _), ended)| *of == life && ended.is_none());
+        open.for_each(|(_, ended)| *ended = Some(now));
+    }
+
+    /// How many want the lock, or did so at this time.
+    fn since(&self, since: Micros) -> usize {
+        self.0.values().filter(|ended| ended.is_none_or(|at| at >= since)).count()
+    }
+}
 
 /// For how many callers an acquire waits, and how many others it accepts. None if it doesn't wait.
 pub(crate) fn counts(words: &[&[u8]]) -> Option<(u64, Option<u64>)> {
@@ -33,12 +61,17 @@ pub(crate) fn answered(
     }
 }
 
-/// A call that was refused found as many others as it doesn't accept, and all that wait before it here.
-pub(crate) fn refused(client: &Client, op: &Op, result: &Result<Outcome, Error>) -> Verdict {
+/// A call that was refused found as many others as it doesn't accept. If commands are not lost, no more users than that wanted the
+/// lock at some time since `since`.
+pub(crate) fn refused(wanting: &Wanting, since: Option<Micros>, op: &Op, result: &Result<Outcome, Error>) -> Verdict {
     let Err(Error::Busy { waiters: Some(found), .. }) = result else { return Ok(()) };
+    // Without its own user.
+    let others = since.map_or(u32::MAX, |since| wanting.since(since) as u32 - 1);
     match op.call {
-        UserCall::Acquire(AcquireOptions { max_waiters: Some(most), .. }) if *found >= most => Ok(()),
-        _ => broken("refused-early", format!("{op:?} found {found} of {} calls", client.open.len())),
+        UserCall::Acquire(AcquireOptions { max_waiters: Some(most), .. }) if *found >= most && *found <= others => {
+            Ok(())
+        }
+        _ => broken("refused-early", format!("{op:?} found {found} others, and at most {others} waited")),
     }
 }
 

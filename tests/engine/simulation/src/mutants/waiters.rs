@@ -19,4 +19,9 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/local_queue.rs": "found = found.saturating_add(1);" => "found = found.saturating_add(u32::from(!MUTANT));" },
     engine! { "waiters-refused-early" Waiters "a call is refused only if as many wait as it doesn't accept"
     "lock/local_queue.rs": "Some(most) if found >= most =>" => "Some(most) if found >= most.saturating_sub(u32::from(MUTANT)) =>" },
+    engine! { "waiters-counted-twice" Waiters "after one of a client's tokens for a semaphore stopped waiting, its callers don't count twice" seed 623
+    "lock/max_waiters.rs": "(claim.counts, claim.elsewhere) = (false, None);"
+        => "if !MUTANT {\n                (claim.counts, claim.elsewhere) = (false, None);\n            }" },
+    engine! { "waiters-of-all-lanes" Waiters "one of a client's tokens for a semaphore stands for the callers behind all"
+    "client/semaphore.rs": "lane.behind = if Some(*id) == first {" => "lane.behind = if MUTANT || Some(*id) == first {" },
 ];
