@@ -61,9 +61,14 @@ impl LockState {
         }
     }
 
-    /// Whether a caller that comes now gets what this client holds, and waits for nobody.
-    pub(crate) fn gives(&self, cx: &Context, options: &AcquireOptions) -> bool {
-        let given = |admission| matches!(admission, Admission::Now | Admission::NeedsRenewal | Admission::NeedsFences);
+    /// Whether a caller that comes now gets what this client holds, and waits for nobody. Unless it has to be `at_once`, the server
+    /// may be asked first, and its answer may be that others wait.
+    pub(crate) fn gives(&self, cx: &Context, options: &AcquireOptions, at_once: bool) -> bool {
+        let given = |admission| match admission {
+            Admission::Now => true,
+            Admission::NeedsRenewal | Admission::NeedsFences => !at_once,
+            _ => false,
+        };
         self.queue.is_empty() && self.hold.as_ref().is_some_and(|hold| given(hold.admits(cx, options)))
     }
 

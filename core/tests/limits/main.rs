@@ -429,6 +429,36 @@ fn local_callers_that_wait_at_a_limit_come_first() {
 }
 
 #[test]
+fn a_group_that_has_waited_holds_nothing_while_it_waits_for_a_lock_that_its_client_reads() {
+    let mut world = World::with(3, &Config { local_handoffs: Some(0), ..Config::default() });
+    let other = held(&mut world, 1, &[mutex("a")]);
+    // The script has reserved one fence for each part, so the next reader has to ask.
+    let reads = held(&mut world, 0, &[reader("b"), mutex("c")]);
+    let first = world.clients[0].acquire("a", FOREVER);
+    settle(&mut world);
+    let group = want(&mut world, 0, &[mutex("a"), reader("b")], &FOREVER);
+    // A writer comes, and the message that it waits is lost.
+    world.still[0] = true;
+    let writer = world.clients[2].acquire("b", FOREVER);
+    settle(&mut world);
+    world.still[0] = false;
+    give_back(&mut world, 1, other);
+    settle(&mut world);
+    let lease = world.clients[0].grant_of(first).lease;
+    give_back(&mut world, 0, lease);
+    settle(&mut world);
+    assert!(granted(&world, 0, group).is_none(), "a writer waits before it");
+    assert!(is_free(&mut world, 1, mutex("a")), "it holds nothing");
+
+    give_back(&mut world, 0, reads);
+    settle(&mut world);
+    let lease = world.clients[2].grant_of(writer).lease;
+    give_back(&mut world, 2, lease);
+    settle(&mut world);
+    assert!(granted(&world, 0, group).is_some());
+}
+
+#[test]
 fn of_the_callers_that_waited_often_in_vain_one_of_a_client_holds_parts_while_it_waits() {
     let mut world = World::new(3);
     let all = |name| permits(name, 3, 3);
