@@ -48,9 +48,8 @@ async fn reentrant(locks: Manager<'_>) -> Result {
 
 /// Each acquire is one lease, however many permits it has.
 async fn semaphore(locks: Manager<'_>) -> Result {
-    let service = |permits| {
-        Target::Semaphore(Semaphore { name: "example:service".to_owned(), limit: 3, permits, per_ms: None })
-    };
+    let service =
+        |permits| Target::Semaphore(Semaphore { name: "example:service".to_owned(), limit: 3, permits, per_ms: None });
     let (big, small) = (locks.acquire(service(2), None).await??, locks.acquire(service(1), None).await??);
     let another = locks.try_acquire(service(1), None).await??.is_some();
     println!("semaphore: another permit while three are taken: {another}");

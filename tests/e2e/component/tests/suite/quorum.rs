@@ -326,8 +326,7 @@ async fn semaphores_reentrant_locks_and_conversions_are_refused() {
         let at_once = Multi { parts: mutexes(&["a", "b"]), one_script: true };
         let permits = Semaphore { name: "job".to_owned(), limit: 3, permits: 1, per_ms: None };
         let rate = Semaphore { per_ms: Some(1_000), ..permits.clone() };
-        for target in
-            [reentrant("job", 1), Target::Semaphore(permits), Target::Semaphore(rate), Target::Multi(at_once)]
+        for target in [reentrant("job", 1), Target::Semaphore(permits), Target::Semaphore(rate), Target::Multi(at_once)]
         {
             let error = refused(manager.acquire(target, None).await);
             assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");

@@ -98,7 +98,9 @@ async fn a_caller_is_refused_at_once_if_so_many_others_wait() {
         let behind = |max_waiters| {
             Some(OnceOptions { keep_ms: None, ttl_ms: Some(60_000), wait_ms: None, max_hold_ms: None, max_waiters })
         };
-        let Once::Work(lease) = ok(one.begin_once("report", behind(Some(0))).await) else { panic!("nobody has done it") };
+        let Once::Work(lease) = ok(one.begin_once("report", behind(Some(0))).await) else {
+            panic!("nobody has done it")
+        };
         let storing = async {
             until("it waits", || waiters(&server, "report") == 1).await;
             let error = refused(other.begin_once("report", behind(Some(1))).await);
