@@ -161,7 +161,7 @@ mod tests {
         both(Replicas { min: 2, timeout: Duration::from_millis(50) }, r#"{"min":2,"timeout":"50ms"}"#);
         both(
             Inspection { last_fence: Some(Fence::new(7)), ..Inspection::default() },
-            r#"{"holders":[],"waiters":[],"waiting":0,"last_fence":7}"#,
+            r#"{"holders":[],"waiters":[],"waiting":0,"last_fence":7,"limit":null,"per":null}"#,
         );
     }
 

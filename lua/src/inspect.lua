@@ -27,7 +27,7 @@ elseif kind == 'zset' then
   end
   readers = redis.call('ZRANGEBYSCORE', KEYS[1], live, '+inf', 'WITHSCORES')
   local fields = redis.call('HMGET', KEYS[6], 'fence', 'limit', 'per')
-  last, limit, per = tonumber(fields[1] or 0), fields[2], fields[3]
+  last, limit, per = tonumber(fields[1] or 0), fields[2] or false, fields[3] or false
 else
   holder = redis.call('GET', KEYS[1]) or ''
   local token, fence = string.match(holder, '^([^ *]+)[ *](%d+)$')

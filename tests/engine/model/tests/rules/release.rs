@@ -94,7 +94,7 @@ fn tombstones_are_in_the_queue_and_count_for_no_position() {
         let waiting = lock.wait(&token(client, 1), EXCLUSIVE);
         assert_eq!((waiting.value, waiting.waiting), (position, position));
     }
-    assert_eq!(lock.inspect().unwrap()[5..].len(), 1 + 3 * 2 + 2, "they don't wait");
+    assert_eq!(lock.inspect().unwrap()[5..].len(), 1 + 3 * 2 + 4, "they don't wait");
     let waiting = lock.wait(&token(3, 1), EXCLUSIVE);
     assert_eq!((waiting.value, waiting.waiting), (2, 2));
     lock.release(&token(1, 1));
