@@ -171,7 +171,8 @@ async fn a_servers_endless_words_are_shortened() -> Tested {
     let (text, shown) = (error.to_string(), format!("{error:?}"));
     assert!(text.contains("ERR xxx") && text.ends_with(".."), "{:.300}", text);
     assert!(text.len() < 500 && shown.len() < 600, "{} and {} bytes", text.len(), shown.len());
-    let refusing = ToyServer::start(|_| format!("-ERR {}\r\n", "x".repeat(5 << 20)))?;
+    // A plain `ERR` to INFO would be taken for a proxy that doesn't know the command.
+    let refusing = ToyServer::start(|_| format!("-DENIED {}\r\n", "x".repeat(5 << 20)))?;
     let error = options().connect(&refusing.url()).await.unwrap_err();
     let (text, shown) = (error.to_string(), format!("{error:?}"));
     assert!(text.len() < 500 && shown.len() < 600, "{} and {} bytes", text.len(), shown.len());
