@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use core::cell::RefCell;
@@ -34,7 +33,7 @@ pub(super) struct Quorum {
 impl Member {
     /// Asks the server for its version and identity, and checks them.
     pub(super) async fn check(&self, endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), Failure> {
-        let info = server_info(endpoint, limit).await?;
+        let info = server_info(endpoint, INFO, limit).await?;
         let invalid = match check_version(&info) {
             Err(error) => error,
             Ok(()) => match self.quorum.roster.borrow_mut().admit(self.index, &info) {
@@ -57,12 +56,22 @@ impl Member {
     }
 }
 
-/// The server's answer to `INFO`. Empty if it refuses to tell. KeyDB tells in a second section that it is an active replica.
-pub(super) async fn server_info(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<String, Failure> {
+/// What to ask a server. KeyDB tells in a second section that it is an active replica.
+pub(super) const INFO: &[&[&str]] = &[&["INFO", "server"], &["INFO", "replication"]];
+/// What to ask a server that doesn't answer `INFO`.
+pub(super) const PING: &[&[&str]] = &[&["PING"]];
+
+/// The server's answer to these commands. Empty if it refuses to tell.
+pub(super) async fn server_info(
+    endpoint: &Rc<Endpoint>,
+    commands: &[&[&str]],
+    limit: Duration,
+) -> Result<String, Failure> {
     let mut info = String::new();
-    for section in ["server", "replication"] {
+    for command in commands {
         let endpoint = Rc::clone(endpoint);
-        let telling = async move { endpoint.call(vec![b"INFO".to_vec(), section.as_bytes().to_vec()]).await };
+        let words: Vec<_> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let telling = async move { endpoint.call(words).await };
         match timeout(limit, telling).await.map(codec::result) {
             Some(Ok(Reply::One(Scalar::Text(text)))) => info += &String::from_utf8_lossy(&text),
             Some(Ok(_)) => {}

@@ -11,7 +11,7 @@ use core::time::Duration;
 use leasehold_core::{DeleteIfEqual, Failure};
 
 use super::codec;
-use super::member::{Member, check_version, server_info};
+use super::member::{INFO, Member, PING, check_version, server_info};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::calls::timeout;
@@ -41,16 +41,17 @@ pub(crate) async fn connect(servers: Servers, limit: Duration) -> Result<(Rc<Ser
     Ok((server, DeleteIfEqual::of(&info)))
 }
 
-/// After so many questions that broke the connection, the next one is the last.
-const MOST_BROKEN: u32 = 2;
+/// After so many questions that broke the connection, the server is used unchecked.
+const MOST_BROKEN: u32 = 3;
 
-/// The server's answer to `INFO`. A proxy may close the connection when it sees that command. After a few times, nothing is known.
+/// The server's answer to `INFO`. A proxy may close the connection when it sees that command. Then any answer to another one is
+/// enough, also a refusal.
 async fn info_of(endpoint: &Rc<Endpoint>, stopwatch: &Stopwatch, limit: Duration) -> Result<String, Failure> {
     let mut broken = 0;
     loop {
-        match server_info(endpoint, stopwatch.remaining(limit)).await {
+        let commands = if broken < MOST_BROKEN { INFO } else { PING };
+        match server_info(endpoint, commands, stopwatch.remaining(limit)).await {
             Err(Failure::Interrupted(_)) if broken < MOST_BROKEN => broken += 1,
-            Err(Failure::Interrupted(_)) => return Ok(String::new()),
             told => return told,
         }
     }
