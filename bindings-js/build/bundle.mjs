@@ -61,7 +61,8 @@ writeFileSync('dist/index.cjs', `'use strict';\nconst leasehold = require('./lea
 const list = names.map((name) => `  ${name},\n`).join('');
 writeFileSync('dist/index.mjs', `export {\n${list}} from './index.cjs';\n`);
 // An `import` of a CommonJS file makes Node scan the file, however small. V8 then optimises the scanner in the background, which takes
-// more processor time than all of the package's code. A `require` scans nothing. Bundlers don't follow it, so they get the file above.
+// more processor time than all of the package's code. A `require` scans nothing. Bundlers don't follow it, so they get the file above. So the
+// condition for this file is `module-sync`, which Node 20.19, 22.10 and newer have. Some bundlers also have the condition `node`.
 writeFileSync('dist/node.mjs', `import { createRequire } from 'node:module';\n\nexport const {\n${list}} = createRequire(import.meta.url)('./index.cjs');\n`);
 
 const types = await rollup({ input: 'ts/index.ts', plugins: [dts({ compilerOptions: { stripInternal: true } })] });

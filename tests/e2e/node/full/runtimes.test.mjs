@@ -82,6 +82,14 @@ test('a bundle of the drop-ins by esbuild', async () => {
   assert.equal(await run(process.execPath, outfile), 'dropped in\n');
 });
 
+test('a bundle by Bun, for Bun and for Node', async () => {
+  for (const [target, runtime] of [['bun', bun()], ['node', process.execPath]]) {
+    const outfile = join(project, `bundled-by-bun-for-${target}.mjs`);
+    await run(bun(), 'build', `--target=${target}`, '--minify', 'full/main.mjs', `--outfile=${outfile}`);
+    assert.match(await run(runtime, outfile), /^toured\nagreed$/m);
+  }
+});
+
 test('a bundle by Vite', async () => {
   const { build } = await import('vite');
   await build({
