@@ -5,7 +5,6 @@ import type Bluebird from 'bluebird';
 import { UnsupportedError } from '../index.js';
 
 /** What node-redlock 4 calls when a call has ended. Without an error, `error` is null. */
-// biome-ignore lint: as in the original's types.
 export type Callback<T> = (error: any, value?: T) => void;
 
 /** Bluebird's promise, or the host's if the types of Bluebird are not installed. */
