@@ -232,7 +232,7 @@ impl Group {
     }
 
     /// Whether it has waited so often in vain that it may take the parts in order.
-    pub(super) const fn is_old(&self) -> bool {
+    pub(super) fn is_old(&self) -> bool {
         self.rounds >= MOST_ROUNDS
     }
 

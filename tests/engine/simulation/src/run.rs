@@ -114,6 +114,7 @@ impl Bench {
             return self.run_rate(seed, written);
         }
         let manner = match (theme, seed / 8 % 4) {
+            (Theme::Multi, 3) if seed.is_multiple_of(3) => Manner::MultiBusy,
             (Theme::Multi, _) => Manner::Multi,
             (Theme::Quorum, _) => Manner::Plain,
             (Theme::QuorumHot, _) => Manner::Hot,

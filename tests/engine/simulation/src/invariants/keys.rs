@@ -72,6 +72,12 @@ impl Keys {
         std::array::from_fn(|part| self.parts[name * PARTS + part].0.clone())
     }
 
+    /// The key of a name's readers or permits.
+    pub(crate) fn beside(&self, name: &str) -> String {
+        let place = self.parts.iter().find(|(key, ..)| key == name).map_or(0, |(_, place, _)| *place);
+        self.key(place, Part::Readers).to_owned()
+    }
+
     /// The last of a name's keys, whose purpose depends on the kind.
     pub(crate) fn key(&self, name: usize, part: Part) -> &str {
         let at = if part == Part::Result { Part::Readers } else { part };

@@ -39,7 +39,7 @@ pub fn broken(invariant: &'static str, detail: impl Into<String>) -> Verdict {
 }
 
 /// Every invariant with its promise, for people.
-pub const ALL: [(&str, &str); 102] = [
+pub const ALL: [(&str, &str); 105] = [
     ("outlived", "the server keeps a lease at least as long as its holder takes it to be valid"),
     ("heirless", "the first waiter asks as soon as the holder's lease is over"),
     ("exclusive", "two valid leases of one name never overlap unless both are shared"),
@@ -115,6 +115,12 @@ pub const ALL: [(&str, &str); 102] = [
     ("idle-traffic", "a client that has nothing to do sends nothing"),
     ("multi-all", "a lease of several names has all of them, with a fence for each"),
     ("multi-kept", "a client that did not get all of several names, or gave them back, keeps none of them"),
+    ("multi-part", "a script for several names takes all of them or none"),
+    (
+        "multi-holds",
+        "a caller that waits for several names on one server holds none, until it has waited four times in vain; then one caller of a client takes them in order",
+    ),
+    ("multi-starved", "a caller of several names is served, however busy each of them is"),
     ("script-error", "a script fails only because of the server's state"),
     ("words", "every command is a known script with well-formed arguments"),
     ("permits", "by each holder's own deadline, no more permits are held than the limit of the latest grant allows"),

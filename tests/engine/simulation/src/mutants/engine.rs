@@ -155,6 +155,14 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "multi-unsorted" Multi "all clients take names in the same order"
     "client/multi/acquire.rs": "        let place = |part"
         => "        if MUTANT {\n            wanted = parts.iter().map(|part| Wanted { name: part.name.to_string(), kind: part.kind, mode: part.mode }).collect();\n        }\n        let place = |part" },
+    engine! { "multi-never-in-order" Multi "a caller of several names that has waited in vain takes them in order"
+    "client/multi/acquire.rs": "group.by_script &= full.is_some() && !(group" => "group.by_script &= full.is_some() && !(!MUTANT && group" },
+    engine! { "multi-in-order-at-once" Multi "a caller of several names holds nothing while it waits, as long as it may be served by one script"
+    "client/multi/acquire.rs": "self.rounds >= MOST_ROUNDS" => "MUTANT || self.rounds >= MOST_ROUNDS" },
+    engine! { "multi-all-in-order" Multi "of the callers of a client that waited in vain, one at a time takes its names in order"
+    "client/multi/mod.rs": "!self.open.values().any(|entry| if" => "MUTANT || !self.open.values().any(|entry| if" },
+    engine! { "multi-asks-while-it-holds" Multi "a caller of several names gives back what it has before it waits for another one"
+    "client/multi/one_server.rs": "let at_once = group" => "let at_once = !MUTANT && group" },
     engine! { "multi-keeps-parts" Multi "a failure gives everything back"
     "client/multi/acquire.rs": "            if let Some(grant) = grant {"
         => "            if let Some(grant) = grant.filter(|_| !MUTANT) {" },

@@ -7,10 +7,15 @@ use leasehold_harness::Micros;
 use leasehold_model::ModelServer;
 
 use crate::invariants::{Verdict, broken};
-use crate::quorum::client::{Client, Op, UserCall};
+use crate::quorum::client::{Client, Op, UserCall, Wanted};
 use crate::quorum::users::text;
-use crate::quorum::world::QuorumRun;
+use crate::quorum::watch::Belief;
+use crate::quorum::world::{Manner, QuorumRun, STARVED};
 use crate::servers::Server;
+use crate::world::Phase;
+
+/// How often a caller of several names waits in vain before it takes them in order.
+const TURNS: u32 = 4;
 
 impl Client {
     /// A try that still waits although too few servers are left for a majority. Only of a client with a single user, because
@@ -23,7 +28,7 @@ impl Client {
         let op = self.ops.iter().find(tries).filter(|_| self.users.len() == 1)?;
         // Timers that are due at this very moment may come after the check.
         let at = at - Duration::from_millis(1);
-        let out = self.attempts.out(text(op.names[0]).as_bytes(), op.began, at);
+        let out = self.attempts.out(text(op.parts[0].name).as_bytes(), op.began, at);
         (2 * (servers - out) <= servers).then(|| format!("{out} of {servers} servers can't agree to {:?}", op.call))
     }
 }
@@ -47,16 +52,28 @@ impl QuorumRun<'_> {
             }
             // While a client sleeps, its leases must be as good as it said before.
             for belief in self.watch.beliefs.iter().filter(|belief| belief.life == it.life) {
-                let name = text(belief.name);
-                let [.., readers] = self.keys.of_name(belief.name);
+                let Wanted { name, mode, .. } = belief.part;
+                let ([.., readers], name) = (self.keys.of_name(name), text(name));
+                // Of a semaphore, each lease has a token of its own.
+                let longer = |other: &&Belief| {
+                    (other.life, other.part.name, other.until >= belief.until) == (belief.life, belief.part.name, true)
+                };
+                let leases = self.watch.beliefs.iter().filter(longer).count();
+                // The ends of its tokens, the latest first.
+                let ends = |model: &ModelServer, reading, key: &str| {
+                    let ours = model.zset(reading, key).into_iter().filter(|(token, _)| token.starts_with(&it.uuid));
+                    let mut ends: Vec<u64> = ours.map(|(_, ms)| ms as u64 * 1_000).collect();
+                    ends.sort_unstable_by_key(|ends| std::cmp::Reverse(*ends));
+                    ends
+                };
                 // Whether a server keeps the lease for as long as the client takes it to be valid.
                 let backs = |(server, model): (&Server, &ModelServer)| {
                     let reading = server.clock.reads(self.world.now);
                     let value = model.get(reading, &name).unwrap_or_default();
-                    let expires = if value.starts_with("shared") && belief.mode == Mode::Shared {
-                        let readers = model.zset(reading, &readers);
-                        let ours = readers.iter().filter(|(token, _)| token.starts_with(&it.uuid));
-                        ours.map(|(_, ms)| *ms as u64 * 1_000).max()
+                    let expires = if value.starts_with("shared") && mode == Mode::Shared {
+                        ends(model, reading, &readers).first().copied()
+                    } else if belief.part.permits() > 0 {
+                        ends(model, reading, &name).get(leases - 1).copied()
                     } else {
                         model.expires(reading, &name).filter(|_| value.starts_with(&it.uuid))
                     };
@@ -71,6 +88,54 @@ impl QuorumRun<'_> {
             }
         }
         verdicts.into_iter().for_each(|verdict| self.watch.check(verdict));
+        if self.mix.is_single() && self.mix.chance == 0 {
+            for client in 0..self.clients.len() {
+                let verdict = self.waits_with_nothing(client);
+                self.watch.check(verdict);
+            }
+        }
+    }
+
+    /// A caller of several names waits for one of them and holds none meanwhile, until it has waited four times in vain. Then it
+    /// takes them in order. Of the callers of a client, one at a time does that. It is served before long.
+    fn waits_with_nothing(&mut self, client: usize) -> Verdict {
+        let (now, it) = (self.world.now, &self.clients[client]);
+        let clock = self.servers[0].clock.reads(now);
+        // What the server has for it and no user holds, for longer than messages and the ends of leases take.
+        let idle = |name: usize| {
+            let [lock, .., readers] = self.keys.of_name(name);
+            let tokens = if self.mix.limits[name] > 0 { self.models[0].zset(clock, &lock) } else { Vec::new() };
+            let live = |(token, ends): &&(String, f64)| token.starts_with(&it.uuid) && *ends > (clock / 1_000) as f64;
+            let value = self.models[0].get(clock, &lock).unwrap_or_default();
+            let shared = if value.starts_with("shared") { self.models[0].zset(clock, &readers) } else { Vec::new() };
+            let held = usize::from(value.starts_with(&it.uuid));
+            let held = held + tokens.iter().filter(live).count() + usize::from(shared.iter().any(|one| live(&one)));
+            let users = self.watch.beliefs.iter().filter(|belief| (belief.life, belief.part.name) == (it.life, name));
+            held > users.count()
+        };
+        let idle: Vec<usize> = (0..self.mix.names).filter(|name| it.is_awake() && idle(*name)).collect();
+        let idle: Vec<usize> = self.watch.idle_for(it.life, &idle, now);
+        let mut open = it.ops.iter().filter(|op| matches!(op.call, UserCall::AcquireAll(_)) && !op.ended);
+        if self.mix.manner == Manner::MultiBusy
+            && let Some(op) = open.clone().find(|op| op.began + STARVED < now && self.phase == Phase::Busy)
+        {
+            return broken("multi-starved", format!("c{client} waits for {:?} since {}", op.parts, op.began));
+        }
+        let in_order = |op: &Op| {
+            let mut names: Vec<usize> = op.parts.iter().map(|part| part.name).collect();
+            names.sort_unstable_by_key(|name| text(*name));
+            // It may not have been told yet that the server has forgotten one.
+            let has = |name: &usize| idle.contains(name) || self.watch.has_forgot(*name);
+            let held = names.iter().take_while(|name| has(name)).count();
+            let turns =
+                it.users.len() > 1 || it.turns >= TURNS || names.iter().any(|name| self.watch.has_forgot(*name));
+            // The one for which it waits may have been granted just now.
+            held > 0 && idle.iter().all(|name| names[..held].contains(name)) && turns
+        };
+        if idle.is_empty() || open.any(in_order) {
+            return Ok(());
+        }
+        broken("multi-holds", format!("c{client} has {idle:?}, which nobody holds, after {} turns", it.turns))
     }
 
     /// Readers wait for their turn on the first server, where a writer may wait. So the first server has let a reader in,

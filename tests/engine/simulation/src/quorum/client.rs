@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Instant, LeaseId, Mode, OpId, Wait};
+use leasehold_core::{AcquireOptions, ClientId, Config, Engine, Instant, Kind, LeaseId, Mode, OpId, Wait};
 use leasehold_harness::{Clock, Micros, Rng};
 
 use crate::client::Delivery;
@@ -32,6 +32,8 @@ pub(crate) struct Client {
     pub(crate) drains: bool,
     /// What it has asked each server.
     pub(crate) attempts: Attempts,
+    /// How often a script for several names has found one that is not free, since a user last asked for several.
+    pub(crate) turns: u32,
     /// A second of true time, and what the commands that were sent in it cost.
     pub(crate) pace: (Micros, Micros),
 }
@@ -57,13 +59,32 @@ pub(crate) enum Doing {
 #[derive(Clone)]
 pub(crate) struct Op {
     pub(crate) user: usize,
-    pub(crate) names: Vec<usize>,
+    pub(crate) parts: Vec<Wanted>,
     pub(crate) call: UserCall,
     /// When it began, in true time.
     pub(crate) began: Micros,
     /// When it must have ended, by the client's clock.
     pub(crate) ends: Option<Instant>,
     pub(crate) ended: bool,
+}
+
+/// What a call wants of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) name: usize,
+    pub(crate) kind: Kind,
+    pub(crate) mode: Mode,
+}
+
+impl Wanted {
+    pub(crate) const fn exclusive(name: usize) -> Self {
+        Self { name, kind: Kind::Lock, mode: Mode::Exclusive }
+    }
+
+    /// The permits of a semaphore, or 0.
+    pub(crate) const fn permits(&self) -> u32 {
+        if let Kind::Semaphore { permits, .. } = self.kind { permits } else { 0 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +144,7 @@ impl Client {
             ops: vec![],
             drains: false,
             attempts: Attempts::default(),
+            turns: 0,
             pace: (0, 0),
         }
     }
@@ -165,7 +187,7 @@ impl Client {
         };
         let tries = |op: &&mut Op| options(op).is_some_and(|options| options.wait == Wait::No);
         for op in self.ops.iter_mut().filter(|op| !op.ended).filter(tries) {
-            let later = op.names.len() as u32 - 1;
+            let later = op.parts.len() as u32 - 1;
             let steps = steps + u32::from(options(op).is_some_and(|options| options.mode == Mode::Shared));
             op.ends = op.ends.max(Some(at + attempt * (steps + (steps + 1) * later)));
         }

@@ -25,6 +25,7 @@ impl QuorumRun<'_> {
             return self.strike_names(client);
         }
         match self.world.rng.below(10) {
+            0 if self.mix.is_single() => self.fail_over(until),
             0..=2 => {
                 let forgets = self.mix.losing && self.world.rng.chance(600_000);
                 self.crash_server(server, until, forgets);
@@ -88,6 +89,22 @@ impl QuorumRun<'_> {
                 }
             }
         }
+    }
+
+    /// A replica takes over that lacks the last writes of some names.
+    fn fail_over(&mut self, until: u64) {
+        self.crash_server(0, until, false);
+        let clock = self.servers[0].clock.reads(self.world.now);
+        for name in 0..self.mix.names {
+            if self.world.rng.chance(500_000) {
+                let [lock, _, queue, waiters, holders] = self.keys.of_name(name);
+                for key in [lock, queue, waiters, holders] {
+                    self.models[0].execute(clock, &[b"DEL", key.as_bytes()]);
+                }
+                self.watch.forgot(name..name + 1, self.world.now);
+            }
+        }
+        self.watch.forgot_tombstones();
     }
 
     fn crash_server(&mut self, server: usize, until: u64, forgets: bool) {

@@ -12,6 +12,7 @@ use crate::client::Delivery;
 use crate::faults::Fault;
 use crate::invariants::broken;
 use crate::invariants::fences::AHEAD;
+use crate::invariants::keys::Keys;
 use crate::network::{LATEST, fail, interrupt, is_cut, tell};
 use crate::quorum::client::Client;
 use crate::quorum::users::text;
@@ -185,25 +186,43 @@ impl QuorumRun<'_> {
         (0..self.mix.names).filter_map(first).collect()
     }
 
-    /// A given-up token must neither hold nor come back. A call that takes several names passes no live waiter.
-    fn check_names(&mut self, words: &[&[u8]], result: &Result<Reply, String>, wanted: &[(String, Token)], clock: u64) {
+    /// A given-up token must neither hold nor come back. A call that takes several names takes all or none, and passes no live
+    /// waiter. No semaphore has more permits out than its limit.
+    fn check_names(&mut self, words: &[&[u8]], result: &Result<Reply, String>, before: &Before, clock: u64) {
+        for (name, limit) in self.mix.limits.iter().enumerate().filter(|(_, limit)| **limit > 0) {
+            let [lock, .., permits] = self.keys.of_name(name);
+            let of = self.models[0].hash(clock, &permits);
+            let live = self.models[0].zset(clock, &lock).into_iter().filter(|(_, ends)| *ends > (clock / 1_000) as f64);
+            let count = |(token, _): (String, f64)| {
+                let (_, mode) = of.iter().find(|(other, _)| *other == token)?;
+                mode.split('/').next()?.parse::<u32>().ok()
+            };
+            let out: u32 = live.filter_map(count).sum();
+            if out > *limit {
+                self.watch.check(broken("permits", format!("{lock} has {out} permits of {limit} out: {of:?}")));
+            }
+        }
         let Ok(Reply::List(list)) = result else { return };
         if let Some((ScriptCommand::Release { token, tombstone: true, .. }, _)) = ScriptCommand::read(words) {
             self.watch.left_tombstone(token, self.world.now);
         }
-        if !is(words, leasehold_lua::MULTI) {
-            return;
-        }
+        let Some(parts) = MultiPart::all(words) else { return };
         for holder in (0..self.mix.names).filter_map(|name| self.models[0].get(clock, &text(name))) {
             self.watch.holds(Token::read(holder.as_bytes()), self.world.now);
         }
-        // The words: the command, the script, the number of keys, and three keys for each name. The reply: the server's clock,
-        // the fence, and two parts for each name.
-        let names = words.iter().skip(3).step_by(3).zip(list.iter().skip(2).step_by(2));
-        let taken: Vec<&[u8]> =
-            names.filter(|(_, answer)| **answer == Scalar::Text(b"entered".into())).map(|(name, _)| *name).collect();
-        if let Some((name, waiter)) = wanted.iter().find(|(name, _)| taken.contains(&name.as_bytes())) {
+        // The server's clock and the TTL, and two values for each name.
+        let entered = |status: &Scalar| *status == Scalar::Text(b"entered".into());
+        let answers = list.iter().skip(2).step_by(2);
+        let mut taken = parts.iter().zip(answers).filter(|(_, answer)| entered(answer)).map(|(part, _)| part.name);
+        let passed = taken.find_map(|name| before.wanted.iter().find(|(other, _)| *other == name));
+        if let Some((name, waiter)) = passed {
             self.watch.check(broken("fifo-remote", format!("{name} was taken, and {waiter:?} waits for it")));
+        }
+        let held: Vec<bool> = parts.iter().map(|part| part.is_held(&self.models[0], &self.keys, clock)).collect();
+        let busy = list.get(2) == Some(&Scalar::Text(b"busy".into()));
+        if if busy { held != before.held } else { held.contains(&false) } {
+            let detail = format!("{parts:?} were held {:?}, and are after {list:?}: {held:?}", before.held);
+            self.watch.check(broken("multi-part", detail));
         }
     }
 
@@ -224,13 +243,23 @@ impl QuorumRun<'_> {
         self.models[at].set_out_of_memory(server.suffers(Fault::OutOfMemory, now));
         let words: Vec<&[u8]> = arrival.command.words().collect();
         let counter = |model: &ModelServer| model.get(clock, COUNTER).and_then(|text| text.parse::<u64>().ok());
-        let before = counter(&self.models[at]);
-        let wanted = if is(&words, leasehold_lua::MULTI) { self.first_waiters(clock) } else { Vec::new() };
+        let last = counter(&self.models[at]);
+        let held = |part: &MultiPart<'_>| part.is_held(&self.models[0], &self.keys, clock);
+        let before = MultiPart::all(&words)
+            .filter(|_| self.mix.is_single())
+            .map(|parts| Before { wanted: self.first_waiters(clock), held: parts.iter().map(held).collect() });
         let Executed { reply: result, published } = self.models[at].execute(clock, &words);
         if self.mix.is_single() {
-            self.check_names(&words, &result, &wanted, clock);
+            self.check_names(&words, &result, &before.unwrap_or_default(), clock);
+            let busy = |list: &Vec<Scalar>| list.get(2) == Some(&Scalar::Text(b"busy".into()));
+            if let Ok(Reply::List(list)) = &result
+                && is(&words, leasehold_lua::MULTI)
+                && busy(list)
+            {
+                self.clients[arrival.client].turns += 1;
+            }
         }
-        if let (Some(_), Some(counter), Ok(_)) = (before, counter(&self.models[at]), &result) {
+        if let (Some(_), Some(counter), Ok(_)) = (last, counter(&self.models[at]), &result) {
             self.check_counter(&words, at, counter);
         }
         for (channel, payload) in published.iter().filter(|_| at == 0) {
@@ -244,6 +273,57 @@ impl QuorumRun<'_> {
         }
         if arrival.answers > 0 {
             tell(&mut self.world, &arrival, arrival.back, result.map_err(Failure::Refused));
+        }
+    }
+}
+
+/// What the server had before a script for several names.
+#[derive(Default)]
+struct Before {
+    /// The names that live waiters want.
+    wanted: Vec<(String, Token)>,
+    /// Which parts the caller already had.
+    held: Vec<bool>,
+}
+
+/// A part of a script for several names.
+#[derive(Debug)]
+struct MultiPart<'a> {
+    name: &'a str,
+    token: &'a str,
+    mode: &'a str,
+}
+
+impl<'a> MultiPart<'a> {
+    /// The parts, if these are the words of such a script: it, the number of keys, 3 or 4 keys for each part and the counter; the
+    /// TTL, and a token and a mode for each part.
+    fn all(words: &[&'a [u8]]) -> Option<Vec<Self>> {
+        if !is(words, leasehold_lua::MULTI) {
+            return None;
+        }
+        let text = |word: &'a [u8]| std::str::from_utf8(word).ok();
+        let keys: usize = text(words.get(2)?)?.parse().ok()?;
+        let (mut at, mut parts) = (3, Vec::new());
+        for part in words.get(keys + 4..)?.chunks(2) {
+            let [token, mode] = *part else { return None };
+            let (name, token, mode) = (text(words.get(at)?)?, text(token)?, text(mode)?);
+            at += if mode == "exclusive" { 3 } else { 4 };
+            parts.push(Self { name, token, mode });
+        }
+        Some(parts)
+    }
+
+    /// Whether its token has it on the server.
+    fn is_held(&self, model: &ModelServer, keys: &Keys, clock: u64) -> bool {
+        let live = |key: &str| {
+            let mut members = model.zset(clock, key).into_iter();
+            members.any(|(token, ends)| token == self.token && ends > (clock / 1_000) as f64)
+        };
+        let value = model.get(clock, self.name).unwrap_or_default();
+        match self.mode {
+            "exclusive" => value.split([' ', '*']).next() == Some(self.token),
+            "shared" => value.starts_with("shared") && live(&keys.beside(self.name)),
+            _ => live(self.name),
         }
     }
 }

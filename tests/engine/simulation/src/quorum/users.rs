@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Error, Input, Instant, LeaseId, LossReason, Mode, OpId, Outcome, Part, ReleaseOutcome, Wait,
+    AcquireOptions, Error, Input, Instant, Kind, LeaseId, LossReason, Mode, OpId, Outcome, Part, ReleaseOutcome, Wait,
 };
 
 use crate::invariants::broken;
-use crate::quorum::client::{Doing, Op, UserCall};
+use crate::quorum::client::{Doing, Op, UserCall, Wanted};
 use crate::quorum::network::A_CALL;
 use crate::quorum::watch::Belief;
-use crate::quorum::world::QuorumRun;
+use crate::quorum::world::{Manner, QuorumRun};
 use crate::wire::Life;
 use crate::world::{Event, Phase};
 
@@ -28,14 +28,18 @@ impl QuorumRun<'_> {
             Doing::Nothing if self.phase != Phase::Busy && !it.drains => {}
             Doing::Nothing => {
                 let name = self.world.rng.below(self.mix.names as u64) as usize;
-                if self.mix.is_of_several() && self.world.rng.chance(800_000) {
-                    let (names, options) = (self.names(name), self.options());
-                    self.call(client, user, &names, UserCall::AcquireAll(options));
+                if self.mix.manner == Manner::MultiBusy {
+                    return self.wants_for_ever(client, user);
+                } else if self.mix.is_of_several() && self.world.rng.chance(800_000) {
+                    let (parts, options) = (self.parts(name), self.options());
+                    self.call(client, user, &parts, UserCall::AcquireAll(options));
                 } else if self.world.rng.chance(20_000) {
-                    self.call(client, user, &[name], UserCall::Inspect);
+                    self.call(client, user, &[Wanted::exclusive(name)], UserCall::Inspect);
                 } else {
                     let options = self.options();
-                    self.call(client, user, &[name], UserCall::Acquire(options));
+                    let part = self.part(name, options.mode);
+                    let options = AcquireOptions { kind: part.kind, mode: part.mode, ..options };
+                    self.call(client, user, &[part], UserCall::Acquire(options));
                 }
                 if self.world.rng.chance(50_000) {
                     let after = self.world.rng.spread((100, 2_000_000));
@@ -48,7 +52,10 @@ impl QuorumRun<'_> {
                 // What is due at this very moment happens first. Then the client gives back what its other users hold.
                 self.tell_engine(client, Input::Wake);
                 self.watch.gone(life);
-                self.call(client, user, &[0], UserCall::Close);
+                self.call(client, user, &[Wanted::exclusive(0)], UserCall::Close);
+            }
+            Doing::Holding(lease) if self.mix.manner == Manner::MultiBusy => {
+                self.call_about(client, user, lease, UserCall::Release(lease));
             }
             // Some work goes on for as long as it may.
             Doing::Holding(_) if it.drains && self.world.rng.chance(700_000) => {
@@ -75,8 +82,8 @@ impl QuorumRun<'_> {
     fn call_about(&mut self, client: usize, user: usize, lease: LeaseId, call: UserCall) {
         let life = self.clients[client].life;
         let held = self.watch.beliefs.iter().filter(|belief| (belief.life, belief.lease) == (life, lease));
-        let names: Vec<usize> = held.map(|belief| belief.name).collect();
-        self.call(client, user, &names, call);
+        let parts: Vec<Wanted> = held.map(|belief| belief.part).collect();
+        self.call(client, user, &parts, call);
     }
 
     /// Its lease is to end soon, or is not renewed any more.
@@ -92,15 +99,37 @@ impl QuorumRun<'_> {
     }
 
     /// Some names in any order, the first one given.
-    fn names(&mut self, first: usize) -> Vec<usize> {
-        let mut names = vec![first];
+    fn parts(&mut self, first: usize) -> Vec<Wanted> {
+        let mut parts = vec![self.part(first, Mode::Exclusive)];
         for _ in 0..self.world.rng.below(4) {
             let name = self.world.rng.below(self.mix.names as u64) as usize;
-            if !names.contains(&name) {
-                names.push(name);
+            if !parts.iter().any(|part| part.name == name) {
+                parts.push(self.part(name, Mode::Exclusive));
             }
         }
-        names
+        parts
+    }
+
+    /// A name as its kind of lock. On a single server, there are readers and semaphores as well.
+    fn part(&mut self, name: usize, mode: Mode) -> Wanted {
+        let limit = self.mix.limits[name];
+        if limit > 0 {
+            let permits = 1 + self.world.rng.below(u64::from(limit)) as u32;
+            return Wanted { kind: Kind::Semaphore { permits, limit }, ..Wanted::exclusive(name) };
+        }
+        let shares = self.mix.is_single() && self.world.rng.chance(self.mix.readers);
+        Wanted { mode: if shares { Mode::Shared } else { mode }, ..Wanted::exclusive(name) }
+    }
+
+    /// The first user of a client wants all names, and each of the others always the same one.
+    fn wants_for_ever(&mut self, client: usize, user: usize) {
+        let options = AcquireOptions { wait: Wait::Forever, ttl: Duration::from_secs(5), ..AcquireOptions::default() };
+        if user == 0 {
+            let parts: Vec<Wanted> = (0..self.mix.names).map(|name| self.part(name, Mode::Exclusive)).collect();
+            return self.call(client, user, &parts, UserCall::AcquireAll(options));
+        }
+        let part = self.part((user - 1) % self.mix.names, Mode::Exclusive);
+        self.call(client, user, &[part], UserCall::Acquire(AcquireOptions { kind: part.kind, ..options }));
     }
 
     /// Moves the end of its lease, as a driver does that renews only while a caller is present.
@@ -133,15 +162,19 @@ impl QuorumRun<'_> {
         AcquireOptions { mode, ttl, wait, renew, max_hold, ..AcquireOptions::default() }
     }
 
-    pub(crate) fn call(&mut self, client: usize, user: usize, names: &[usize], call: UserCall) {
+    pub(crate) fn call(&mut self, client: usize, user: usize, parts: &[Wanted], call: UserCall) {
         let at = self.clients[client].clock.instant(self.world.now);
         let it = &mut self.clients[client];
-        let ends = it.ends(call, names.len(), at, self.servers.len());
-        it.ops.push(Op { user, names: names.to_vec(), call, began: self.world.now, ends, ended: false });
+        let ends = it.ends(call, parts.len(), at, self.servers.len());
+        it.ops.push(Op { user, parts: parts.to_vec(), call, began: self.world.now, ends, ended: false });
+        if matches!(call, UserCall::AcquireAll(_)) {
+            it.turns = 0;
+        }
         let op = OpId(it.ops.len() as u64);
         it.users[user].doing = Doing::Calling(op);
         it.users[user].step += 1;
-        it.pace.1 = it.pace.1.saturating_sub(A_CALL * (self.servers.len() * names.len()) as u64);
+        it.pace.1 = it.pace.1.saturating_sub(A_CALL * (self.servers.len() * parts.len()) as u64);
+        let names: Vec<usize> = parts.iter().map(|part| part.name).collect();
         self.note(client, format_args!("u{user} op {} {call:?} of {names:?}", op.0));
         match call {
             UserCall::Release(lease) => self.release_begins(client, lease),
@@ -150,9 +183,10 @@ impl QuorumRun<'_> {
             }
             _ => {}
         }
-        let texts: Vec<String> = names.iter().copied().map(text).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let (text, parts) = (texts.first().copied().unwrap_or_default(), Part::mutexes(&texts));
+        let texts: Vec<String> = names.into_iter().map(text).collect();
+        let text = texts.first().map(String::as_str).unwrap_or_default();
+        let part = |(name, part): (_, &Wanted)| Part { name, kind: part.kind, mode: part.mode };
+        let parts: Vec<Part<'_>> = texts.iter().map(String::as_str).zip(parts).map(part).collect();
         self.tell_engine(
             client,
             match call {
@@ -187,7 +221,7 @@ impl QuorumRun<'_> {
         self.clients[client].drains = true;
         // Not drawn, so that the seeds stay as they were.
         let within = Duration::from_micros(self.world.now % 5_000_000);
-        self.call(client, user, &[0], UserCall::Drain(within));
+        self.call(client, user, &[Wanted::exclusive(0)], UserCall::Drain(within));
         let acquires = |op: &&Op| matches!(op.call, UserCall::Acquire(_) | UserCall::AcquireAll(_)) && !op.ended;
         if let Some(op) = self.clients[client].ops.iter().find(acquires) {
             self.watch.check(broken("drains", format!("c{client} drains, and {:?} still waits", op.call)));
@@ -261,7 +295,9 @@ impl QuorumRun<'_> {
         self.clients[client].users[user].doing = doing;
         let pause = match doing {
             // Longer than its client may take to learn of a loss.
-            Doing::Holding(_) if self.mix.is_single() && self.world.rng.chance(5_000) => {
+            Doing::Holding(_)
+                if self.mix.manner != Manner::MultiBusy && self.mix.is_single() && self.world.rng.chance(5_000) =>
+            {
                 (self.mix.told_within(), self.mix.told_within() + 2_000_000)
             }
             Doing::Holding(_) => self.mix.hold,
@@ -285,33 +321,31 @@ impl QuorumRun<'_> {
         if it.drains {
             self.watch.check(broken("drains", format!("op {} of c{client} was granted", op.0)));
         }
-        let Op { names, began, .. } = it.ops[op.0 as usize - 1].clone();
+        let Op { parts, began, .. } = it.ops[op.0 as usize - 1].clone();
         self.counts.grants += 1;
         if valid_until <= at {
             self.watch.check(broken("answer", format!("op {} is granted what is over", op.0)));
         }
-        if names.len() != fences.len() {
-            self.watch.check(broken("multi-all", format!("op {} has the fences {fences:?} for {names:?}", op.0)));
+        if parts.len() != fences.len() {
+            self.watch.check(broken("multi-all", format!("op {} has the fences {fences:?} for {parts:?}", op.0)));
         }
         // The servers granted a name when it was sent, or later. The first of several may have been renewed since, and a
         // reader may share the token, and so the TTL, of another one.
         let sent = until.saturating_sub(options.ttl.as_micros() as u64);
-        let alone = names.len() == 1 && options.mode == Mode::Exclusive;
+        let alone = parts.len() == 1 && options.mode == Mode::Exclusive;
         let since = match alone {
             // A client that has not been notified of a lost key yet may hand its lease over locally.
             _ if self.mix.is_single() => began.saturating_sub(self.mix.told_within()),
             true => now.min(sent),
             false => began,
         };
-        if options.mode == Mode::Shared && options.max_hold.is_none() {
-            self.check_reader(client, names[0], began);
+        if options.mode == Mode::Shared && options.max_hold.is_none() && !self.mix.is_single() {
+            self.check_reader(client, parts[0].name, began);
         }
         let ends = options.max_hold.map(|most| at + most);
-        for (name, fence) in names.into_iter().zip(fences) {
-            let (mode, renew) = (options.mode, options.renew);
-            let (ttl, wanted_since) = (options.ttl.as_micros() as u64, now);
-            let belief =
-                Belief { life, lease, name, mode, since, until, renew, ends, shortened: None, ttl, wanted_since };
+        for (part, fence) in parts.into_iter().zip(fences) {
+            let (ttl, renew, wanted_since) = (options.ttl.as_micros() as u64, options.renew, now);
+            let belief = Belief { life, lease, part, since, until, renew, ends, shortened: None, ttl, wanted_since };
             self.watch.granted(belief, *fence, now);
         }
     }

@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use leasehold_core::{Instant, LeaseId, LossReason, Mode};
+use leasehold_core::{Instant, Kind, LeaseId, LossReason, Mode};
 use leasehold_harness::Micros;
 
 use crate::invariants::{Verdict, broken};
+use crate::quorum::client::Wanted;
 use crate::quorum::world::Mix;
 use crate::wire::{Life, Token};
 
+/// How long it takes at most until a client gives back what no user holds any more.
+const GIVEN_BACK: Micros = 1_000_000;
 /// How long a token that was given up keeps its tombstone.
 const TOMBSTONE: Micros = 60_000_000;
 
@@ -17,8 +20,7 @@ const TOMBSTONE: Micros = 60_000_000;
 pub(crate) struct Belief {
     pub(crate) life: Life,
     pub(crate) lease: LeaseId,
-    pub(crate) name: usize,
-    pub(crate) mode: Mode,
+    pub(crate) part: Wanted,
     pub(crate) since: Micros,
     /// When it ends by its client's own clock, in true time.
     pub(crate) until: Micros,
@@ -54,6 +56,8 @@ pub(crate) struct Watch {
     calm: bool,
     /// Until when tokens that were given up have a tombstone, on a single server.
     tombstones: HashMap<Token, Micros>,
+    /// Since when a client has a name that none of its users holds.
+    idle: HashMap<(Life, usize), Micros>,
     verdict: Verdict,
 }
 
@@ -67,6 +71,7 @@ impl Watch {
             told_within: mix.told_within(),
             calm: mix.is_single() && mix.chance == 0,
             tombstones: HashMap::new(),
+            idle: HashMap::new(),
             verdict: Ok(()),
         }
     }
@@ -86,6 +91,24 @@ impl Watch {
         self.forgot[names].fill(Some(now));
     }
 
+    /// The names that a client has for long although no user holds them, if these are those that it has now.
+    pub(crate) fn idle_for(&mut self, life: Life, names: &[usize], now: Micros) -> Vec<usize> {
+        self.idle.retain(|(of, name), _| *of != life || names.contains(name));
+        names.iter().for_each(|name| _ = self.idle.entry((life, *name)).or_insert(now));
+        let long = |name: &&usize| self.idle[&(life, **name)] + GIVEN_BACK < now;
+        names.iter().filter(long).copied().collect()
+    }
+
+    /// Whether a server has ever forgotten this name.
+    pub(crate) fn has_forgot(&self, name: usize) -> bool {
+        self.forgot[name].is_some()
+    }
+
+    /// A replica without the last writes has taken over. Tombstones may be among these.
+    pub(crate) fn forgot_tombstones(&mut self) {
+        self.tombstones.clear();
+    }
+
     /// Whether some server forgot a lease of this name that was granted at `since`.
     fn excuses(&self, name: usize, since: Micros) -> bool {
         self.forgot[name].is_some_and(|at| at >= since)
@@ -93,7 +116,7 @@ impl Watch {
 
     /// Too few servers have a lease that its holder takes to be valid.
     pub(crate) fn unbacked(&self, belief: &Belief, now: Micros, detail: String) -> Verdict {
-        match self.forgot[belief.name].filter(|at| *at >= belief.since) {
+        match self.forgot[belief.part.name].filter(|at| *at >= belief.since) {
             None => broken("unbacked", detail),
             Some(at) if at + self.told_within < now => broken("loss-untold", detail),
             Some(_) => Ok(()),
@@ -114,28 +137,40 @@ impl Watch {
 
     pub(crate) fn granted(&mut self, belief: Belief, fence: u64, now: Micros) {
         // If servers forgot it on its way, the fence is above those that were given out before it was drawn.
-        let until = if self.excuses(belief.name, belief.since) { belief.since } else { now };
+        let until = if self.excuses(belief.part.name, belief.since) { belief.since } else { now };
+        // A semaphore's tokens have blocks of fences, from which they draw in any order.
+        if belief.part.permits() > 0 {
+            return self.believes(belief, now);
+        }
         // Readers need not have other fences than the readers beside them.
-        let excluded = |mode: Mode| belief.mode == Mode::Exclusive || mode == Mode::Exclusive;
-        let earlier = self.fences[belief.name].iter().filter(|(at, _, mode)| *at <= until && excluded(*mode));
+        let excluded = |mode: Mode| belief.part.mode == Mode::Exclusive || mode == Mode::Exclusive;
+        let earlier = self.fences[belief.part.name].iter().filter(|(at, _, mode)| *at <= until && excluded(*mode));
         let earlier = earlier.map(|(_, fence, _)| *fence);
         if let Some(last) = earlier.max().filter(|last| fence <= *last) {
-            let detail = format!("life {} gets {fence} after {last} for name {}", belief.life, belief.name);
+            let detail = format!("life {} gets {fence} after {last} for name {}", belief.life, belief.part.name);
             self.check(broken("fence-order", detail));
             return;
         }
-        self.fences[belief.name].push((now, fence, belief.mode));
+        self.fences[belief.part.name].push((now, fence, belief.part.mode));
         self.believes(belief, now);
     }
 
     /// A lease is valid until then. No other caller may have a valid lease of the same name in that time, except readers
     /// beside a reader.
     fn believes(&mut self, belief: Belief, now: Micros) {
-        let Belief { life, lease, name, mode, .. } = belief;
-        let excluded = |other: &Belief| mode == Mode::Exclusive || other.mode == Mode::Exclusive;
+        let Belief { life, lease, part: Wanted { name, mode, .. }, .. } = belief;
+        let excluded = |other: &Belief| mode == Mode::Exclusive || other.part.mode == Mode::Exclusive;
         let same =
-            |other: &&Belief| other.name == name && (other.life, other.lease) != (life, lease) && excluded(other);
+            |other: &&Belief| other.part.name == name && (other.life, other.lease) != (life, lease) && excluded(other);
         let overlaps = |other: &&Belief| other.until > now && !self.excuses(name, other.since.min(belief.since));
+        if let Kind::Semaphore { permits, limit } = belief.part.kind {
+            let others: u32 = self.beliefs.iter().filter(same).filter(overlaps).map(|other| other.part.permits()).sum();
+            if others + permits > limit {
+                let detail = format!("life {life} has {permits} of {limit} of name {name} at {now}, others {others}");
+                return self.check(broken("permits", detail));
+            }
+            return self.beliefs.push(belief);
+        }
         let overlap = self.beliefs.iter().filter(same).find(overlaps);
         if let Some(other) = overlap {
             let detail = format!(
@@ -182,7 +217,7 @@ impl Watch {
     /// A lease is lost, at `local` by its client's clock.
     pub(crate) fn lost(&mut self, life: Life, lease: LeaseId, reason: LossReason, (now, local): (Micros, Instant)) {
         let of = |belief: &&Belief| (belief.life, belief.lease) == (life, lease);
-        let excused = self.beliefs.iter().filter(of).any(|belief| self.excuses(belief.name, belief.since));
+        let excused = self.beliefs.iter().filter(of).any(|belief| self.excuses(belief.part.name, belief.since));
         let releasing = self.releasing.take_if(|belief| (belief.life, belief.lease) == (life, lease));
         let Some(held) = self.take(life, lease).or(releasing) else {
             return self.check(broken("loss-twice", format!("life {life} {lease:?}")));

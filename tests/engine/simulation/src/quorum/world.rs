@@ -9,7 +9,7 @@ use crate::client::Delivery;
 use crate::invariants::keys::Keys;
 use crate::invariants::{Verdict, broken};
 use crate::kinds::LockKind;
-use crate::quorum::client::{Client, Doing, UserCall};
+use crate::quorum::client::{Client, Doing, UserCall, Wanted};
 use crate::quorum::users::text;
 use crate::quorum::watch::Watch;
 use crate::servers::Server;
@@ -18,6 +18,8 @@ use crate::world::{Counts, Event, LEAST_CALLS, LEAST_FAULTS, Phase};
 
 const CHECK_EVERY: Micros = 50_000;
 const LONGEST_RUN: Micros = 300_000_000;
+/// If nothing goes wrong, a caller of several names is served within this time, however busy each name is.
+pub(crate) const STARVED: Micros = 5_000_000;
 
 /// The settings of a run. Chances are in millionths. Times are in µs unless the name says ms.
 #[derive(Debug)]
@@ -39,6 +41,9 @@ pub(crate) struct Mix {
     pub(crate) think: (u64, u64),
     /// How many acquires are those of readers.
     pub(crate) shared: u32,
+    /// For each name of a single server: the limit of a semaphore, or 0 for a lock, and how often users read a lock.
+    pub(crate) limits: Vec<u32>,
+    pub(crate) readers: u32,
     pub(crate) manner: Manner,
 }
 
@@ -55,10 +60,13 @@ pub enum Manner {
     Readers,
     /// Each client has many callers for one name and hands it over locally, and servers are often away for a moment.
     Hot,
-    /// One server instead of a quorum, and users hold several names as one lease. Single keys vanish.
+    /// One server instead of a quorum, and users hold several names as one lease: mutexes, readers, writers and permits. Single
+    /// keys vanish, and replicas without the last writes take over.
     Multi,
     /// The same, and holders move the ends of their leases.
     MultiKeeping,
+    /// Users want one name each, so much that no name is ever free, and one user of each client wants all of them.
+    MultiBusy,
 }
 
 impl Mix {
@@ -80,15 +88,41 @@ impl Mix {
             hold: (0, rng.spread((1_000, 3_000_000))),
             think: (0, rng.spread((1_000, 300_000))),
             shared: 0,
+            limits: Vec::new(),
+            readers: 0,
             manner,
         };
+        if manner == Manner::MultiBusy {
+            let (names, ttl_ms) = (3, (1_000, 3_000));
+            let limits = vec![rng.below(2) as u32; names];
+            return Self {
+                servers: 1,
+                clients: 2,
+                names,
+                users: (4, 4),
+                losing: false,
+                chance: 0,
+                gap: LONGEST_RUN,
+                trip: (50, 500),
+                claim_ms: (200, 1_000),
+                ttl_ms,
+                hold: (5_000, 20_000),
+                think: (0, 2_000),
+                limits,
+                ..mix
+            };
+        }
         if matches!(manner, Manner::Multi | Manner::MultiKeeping) {
             // In many runs nothing goes wrong but that clients crash and keys vanish. Then no lease expires needlessly.
             let chance = if rng.chance(300_000) { 0 } else { rng.spread((1_000, 100_000)) as u32 };
+            let names = rng.range((3, 6)) as usize;
+            let limits = (0..names).map(|_| *rng.pick(&[0, 0, 1, 2, 5])).collect();
             return Self {
                 servers: 1,
                 clients: rng.range((1, 4)) as usize,
-                names: rng.range((3, 6)) as usize,
+                names,
+                limits,
+                readers: *rng.pick(&[0, 200_000, 600_000]),
                 users: (1, 4),
                 losing: false,
                 chance,
@@ -101,14 +135,18 @@ impl Mix {
                 ..mix
             };
         }
+        let names = if manner == Manner::Names { rng.range((2, 4)) as usize } else { mix.names };
+        let mix = Self { names, limits: vec![0; names], ..mix };
         if manner == Manner::Names {
-            return Self { names: rng.range((2, 4)) as usize, ..mix };
+            return mix;
         }
         if manner == Manner::Readers {
             let mix = Self { users: (1, rng.range((2, 6))), shared: rng.range((300_000, 900_000)) as u32, ..mix };
             // With long calm times, in which no reader may pass a writer.
-            let calm = Self { chance: 0, gap: 3_000_000, outage: (10_000, 500_000), ..mix };
-            return if rng.chance(100_000) { calm } else { mix };
+            if !rng.chance(100_000) {
+                return mix;
+            }
+            return Self { chance: 0, gap: 3_000_000, outage: (10_000, 500_000), ..mix };
         }
         if manner != Manner::Hot {
             return mix;
@@ -132,13 +170,13 @@ impl Mix {
         match self.manner {
             Manner::Keeping | Manner::MultiKeeping => 400_000,
             Manner::Names => 100_000,
-            Manner::Plain | Manner::Hot | Manner::Readers | Manner::Multi => 0,
+            Manner::Plain | Manner::Hot | Manner::Readers | Manner::Multi | Manner::MultiBusy => 0,
         }
     }
 
     /// Whether users hold several names as one lease.
     pub(crate) const fn is_of_several(&self) -> bool {
-        matches!(self.manner, Manner::Names | Manner::Multi | Manner::MultiKeeping)
+        matches!(self.manner, Manner::Names | Manner::Multi | Manner::MultiKeeping | Manner::MultiBusy)
     }
 
     /// Whether clients have one server, and no quorum.
@@ -200,7 +238,8 @@ impl<'a> QuorumRun<'a> {
         models.iter_mut().for_each(ModelServer::reset);
         let servers = (0..mix.servers).map(|_| server(&mut rng, mix.losing)).collect();
         let names: Vec<String> = (0..mix.names).map(text).collect();
-        let keys = Keys::of(names.iter().map(|name| (name.as_str(), LockKind::Lock)), false);
+        let kind = |limit: &u32| if *limit > 0 { LockKind::Semaphore } else { LockKind::Lock };
+        let keys = Keys::of(names.iter().map(String::as_str).zip(mix.limits.iter().map(kind)), false);
         let mut run = Self {
             world: World::new(rng, transcript),
             phase: Phase::Busy,
@@ -410,7 +449,8 @@ impl<'a> QuorumRun<'a> {
         match self.phase {
             Phase::Busy => {
                 let seen = self.counts.calls >= self.mix.least_calls() && self.counts.faults >= LEAST_FAULTS;
-                if (seen && self.world.now > 3_000_000) || self.world.now > LONGEST_RUN {
+                let longest = if self.mix.manner == Manner::MultiBusy { STARVED + 1_000_000 } else { LONGEST_RUN };
+                if (seen && self.world.now > 3_000_000) || self.world.now > longest {
                     self.phase = Phase::Ending { since: self.world.now };
                     self.cuts.clear();
                     for client in 0..self.clients.len() {
@@ -426,7 +466,7 @@ impl<'a> QuorumRun<'a> {
                     // retried for 20 claim windows.
                     for client in 0..self.clients.len() {
                         if self.clients[client].is_awake() && self.world.rng.chance(300_000) {
-                            self.call(client, 0, &[0], UserCall::Close);
+                            self.call(client, 0, &[Wanted::exclusive(0)], UserCall::Close);
                         }
                     }
                     let since = self.world.now;
