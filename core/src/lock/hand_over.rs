@@ -61,12 +61,12 @@ impl LockState {
         }
     }
 
-    /// Whether a caller that comes now gets what this client holds, and waits for nobody. Unless it has to be `at_once`, the server
-    /// may be asked first, and its answer may be that others wait.
-    pub(crate) fn gives(&self, cx: &Context, options: &AcquireOptions, at_once: bool) -> bool {
+    /// Whether a caller that comes now gets what this client holds, and waits for nobody. If the server has to be asked first, its
+    /// answer can be that others wait. Then only a try does not wait.
+    pub(crate) fn gives(&self, cx: &Context, options: &AcquireOptions) -> bool {
         let given = |admission| match admission {
             Admission::Now => true,
-            Admission::NeedsRenewal | Admission::NeedsFences => !at_once,
+            Admission::NeedsRenewal | Admission::NeedsFences => options.wait == Wait::No,
             _ => false,
         };
         self.queue.is_empty() && self.hold.as_ref().is_some_and(|hold| given(hold.admits(cx, options)))

@@ -40,14 +40,12 @@ impl PartLocks for Client {
     /// Local callers come first. What this client can give, it gives before the script, so that no round is in vain.
     fn at_once(&mut self, id: LeaseId) {
         let Some(group) = self.multi.group(id) else { return };
-        // It holds nothing while it waits.
-        let at_once = group.options.wait != Wait::No && group.grants.iter().any(Option::is_some);
         let (caller, mut missing) = (group.op, Vec::new());
         for (index, part) in group.missing() {
             missing.push((index, part.name.clone(), group.options_of(part)));
         }
         for (index, name, options) in &missing {
-            match self.found_here(caller, name, options, at_once) {
+            match self.found_here(caller, name, options) {
                 Found::Nothing => {}
                 Found::Busy(error) => return self.start_over(id, Some(*index), error),
                 Found::Given => {
@@ -125,14 +123,14 @@ impl PartLocks for Client {
 impl Client {
     /// What other callers of this client have of a part, or wait for. They wait for a semaphore only if the server has not enough
     /// permits for them, as far as is known.
-    fn found_here(&self, op: Caller, name: &str, options: &AcquireOptions, at_once: bool) -> Found {
+    fn found_here(&self, op: Caller, name: &str, options: &AcquireOptions) -> Found {
         let key = Name::key(&self.cx.config.prefix, name);
         if options.kind.family() == Family::Semaphore {
             return self.semaphore_is_full(&key, op).map_or(Found::Nothing, Found::Busy);
         }
         match self.locks.find(Family::Lock, &key).and_then(|lock| self.locks.get(lock)) {
             None => Found::Nothing,
-            Some(lock) if lock.gives(&self.cx, options, at_once) => Found::Given,
+            Some(lock) if lock.gives(&self.cx, options) => Found::Given,
             Some(lock) => Found::Busy(lock.busy(&self.cx, op)),
         }
     }

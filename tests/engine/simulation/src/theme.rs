@@ -60,8 +60,8 @@ listed! {
         }
         /// The themes that no seed draws. Some seeds run them as well: see `run.rs`.
         BESIDE {
-            /// Leases of several names, and leases that their holders shorten, on one server whose keys vanish. Never
-            /// drawn; every fourth seed runs it as well.
+            /// Leases of several names, of any kind, and leases that their holders shorten, on one server whose keys vanish
+            /// and whose replicas take over. In some runs no name is ever free. Never drawn; every fourth seed runs it as well.
             Multi,
             /// Locks over several servers, in a run of their own. Never drawn; every eighth seed runs it as well.
             Quorum,

@@ -159,10 +159,10 @@ pub(super) const TABLE: &[Mutant] = &[
     "client/multi/acquire.rs": "group.by_script &= full.is_some() && !(group" => "group.by_script &= full.is_some() && !(!MUTANT && group" },
     engine! { "multi-in-order-at-once" Multi "a caller of several names holds nothing while it waits, as long as it may be served by one script"
     "client/multi/acquire.rs": "self.rounds >= MOST_ROUNDS" => "MUTANT || self.rounds >= MOST_ROUNDS" },
-    engine! { "multi-all-in-order" Multi "of the callers of a client that waited in vain, one at a time takes its names in order"
+    engine! { "multi-all-in-order" Multi "of the callers of a client that waited in vain, one at a time takes its names in order" seed 1_739
     "client/multi/mod.rs": "!self.open.values().any(|entry| if" => "MUTANT || !self.open.values().any(|entry| if" },
     engine! { "multi-asks-while-it-holds" Multi "a caller of several names gives back what it has before it waits for another one"
-    "client/multi/one_server.rs": "let at_once = group" => "let at_once = !MUTANT && group" },
+    "lock/hand_over.rs": "Admission::NeedsFences => options.wait == Wait::No" => "Admission::NeedsFences => MUTANT || options.wait == Wait::No" },
     engine! { "multi-keeps-parts" Multi "a failure gives everything back"
     "client/multi/acquire.rs": "            if let Some(grant) = grant {"
         => "            if let Some(grant) = grant.filter(|_| !MUTANT) {" },

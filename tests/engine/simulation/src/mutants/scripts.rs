@@ -94,7 +94,7 @@ pub(super) const TABLE: &[Mutant] = &[
     // Several names at once.
     script! { "multi-takes-held" Multi "all names are free, or none is taken"
     "multi": "if not part.mine and (not free" => "if not part.mine and number == 1 and (not free" },
-    script! { "multi-passes-waiters" Multi "a dead waiter hides no live one" seed 71
+    script! { "multi-passes-waiters" Multi "a dead waiter hides no live one"
     "multi": "      return true\n    end\n  end\n" => "      return true\n    end\n    return false\n  end\n" },
     script! { "multi-above-the-limit" Multi "a script for several names takes permits only below the limit"
     "multi": "return known and part.used <= math.max(tonumber(part.limit), wanted)," => "return known and used <= math.max(tonumber(part.limit), wanted)," },
@@ -102,7 +102,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "multi": "'used', text(part.used), 'limit'" => "'used', text(part.used - part.wanted), 'limit'" },
     script! { "multi-reads-beside-a-writer" Multi "a reader of several names does not enter beside a writer"
     "multi": "return not value and #part.over < 100 or part.joins," => "return shared or not value," },
-    script! { "multi-ignores-tombstone" Multi "a token with a tombstone does not enter" seed 45
+    script! { "multi-ignores-tombstone" Multi "a token with a tombstone does not enter"
     "multi": "or 0) < -now then" => "or 0) < -1e15 then" },
     // Batches.
     script! { "batch-renews-expired-permits" Semaphore "permits that have expired are not renewed" seed 4_413
