@@ -466,8 +466,10 @@ fn options() -> String {
     defaults(&mut module, "LOCK_DEFAULTS: LockSettings", "a lock", &of_lock().collect::<Vec<_>>());
     let of_once: Vec<_> = settings().filter(|it| it.places == ["once"] && !it.default.is_empty()).collect();
     defaults(&mut module, "ONCE_DEFAULTS", "a once", &of_once);
-    let of_manager: Vec<_> =
-        MANAGER_SETTINGS.iter().filter(|it| !it.default.is_empty() && it.name != "renew_in").collect();
+    let of_manager: Vec<_> = MANAGER_SETTINGS
+        .iter()
+        .filter(|it| !it.default.is_empty() && !matches!(it.name, "renew_in" | "cluster_slots"))
+        .collect();
     defaults(&mut module, "MANAGER_DEFAULTS", "a manager", &of_manager);
     let fields = input_fields();
     let sent = of_lock().map(|it| camel_case_name(it.name)).filter(|name| fields.contains(name));

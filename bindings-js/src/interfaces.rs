@@ -126,6 +126,14 @@ const JAVASCRIPT: &[(&str, &str, &str, &str)] = &[
     ("local_handoffs", "number", "", "Smaller is fairer between clients, larger is faster."),
     ("mixed_fleet", "boolean", "", "This is slower."),
     (
+        "cluster_slots",
+        "boolean",
+        "the manager asks the server, together with its first command",
+        "With `true`, calls reject with `invalid-option` if the server takes a call with keys of different slots. With `false`, the \
+         manager doesn't ask. Each way has its own counters of fences, so all clients of a server must get the same result. Not for a \
+         quorum.",
+    ),
+    (
         "node_timeout",
         "Duration",
         "",

@@ -79,6 +79,10 @@ pub(crate) struct Servers {
     /// The servers are a cluster. One URL is enough to find the others
     #[arg(long, global = true, conflicts_with_all = ["sentinel", "quorum"])]
     pub(crate) cluster: bool,
+    /// This one address enforces the slots of a cluster, and refuses CLUSTER. The program finds that out by itself; with this option, it
+    /// ends with an error if that is not so
+    #[arg(long, global = true, conflicts_with_all = ["cluster", "sentinel", "quorum"])]
+    pub(crate) cluster_slots: bool,
     /// The URLs are sentinels. They monitor the primary as SERVICE
     #[arg(long, global = true, value_name = "SERVICE", conflicts_with = "quorum")]
     pub(crate) sentinel: Option<String>,

@@ -148,8 +148,9 @@ const WORDS: [(&str, &str); 10] = [
 ];
 
 /// The crate's names of options. The command line has these for the same, and the options of a lock under their own names.
-const OPTIONS: [(&str, &str); 10] = [
+const OPTIONS: [(&str, &str); 11] = [
     ("cluster", "--url"),
+    ("cluster_slots", "--cluster-slots"),
     ("limit", "--of"),
     ("name", "the name"),
     ("response_timeout", "--timeout"),

@@ -13,7 +13,7 @@ use leasehold::redis_1::redis::{
     RedisError, RedisResult, TlsCertificates, Value,
 };
 use leasehold::{Builder, LockManager};
-use leasehold_core::hash_slot;
+use leasehold_core::{SLOTS_PROBE, check_slots, hash_slot};
 
 use crate::args::Servers;
 use crate::keyspace::Spread;
@@ -28,7 +28,7 @@ pub(crate) struct Node {
     /// Where it is, without credentials.
     pub(crate) address: String,
     pub(crate) info: ConnectionInfo,
-    /// The slots that this primary of a cluster has.
+    /// The slots that this primary of a cluster has. All of them at one address that enforces slots.
     pub(crate) slots: Option<Slots>,
     connection: MultiplexedConnection,
 }
@@ -125,6 +125,14 @@ impl Servers {
         }
     }
 
+    /// The same, as far as this server shows it.
+    pub(crate) fn spread_on(&self, node: &Node) -> Spread {
+        match self.spread() {
+            Spread::Single if node.slots.is_some() => Spread::Cluster,
+            spread => spread,
+        }
+    }
+
     fn builder(&self) -> Builder {
         let mut builder = LockManager::builder().prefix(&self.prefix).response_timeout(self.timeout);
         if let Some(user) = &self.user {
@@ -135,6 +143,9 @@ impl Servers {
         }
         if let Some(number) = self.db {
             builder = builder.database(number);
+        }
+        if self.cluster_slots {
+            builder = builder.cluster_slots(true);
         }
         builder
     }
@@ -190,11 +201,17 @@ impl Servers {
         let client = Client::open(info.clone()).map_err(failed)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
         let mut node = Node { address: address.clone(), info, slots: None, connection };
-        // A server that wants a password refuses only the first command.
-        match node.query::<Value>(&redis::cmd("TIME")).await {
-            Err(error) if error.code() == Some("NOAUTH") => Err(failed(error)),
-            _ => Ok(node),
+        let mut probe = redis::cmd(SLOTS_PROBE[0]);
+        probe.arg(&SLOTS_PROBE[1..]);
+        match node.query::<Value>(&probe).await {
+            // A server that wants a password refuses only the first command.
+            Err(error) if error.code() == Some("NOAUTH") => return Err(failed(error)),
+            Err(error) if check_slots(false, Err(&error.to_string())) == Ok(true) => {
+                node.slots = Some(vec![0..=u16::MAX >> 2]);
+            }
+            _ => {}
         }
+        Ok(node)
     }
 
     /// The primary, by the first sentinel that answers.

@@ -233,7 +233,10 @@ pub use options::{
     AcquireOptions, Bounds, CLOSE_SETTINGS, Config, DEFAULT_KEEP, Kind, LOCK_SETTINGS, LONGEST_RESULT,
     MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };
-pub use server::{DeleteIfEqual, KEYDB, REFUSED_SERVERS, check_eviction, check_server, is_keydb, refuses_info};
+pub use server::{
+    DeleteIfEqual, KEYDB, REFUSED_SERVERS, SLOTS_PROBE, check_eviction, check_server, check_slots, is_keydb,
+    refuses_info,
+};
 pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;
 /// The lengths of time in this API: those of the standard library, unless the feature `std-times` is off.

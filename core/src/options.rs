@@ -475,6 +475,8 @@ settings! {
              Clients send heartbeats at a third of it.";
         MIXED_FLEET "mixed_fleet" (false) () [manager]
             "Compete with clients of other libraries on equal terms: all clients poll. See [interop](interop.md).";
+        CLUSTER_SLOTS "cluster_slots" (automatic) () [manager]
+            "One address enforces the slots of a cluster, and refuses `CLUSTER`. See [topologies](topologies.md#one-address-that-enforces-slots).";
         LABEL "label" () () [manager]
             "A name for this client. `inspect` and the `busy` errors of others show it. No control characters. With \
              an empty label, others see only the client's id.";

@@ -1,4 +1,4 @@
-//! The supported servers: Redis 6.2 and Valkey 7.2 or newer, without eviction of keys.
+//! The supported servers: Redis 6.2 and Valkey 7.2 or newer, without eviction of keys. And whether one address enforces slots.
 
 use crate::error::Error;
 use crate::text::Digits;
@@ -90,6 +90,41 @@ pub fn check_eviction(policy: &str) -> Result<(), Error> {
     Err(Error::Unsupported(["the server's maxmemory-policy is `", policy, problem].concat()))
 }
 
+/// A command that shows whether one address enforces the slots of a cluster. It has two keys of different slots, and touches neither.
+///
+/// A driver sends it together with `INFO`, before the first lock, and gives the answer to [`check_slots`]. It doesn't ask where
+/// that is known: the client library knows the cluster's servers, or the server is behind Sentinel or in memory.
+// Some proxies answer commands such as `EXISTS` for keys of several slots, and refuse only scripts.
+pub const SLOTS_PROBE: [&str; 5] = ["EVAL", "return 0", "2", "leasehold:fence", "leasehold:none"];
+
+/// Whether the address enforces slots, by its answer to [`SLOTS_PROBE`]: a reply, or the text of its refusal. If so, call
+/// [`set_cluster`](crate::Engine::set_cluster). `wanted` is the option `cluster_slots`.
+///
+/// All clients must decide alike, because each way has its own counters of fences. So only this answer decides: a refusal for another
+/// reason, such as a missing right, says nothing, and then each slot has no counter of its own.
+///
+/// # Errors
+/// [`Error::InvalidOption`] if the option is set and the answer doesn't show that the address enforces slots.
+///
+/// ```
+/// use leasehold_core::check_slots;
+///
+/// assert_eq!(check_slots(false, Ok(())), Ok(false));
+/// assert_eq!(check_slots(false, Err("CROSSSLOT Keys in request don't hash to the same slot")), Ok(true));
+/// assert_eq!(check_slots(false, Err("NOPERM User u has no permissions to run the 'eval' command")), Ok(false));
+/// assert_eq!(check_slots(true, Ok(())).unwrap_err().code(), "invalid-option");
+/// ```
+pub fn check_slots(wanted: bool, answer: Result<(), &str>) -> Result<bool, Error> {
+    let problem = match answer {
+        // Some proxies have words of their own: `ERR 'EVAL' command keys must in same slot`.
+        Err(text) if text.contains("CROSSSLOT") || text.contains("same slot") => return Ok(true),
+        _ if !wanted => return Ok(false),
+        Ok(()) => "is set, but the server takes keys of different slots in one call: leave it out",
+        Err(text) => return Err(Error::invalid("cluster_slots", &["can't be checked: ", text].concat())),
+    };
+    Err(Error::invalid("cluster_slots", problem))
+}
+
 /// A command that deletes a key if it has a value. It does what `release-fast` does, without a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeleteIfEqual {
@@ -143,7 +178,7 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 mod tests {
     use alloc::string::ToString;
 
-    use super::{DeleteIfEqual, check_eviction, check_server, is_keydb};
+    use super::{DeleteIfEqual, SLOTS_PROBE, check_eviction, check_server, check_slots, is_keydb};
 
     #[test]
     fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
@@ -182,6 +217,25 @@ mod tests {
         assert!(check_server(keydb).is_ok() && check_server(&[keydb, "role:master\r\n"].concat()).is_ok());
         let text = check_server(&[keydb, "# Replication\r\nrole:active-replica\r\n"].concat()).unwrap_err().to_string();
         assert!(text.contains("active-replica no"), "{text}");
+    }
+
+    #[test]
+    fn an_address_that_enforces_slots_is_known_by_its_refusal_alone() {
+        let refusals = [
+            "CROSSSLOT Keys in request don't hash to the same slot",
+            "ERR CROSSSLOT Keys in request don't hash to the same slot (context='', command='eval')",
+            "ERR 'EVAL' command keys must in same slot",
+        ];
+        for (wanted, refusal) in [false, true].iter().zip(refusals.iter().cycle()) {
+            assert_eq!(check_slots(*wanted, Err(refusal)), Ok(true), "{refusal}");
+        }
+        for answer in [Ok(()), Err("NOPERM no"), Err("LOADING not yet"), Err("ERR unknown command 'EVAL'")] {
+            assert_eq!(check_slots(false, answer), Ok(false), "{answer:?}");
+            let text = check_slots(true, answer).unwrap_err().to_string();
+            assert!(text.contains("cluster_slots") && text.contains(answer.err().unwrap_or("leave it out")), "{text}");
+        }
+        let [.., one, other] = SLOTS_PROBE;
+        assert_ne!(crate::hash_slot(one.as_bytes()), crate::hash_slot(other.as_bytes()));
     }
 
     #[test]

@@ -40,7 +40,8 @@ export interface UpstashAddress {
  */
 export function upstashConnection(redis: UpstashClient | UpstashAddress): CustomConnection {
   const { url, authorization } = read(redis);
-  return { call: (args) => post(url, authorization, args) };
+  // A database takes keys of different slots in one call, and each command costs.
+  return { call: (args) => post(url, authorization, args), isCluster: false };
 }
 
 /** The parts that are read of the client's own HTTP client. */

@@ -388,8 +388,8 @@ export class LockManager implements AsyncDisposable {
 }
 
 function openClient(connection: Connection, options: LockManagerOptions | undefined): RequestContext {
-  const { config, settings, label, renewIn } = readManagerOptions(options);
-  const servers = { connect: (): [Link] => [recognise(connection)], renewIn };
+  const { config, settings, label, renewIn, clusterSlots } = readManagerOptions(options);
+  const servers = { connect: (): [Link] => [recognise(connection)], renewIn, clusterSlots };
   const client = new Client(config, servers, label);
   managerOpened(client, connection);
   // Not in batches: they would first try a short script, which lets nobody go ahead of waiters.

@@ -113,6 +113,13 @@ export interface LockManagerOptions extends Omit<LockOptions, 'waitForReplicas' 
   /** Compete with clients of other libraries on equal terms: all clients poll. This is slower. Default `false`. */
   readonly mixedFleet?: boolean | undefined;
   /**
+   * One address enforces the slots of a cluster, and refuses `CLUSTER`. With `true`, calls reject with `invalid-option`
+   * if the server takes a call with keys of different slots. With `false`, the manager doesn't ask. Each way has its
+   * own counters of fences, so all clients of a server must get the same result. Not for a quorum. Default: the manager
+   * asks the server, together with its first command.
+   */
+  readonly clusterSlots?: boolean | undefined;
+  /**
    * A name for this client. `inspect` and the `busy` errors of others show it. No control characters. With an empty
    * label, others see only the client's id. At most 128 bytes. The manager writes it to the server when it first waits,
    * and when it has held a lease for a second. A quorum has no labels. Default: `<host>/<process id>`, or the runtime's

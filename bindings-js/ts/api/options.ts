@@ -49,16 +49,20 @@ const MOST_NAMES = 256;
 const SETTINGS: AcquireSettings = { ...LOCK_DEFAULTS, replicas: undefined };
 
 /** Checks a manager's options and splits them into the engine's options, the defaults of its locks, and what makes its label. */
-export function readManagerOptions(options: unknown): { config: Config; settings: AcquireSettings; label: () => string; renewIn: string | undefined } {
-  const { renewIn: module, ...given } = readFields(options, MANAGER satisfies Fields<LockManagerOptions>);
+export function readManagerOptions(options: unknown): {
+  config: Config; settings: AcquireSettings; label: () => string; renewIn: string | undefined; clusterSlots: boolean | undefined;
+} {
+  const { renewIn: module, clusterSlots: slots, ...given } = readFields(options, MANAGER satisfies Fields<LockManagerOptions>);
+  const clusterSlots = slots === undefined ? undefined : readBoolean('clusterSlots', slots);
   const label = given.label === undefined ? undefined : readLabel(given.label);
   const renewIn = readGuarded('renewIn', () => readRenewIn(module));
-  return { ...managerOptions(given), label: label === undefined ? defaultLabel : () => label, renewIn };
+  return { ...managerOptions(given), label: label === undefined ? defaultLabel : () => label, renewIn, clusterSlots };
 }
 
 /** Checks the options of a quorum's manager. */
 export function readQuorumOptions(options: unknown): { config: Config; settings: AcquireSettings } {
-  const { renewIn, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
+  const { renewIn, clusterSlots, ...rest } = readFields(options, QUORUM satisfies Fields<QuorumOptions>);
+  if (clusterSlots !== undefined) throw new InvalidOptionError('clusterSlots', "can't be used for a quorum: leave it out");
   if (renewIn !== undefined) throw new UnsupportedError('`renewIn` of a quorum; leave the option out');
   if (rest.label !== undefined) readLabel(rest.label);
   return managerOptions(rest);

@@ -10,6 +10,7 @@ import { DedicatedConnections } from './dedicated.js';
 import type { ConnectionState } from './engine-errors.js';
 import { InFlight } from './in-flight.js';
 import type { Labels } from './labels.js';
+import { SlotsCheck } from './slots.js';
 import { deleteIfEqualOf, VersionCheck, type VersionCheckResult } from './version.js';
 import { WakeTimer } from './wake-timer.js';
 
@@ -44,6 +45,8 @@ export interface Servers {
   readonly engine?: EngineModule;
   /** The URL of a module for a worker that renews leases while the event loop is blocked. */
   readonly renewIn?: string | undefined;
+  /** The option: whether the server must enforce slots. Undefined to ask it. */
+  readonly clusterSlots?: boolean | undefined;
 }
 
 /** What the driver knows about one server. */
@@ -117,7 +120,7 @@ export class Driver {
       this.#servers = servers.connect().map((link, at) => {
         const problemOf = servers.problemOf && ((info: string) => servers.problemOf?.(info, at));
         link.onReconnect?.((down) => this.#listener.reconnected(link.address?.(), down));
-        const version = new VersionCheck(link, config.responseTimeout, problemOf);
+        const version = new VersionCheck(link, config.responseTimeout, problemOf, new SlotsCheck(link, servers.problemOf === undefined ? servers.clusterSlots : false));
         return { link, version, lastFailure: undefined, lastReplied: undefined };
       });
       this.renewer = servers.renewIn === undefined ? undefined : this.#makeRenewer(servers.renewIn);
@@ -127,13 +130,15 @@ export class Driver {
     }
     if (!this.isQuorum) {
       this.labels = makeLabels(this.#first.link);
-      this.#first.version.onPassed = (info) => {
+      const { version } = this.#first;
+      version.slots.onEnforced = () => !this.#stopped && this.#engine.setCluster(0);
+      version.onPassed = (info) => {
         const command = deleteIfEqualOf(info);
         if (command !== undefined && !this.#stopped) this.#engine.setDeleteIfEqual(command);
       };
     }
     this.#dedicated = new DedicatedConnections(this.#first.link, config.responseTimeout, (op, result) => this.#settleDedicated(op, result));
-    this.#servers.forEach(({ link }, at) => link.isCluster === true && this.#engine.setCluster(at));
+    this.#servers.forEach(({ version }, at) => version.slots.enforced === true && this.#engine.setCluster(at));
     const { time } = this.#first.link;
     this.time = timeOf(this.#first.link);
     this.isInMemory = time !== undefined;

@@ -35,7 +35,8 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'conflict':
       return new ConflictError(lockName ?? '', text);
     case 'unsupported':
-      return new UnsupportedError(text, details);
+      // The server, which was asked with the first command, says that an option can't be used.
+      return details.cause instanceof InvalidOptionError ? details.cause : new UnsupportedError(text, details);
     case 'closed':
       return new ClosedError({ lockName });
     case 'busy':
@@ -51,8 +52,9 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'auth':
       return new AuthError(text, details);
     case 'server':
+      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
       // A name and the server's one counter of fences are seldom in the same slot.
-      if (/^(?:MOVED|CROSSSLOT) /.test(text)) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
+      if (text.includes('CROSSSLOT ')) return new UnsupportedError(`the server enforces the slots of a cluster, and did not show that at first; make a new manager, or pass the client library's cluster client: ${text}`, details);
       return new ServerError(text, details);
     case 'wrong-kind':
       return new WrongKindError(text, details);

@@ -41,7 +41,7 @@ test('a_server_too_old_is_refused_with_the_versions_found_and_needed_and_nothing
 test('the_version_is_asked_for_once_and_beside_the_first_command', async () => {
   const { manager, sent } = tellingVersion(async () => INFO('7.0.15'));
   const lease = await manager.mutex(unique()).acquire();
-  assert.deepEqual(sent.slice(0, 2), ['INFO', 'EVALSHA']);
+  assert.deepEqual(sent.slice(0, 3), ['INFO', 'EVAL', 'EVALSHA']);
   await lease.release();
   await (await manager.mutex(unique()).acquire()).release();
   assert.equal(sent.filter((name) => name === 'INFO').length, 1);

@@ -5,6 +5,7 @@ import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import type { Timer } from '../support/timers.js';
 import { KEYDB, REFUSED_SERVERS } from './servers.generated.js';
+import { isCrossSlot, SLOTS_PROBE, type SlotsCheck } from './slots.js';
 
 /** What is wrong with a server or its version, from its reply to `INFO server`. A reply without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
@@ -53,18 +54,21 @@ const MOST_BROKEN = 3;
 export interface VersionCheckResult {
   /** Why the server can't be used. */
   readonly problem?: string | undefined;
+  /** The error that says so, if it is about an option. */
+  readonly invalid?: Error | undefined;
   /** Why there was no reply. */
   readonly failed?: Failed | undefined;
 }
 
 /**
- * Asks a server for its version, together with the first command.
+ * Asks a server for its version and whether it enforces slots, together with the first command.
  *
  * So the check costs no round trip. The reply to that command counts only once the version is known. A server that is too old
  * gets no more commands until a later check passes. Each command checks it again.
  *
  * A proxy may close the connection when it sees `INFO`, and the command is lost with it. So after a few broken connections, the
- * command goes alone, and the question follows its reply. A server that replies to the command and not to that question is accepted.
+ * command goes without `INFO`, which follows its reply. A server that replies to the command and not to that question is accepted.
+ * The same goes for the question about slots, a few broken connections later.
  */
 export class VersionCheck {
   /** Whether the check is done. */
@@ -75,6 +79,7 @@ export class VersionCheck {
   readonly #timeout: number;
   readonly #problemOf: (info: string) => string | undefined;
   readonly #mustReply: boolean;
+  readonly slots: SlotsCheck;
   #checking: Promise<VersionCheckResult> | undefined;
   #isRefused = false;
   /** How many questions broke the connection. */
@@ -83,8 +88,9 @@ export class VersionCheck {
   /**
    * A server that does not reply within `timeout` ms is accepted. With a `problemOf`, the server must reply, and is asked again.
    */
-  constructor(link: Link, timeout: number, problemOf?: (info: string) => string | undefined) {
+  constructor(link: Link, timeout: number, problemOf: ((info: string) => string | undefined) | undefined, slots: SlotsCheck) {
     this.#link = link;
+    this.slots = slots;
     this.#timeout = timeout;
     this.#problemOf = problemOf ?? versionProblem;
     this.#mustReply = problemOf !== undefined;
@@ -100,40 +106,74 @@ export class VersionCheck {
     if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(send);
     const check = this.check();
     const result = this.#isRefused ? undefined : send();
-    const { problem } = await check;
-    if (problem === undefined) return result ?? send();
+    const { problem, invalid } = await check;
+    if (problem === undefined) return result === undefined ? send() : this.#withSlots(result);
     // Don't wait for this server's reply. It is most likely NOSCRIPT, because the server does not have the script yet.
     result?.catch(ignore);
-    return refuse(problem);
+    return refuse(problem, invalid);
   }
 
-  /** Sends the command before the question. */
+  /** Sends the command before the question for the version. */
   async #guardAfter(send: () => Promise<CallResult>): Promise<CallResult> {
-    const result = await send();
+    const { slots } = this;
+    if (slots.isOpen && this.#broken >= 2 * MOST_BROKEN) slots.giveUp();
+    const asking = slots.isOpen ? this.#answer(this.#askForSlots(), true) : undefined;
+    const sent = send();
+    if (asking !== undefined) {
+      const answer = await asking;
+      this.#count(answer);
+      const invalid = slots.decide(answer);
+      if (invalid !== undefined) return refuse(invalid.message, invalid);
+    }
+    const result = await this.#withSlots(sent);
     if (this.passed || ('failure' in result && result.failure.kind !== 'refused')) return result;
-    const { problem, failed } = await this.check();
-    if (problem !== undefined) return refuse(problem);
-    if (failed !== undefined) this.passed = true;
+    const { problem, invalid, failed } = await this.check();
+    if (problem !== undefined) return refuse(problem, invalid);
+    if (failed !== undefined) this.passed = !slots.isOpen;
     return result;
   }
 
+  /**
+   * The result of a command that left before it was known whether the server enforces slots. If it does, it has refused the command
+   * for its keys and run nothing, and the engine sends it again with other ones, as it does without the script.
+   */
+  async #withSlots(sent: Promise<CallResult>): Promise<CallResult> {
+    const result = await sent;
+    if (this.slots.isRequired) return { failure: { kind: 'interrupted', text: 'the server has not said whether it enforces slots' } };
+    return this.slots.enforced === true && isCrossSlot(result) ? NO_SCRIPT : result;
+  }
+
   async #check(keepAlive: boolean): Promise<VersionCheckResult> {
+    const telling = this.#answer(this.#ask(), keepAlive);
+    const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#answer(this.#askForSlots(), keepAlive) : undefined;
+    const [result, answer] = [await telling, await asking];
+    this.#checking = undefined;
+    const invalid = answer && this.slots.decide(answer);
+    const problem = ('reply' in result ? this.#problemOf(toText(result.reply)) : undefined) ?? invalid?.message;
+    this.#isRefused = problem !== undefined;
+    this.#count(result, answer);
+    // A server that was not reached may still reply later. One that refuses `INFO` never will.
+    this.passed = ('reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind)) && !this.slots.isOpen;
+    if (this.passed && 'reply' in result) this.onPassed(toText(result.reply));
+    return { problem, invalid, failed: 'failure' in result ? result : undefined };
+  }
+
+  /** Counts the questions that broke the connection. Those that went together are one. */
+  #count(...answers: (CallResult | undefined)[]): void {
+    if (answers.some((answer) => answer !== undefined && 'failure' in answer && answer.failure.kind === 'interrupted')) this.#broken += 1;
+  }
+
+  /** The answer to a question, in time. */
+  async #answer(asked: Promise<CallResult>, keepAlive: boolean): Promise<CallResult> {
     const time = timeOf(this.#link);
     let timer: Timer | undefined;
     const timeout = new Promise<CallResult>((resolve) => {
       timer = time.setTimeout(() => resolve(TIMED_OUT), this.#timeout);
       setTimerRef(timer, keepAlive ? 'ref' : 'unref');
     });
-    const result = await Promise.race([this.#ask().catch((): CallResult => TIMED_OUT), timeout]);
+    const result = await Promise.race([asked.catch((): CallResult => TIMED_OUT), timeout]);
     time.clearTimeout(timer);
-    this.#checking = undefined;
-    const problem = 'reply' in result ? this.#problemOf(toText(result.reply)) : undefined;
-    this.#isRefused = problem !== undefined;
-    if ('failure' in result && result.failure.kind === 'interrupted') this.#broken += 1;
-    // A server that was not reached may still reply later. One that refuses `INFO` never will.
-    this.passed = 'reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind);
-    if (this.passed && 'reply' in result) this.onPassed(toText(result.reply));
-    return { problem, failed: 'failure' in result ? result : undefined };
+    return result;
   }
 
   /**
@@ -152,14 +192,20 @@ export class VersionCheck {
     return this.#isFinal(nodes.failure.kind) ? info : nodes;
   }
 
+  async #askForSlots(): Promise<CallResult> {
+    return this.#link.call(SLOTS_PROBE);
+  }
+
   #isFinal(failure: Failure['kind']): boolean {
     return failure === 'timed-out' ? !this.#mustReply : failure === 'refused' || failure === 'unsupported';
   }
 }
 
-function refuse(problem: string): Failed {
-  return { failure: { kind: 'unsupported', text: problem } };
+function refuse(problem: string, cause: Error | undefined): Failed {
+  return { failure: { kind: 'unsupported', text: problem }, cause };
 }
+
+const NO_SCRIPT: Failed = { failure: { kind: 'refused', text: 'NOSCRIPT the keys are in different slots' } };
 
 const TIMED_OUT: Failed = { failure: { kind: 'timed-out' } };
 const decoder = new TextDecoder();

@@ -8,7 +8,7 @@ import { type PubSubConnection, type PubSubListener, Subscriber } from './subscr
 
 /**
  * Your own way to run commands, for example over HTTP or with another client library. The manager sends `EVALSHA` and `EVAL`,
- * and `INFO server` together with the first of them. A server that does not tell its version is used as it is. Valkey 9.0 and
+ * and `INFO server` together with the first of them (and an `EVAL` without effect: see `isCluster`). A server that does not tell its version is used as it is. Valkey 9.0 and
  * newer also gets `DELIFEQ`, and Redis 8.4 and newer `DELEX`. If your function refuses these, the manager uses scripts in their place.
  *
  * @example
@@ -34,6 +34,13 @@ export interface CustomConnection {
    * slower.
    */
   subscribe?(channel: string, onMessage: (payload: string) => void, onEnd: (error?: unknown) => void): Promise<Unsubscribe> | Unsubscribe;
+
+  /**
+   * Whether the servers enforce the slots of a cluster, so that all keys of a call must be in one slot. Set it to `true` if you send each
+   * command to the server that has its first key. Without it, the manager asks the server: it sends an `EVAL` that does nothing,
+   * together with its first command.
+   */
+  readonly isCluster?: boolean | undefined;
 }
 
 /** Ends a subscription. */
@@ -41,6 +48,8 @@ export type Unsubscribe = () => unknown;
 
 export class CustomLink implements Link {
   readonly library = 'custom';
+  readonly isCluster: boolean;
+  readonly mayEnforceSlots: boolean;
   readonly #connection: CustomConnection;
   /** One subscriber for each channel. The user's connection decides what they share. */
   readonly #subscribers = new Map<string, Subscriber>();
@@ -48,6 +57,8 @@ export class CustomLink implements Link {
 
   constructor(connection: CustomConnection) {
     this.#connection = connection;
+    this.isCluster = connection.isCluster === true;
+    this.mayEnforceSlots = connection.isCluster === undefined;
     if (typeof connection.subscribe !== 'function') return;
     this.subscribe = (channel, listener) => {
       const subscriber = this.#subscribers.get(channel) ?? new Subscriber((events) => openPubSub(connection, events));

@@ -43,6 +43,7 @@ const COMMAND_OPTIONS = { decoder: 0 };
 export class GlideLink implements Link {
   readonly library = 'glide';
   readonly isCluster: boolean;
+  readonly mayEnforceSlots: boolean;
   readonly #client: Glide;
   readonly #subscriber: Subscriber | undefined;
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
@@ -51,6 +52,7 @@ export class GlideLink implements Link {
   constructor(client: Glide) {
     this.#client = client;
     this.isCluster = typeof client.fcallWithRoute === 'function';
+    this.mayEnforceSlots = !this.isCluster;
     const createClient = (client.constructor as GlideClass).createClient?.bind(client.constructor);
     const config = client.config;
     if (createClient === undefined || config === undefined) return;

@@ -30,6 +30,7 @@ export interface OwnConnection {
 
 export class LeavingLink extends SwitchingLink {
   readonly library;
+  readonly mayEnforceSlots = true;
   readonly send?: (wire: string, answered: Answered) => void;
   /** The link over the user's client. */
   readonly #first: ClientLink;

@@ -79,6 +79,9 @@ export interface Link {
   /** Whether commands go to several servers, chosen by key. */
   readonly isCluster?: boolean;
 
+  /** Whether it isn't known if the server enforces the slots of a cluster at its one address. */
+  readonly mayEnforceSlots?: boolean;
+
   /**
    * Sends one command. Never throws and never rejects: a failure is a value.
    *

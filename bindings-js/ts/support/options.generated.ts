@@ -78,7 +78,7 @@ export const BOUNDS = {
 
 // The options that each place takes, in the order in which messages list them.
 export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'atLeast', 'maxWaiters', 'label'] as const;
-export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'renewIn', 'claimWindow', 'mixedFleet', 'label'] as const;
+export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'renewIn', 'claimWindow', 'mixedFleet', 'clusterSlots', 'label'] as const;
 export const QUORUM = [...MANAGER, 'nodeTimeout'] as const;
 export const CLOSE = ['drain'] as const;
 export const SEMAPHORE = ['limit', 'per', 'permits', 'ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'atLeast', 'maxWaiters', 'label'] as const;

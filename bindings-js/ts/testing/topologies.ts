@@ -9,6 +9,11 @@ import { Redis } from 'ioredis-6';
 import { until } from './expect.js';
 import { directory, Server } from './server.js';
 
+/** What runs a function at the end: a test, or `{ after }` for a whole file. */
+interface Ending {
+  after(end: () => Promise<void> | void): void;
+}
+
 export interface Node {
   readonly server: Server;
   readonly port: number;
@@ -29,6 +34,15 @@ export async function startCluster(t: TestContext, ...options: string[]): Promis
   return [first, second];
 }
 
+/** A server that enforces the slots of a cluster at one address and refuses `CLUSTER`, as some services do. */
+export async function startEnforcingSlots(t: Ending): Promise<Server> {
+  const { server, run } = await start(t, []);
+  await run('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  await until(async () => String(await run('CLUSTER', 'INFO')).includes('cluster_state:ok'));
+  await run('ACL', 'SETUSER', 'default', '-cluster', '-readonly', '-readwrite', '-asking');
+  return server;
+}
+
 /** Finds a key that the first node serves. */
 export async function keyOfFirst([first]: readonly [Node, Node]): Promise<string> {
   for (let i = 0; ; i++) {
@@ -37,7 +51,7 @@ export async function keyOfFirst([first]: readonly [Node, Node]): Promise<string
   }
 }
 
-async function start(t: TestContext, options: readonly string[]): Promise<Node> {
+async function start(t: Ending, options: readonly string[]): Promise<Node> {
   const server = await Server.start('--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '60000', ...options);
   t.after(() => server.kill());
   const client = new Redis(server.port, '127.0.0.1', { enableReadyCheck: false, retryStrategy: () => 20 });

@@ -31,8 +31,13 @@ const MANY: u64 = 1_000_000;
 pub(super) async fn check(node: &mut Node, servers: &Servers) -> Vec<Check> {
     let mut checks = vec![clock(node).await, latency(node, servers).await];
     // In a cluster each slot has its own.
-    if servers.spread() != Spread::Cluster {
-        checks.push(fences(node, &servers.spread().fence("")).await);
+    match (servers.spread(), servers.spread_on(node)) {
+        (Spread::Cluster, _) => {}
+        (_, Spread::Cluster) => {
+            let finding = "this address enforces the slots of a cluster, so each slot has its own counter of fences";
+            checks.push(Check::ok("slots", finding));
+        }
+        (_, spread) => checks.push(fences(node, &spread.fence("")).await),
     }
     checks.push(keyspace(node).await);
     checks

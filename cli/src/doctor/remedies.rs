@@ -61,6 +61,14 @@ fn has(text: &str, code: &str) -> bool {
     text.split([' ', ':']).any(|word| word == code)
 }
 
+/// Whether other servers of its cluster have slots, too. An address that enforces slots and refuses to tell has all of them.
+pub(super) async fn is_one_of_several(node: &mut Node) -> bool {
+    let mut query = redis::cmd("CLUSTER");
+    query.arg("INFO");
+    let info = node.query::<String>(&query).await.unwrap_or_default();
+    info.lines().any(|line| line.strip_prefix("cluster_size:").is_some_and(|size| size.trim() != "1"))
+}
+
 /// What to do about a server that belongs to a cluster, or behaves like one. With --cluster, a client sends CLUSTER SLOTS.
 pub(super) async fn slots(node: &mut Node, user: &str) -> String {
     let mut query = redis::cmd("CLUSTER");
@@ -71,8 +79,7 @@ pub(super) async fn slots(node: &mut Node, user: &str) -> String {
             format!("the server belongs to a cluster: ACL SETUSER {user} '+cluster|slots', then give --cluster")
         }
         Err(error) => format!(
-            "this address enforces the slots of a cluster and refuses CLUSTER SLOTS ({}), so it can't grant locks; use \
-             --cluster with an address that answers CLUSTER SLOTS, or a server that is in no cluster",
+            "this address enforces the slots of a cluster and refuses CLUSTER SLOTS ({}): give --cluster-slots",
             answer(&error)
         ),
     }

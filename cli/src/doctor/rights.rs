@@ -87,7 +87,7 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, use
         }
     }
     // It may exist, as a string. So this command checks the rights, and changes nothing.
-    let fence = servers.spread().fence(&key);
+    let fence = servers.spread_on(node).fence(&key);
     for words in [&["GET", "KEY"][..], &["ZREM", "KEY", "doctor"]] {
         if let Ok(Some(Refused::Key)) = attempt(node, servers, words, std::slice::from_ref(&fence), "").await {
             key_refused = key_refused.or(Some(fence.clone()));

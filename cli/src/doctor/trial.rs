@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::check::{Check, Verdict};
 use super::names::Names;
-use super::remedies::{for_every_write, remedy};
+use super::remedies::{for_every_write, is_one_of_several, remedy, slots};
 use crate::args::Servers;
 use crate::keyspace::Spread;
 use crate::render::time;
@@ -60,6 +60,10 @@ impl Trial {
 
     /// Takes and releases locks that are on this server.
     pub(super) async fn check(&self, node: &mut Node, names: &Names, user: &str) -> Check {
+        if self.spread == Spread::Single && node.slots.is_some() && is_one_of_several(node).await {
+            let finding = "this server has only some of the slots of its cluster";
+            return Check::new(NAME, Verdict::Problem, finding, slots(node, user).await);
+        }
         let pair = match &node.slots {
             Some(slots) => names.two_in(slots),
             None => Some([names.name(0), names.name(1)]),
@@ -221,10 +225,12 @@ impl Trial {
     /// The counter that this key's fences are drawn from, if it doesn't exist yet. In a quorum it stays, because there it
     /// can be ahead of its server's clock.
     async fn unused_counter(&self, node: &mut Node, key: &str) -> Option<String> {
-        if self.spread == Spread::Quorum {
-            return None;
-        }
-        let counter = self.spread.fence(key);
+        let spread = match self.spread {
+            Spread::Quorum => return None,
+            Spread::Single if node.slots.is_some() => Spread::Cluster,
+            spread => spread,
+        };
+        let counter = spread.fence(key);
         let found: Option<Vec<u8>> = node.query(redis::cmd("GET").arg(&counter)).await.ok()?;
         found.is_none().then_some(counter)
     }

@@ -100,20 +100,21 @@ fn every_kind_is_taken_and_released_on_one_server_and_nothing_is_left() -> Teste
 }
 
 #[test]
-fn an_endpoint_that_enforces_slots_is_told_and_what_it_needs() -> Tested {
+fn an_address_that_enforces_slots_is_fit_and_told() -> Tested {
     let server = lone_cluster()?;
-    let (code, shown) = doctor(&server.url(), &[])?;
-    let one = verdict(&shown);
-    assert_eq!((code, one.verdict.as_str()), (Some(1), "problem"), "{one:?}");
-    assert!(one.finding.contains("CROSSSLOT") && one.remedy.contains("--cluster"), "{one:?}");
-    let (code, shown) = doctor(&server.url(), &["--cluster"])?;
-    assert_eq!((code, verdict(&shown).verdict.as_str()), (Some(0), "ok"), "{shown:?}");
     // A user who may not ask for the slots can't use a cluster.
     let url = as_app(&server, "~* +@all -cluster")?;
-    let (code, shown) = doctor(&url, &[])?;
-    let one = verdict(&shown);
-    assert_eq!((code, one.verdict.as_str()), (Some(1), "problem"), "{one:?}");
-    assert!(one.remedy.contains("--cluster") && one.remedy.contains("+cluster|slots"), "{one:?}");
+    for (url, arguments) in
+        [(&server.url(), &[][..]), (&server.url(), &["--cluster"]), (&url, &[]), (&url, &["--cluster-slots"])]
+    {
+        let (code, shown) = doctor(url, arguments)?;
+        assert_eq!((code, verdict(&shown).verdict.as_str()), (Some(0), "ok"), "{shown:?}");
+        let told = shown.iter().any(|one| one.check == "slots" && one.finding.contains("enforces the slots"));
+        assert_eq!(told, arguments != ["--cluster"], "{shown:?}");
+    }
+    let plain = Server::start()?;
+    let refused = at(&plain.url(), &["--cluster-slots", "exec", "job", "--", "true"]).output()?;
+    assert!(refused.status.code() == Some(64) && text(&refused.stderr).contains("--cluster-slots"), "{refused:?}");
     let (code, shown) = doctor(&url, &["--cluster"])?;
     let [connect] = &shown[..] else { panic!("it stops: {shown:?}") };
     assert_eq!((code, connect.verdict.as_str()), (Some(77), "problem"), "{connect:?}");

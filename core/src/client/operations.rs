@@ -95,7 +95,7 @@ impl Client {
             // The server would leave a tombstone for this client's token, which waits for the lock, or will.
             return Err(Error::NotHeld);
         }
-        Ok(Name::new(key, options.kind.family(), &self.cx.counter))
+        Ok(Name::new(key, options.kind.family()))
     }
 
     /// Ends a wait.

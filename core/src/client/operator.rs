@@ -36,7 +36,7 @@ impl Client {
     fn named(&mut self, op: Caller, name: &str, family: Family) -> Option<Arc<Name>> {
         let key = if self.cx.closed { Err(Error::Closed) } else { Name::check(&self.cx.config.prefix, name) };
         match key {
-            Ok(key) => Some(Name::new(key, family, &self.cx.counter)),
+            Ok(key) => Some(Name::new(key, family)),
             Err(error) => {
                 self.cx.refuse(op, error);
                 None
@@ -218,7 +218,7 @@ impl Client {
                     Family::Once => Family::Election,
                     Family::Election => return self.cx.fail(op, error),
                 };
-                *name = Name::new(name.key.as_ref().into(), family, &self.cx.counter);
+                *name = Name::new(name.key.as_ref().into(), family);
                 self.cx.sends_another(op);
                 self.send_force(op);
             }

@@ -52,7 +52,7 @@ impl Semaphore {
 impl Client {
     /// The semaphore's key. Opens the semaphore if it is not in use yet.
     pub(super) fn semaphore_of(&mut self, name: &str) -> Result<Arc<str>, Error> {
-        let name = Name::new(Name::check(&self.cx.config.prefix, name)?, Family::Semaphore, &self.cx.counter);
+        let name = Name::new(Name::check(&self.cx.config.prefix, name)?, Family::Semaphore);
         let key = name.key.clone();
         self.semaphores.open(name);
         Ok(key)

@@ -170,12 +170,12 @@ mod tests {
     use super::super::observed::observed_key;
     use super::*;
     use crate::options::Family;
-    use crate::wire::{FenceCounter, Name};
+    use crate::wire::Name;
 
     #[test]
     fn a_channel_leads_to_its_election() {
         for key in ["job", "{job}", "a{b}c", "a:b", "x{y}"] {
-            let name = Name::new(key.into(), Family::Election, &FenceCounter::Server("leasehold:fence".into()));
+            let name = Name::new(key.into(), Family::Election);
             assert_eq!(observed_key(&channel(&name)), Some(key));
         }
         assert_eq!(observed_key("leasehold:07070707-0707-0707-0707-070707070707"), None);

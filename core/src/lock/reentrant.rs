@@ -97,11 +97,10 @@ pub(crate) fn keys_of(channel: &str) -> Option<[&str; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::FenceCounter;
 
     #[test]
     fn a_channel_leads_to_its_lock() {
-        let channel = |key: &str| channel(&Name::new(key.into(), Family::Reentrant, &FenceCounter::Server("f".into())));
+        let channel = |key: &str| channel(&Name::new(key.into(), Family::Reentrant));
         for key in ["job", "{job}", "a{b}c", "x{y}"] {
             assert!(keys_of(&channel(key)).unwrap().contains(&key), "{key}");
         }

@@ -72,7 +72,7 @@ impl LockTable {
             return Ok(id);
         }
         let key = Name::check(&cx.config.prefix, name)?;
-        Ok(self.add(Name::new(key, family, &cx.counter)))
+        Ok(self.add(Name::new(key, family)))
     }
 
     /// Creates a machine for a name.

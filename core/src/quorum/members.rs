@@ -72,7 +72,7 @@ impl Members {
             let mut machine = Box::new(Client::new(client.of_member(at), config.clone())?);
             // Leaves time for a second attempt, because the timeout of one server is short.
             // A quorum raises its fences to those of the fastest clock, so it has a counter of its own.
-            machine.cx.counter = FenceCounter::Server("leasehold:fence:quorum".into());
+            machine.cx.counter = FenceCounter::Server("leasehold:fence:quorum");
             machine.cx.patience = machine.cx.response_timeout.saturating_mul(2);
             machine.cx.least_block = BLOCK;
             machine.cx.has_queue = at == FIRST;

@@ -184,7 +184,7 @@ impl Context {
             self.push_renewal(&mut command, what);
             return command;
         }
-        let mut command = all_keys(way.script, form, name);
+        let mut command = self.all_keys(way.script, form, name);
         match body {
             Body::Acquire(what) => {
                 self.push_token(&mut command, what.token);
@@ -238,7 +238,7 @@ impl Context {
                 command
             }
             // It writes nothing, so it needs no key that never exists. The name may be a semaphore's.
-            _ => keys(&INSPECT, form, name, "permits"),
+            _ => self.keys(&INSPECT, form, name, "permits"),
         }
     }
 
@@ -250,21 +250,21 @@ impl Context {
         {
             return self.delete_command(how, &entry.request.name, what);
         }
-        let (mut keys, mut takes, mut fence) = (0_usize, 0_u64, None);
+        let (mut keys, mut takes, mut taken) = (0_usize, 0_u64, None);
         for (request, way) in ways(entries) {
             keys = keys.saturating_add(way.keys());
             if matches!(request.body, Body::Acquire(_)) {
                 takes = takes.saturating_add(1);
-                fence = Some(&request.name.fence);
+                taken = Some(&request.name);
             }
         }
-        let keys = keys.saturating_add(usize::from(fence.is_some()));
+        let keys = keys.saturating_add(usize::from(taken.is_some()));
         let mut command = begin(fast.unwrap_or(&BATCH), form, keys, keys.saturating_mul(128));
         for (request, way) in ways(entries) {
             way.push_keys(&mut command, &request.name);
         }
-        if let Some(fence) = fence {
-            command.push(fence.as_bytes());
+        if let Some(name) = taken {
+            self.counter.push(&mut command, name);
         }
         if fast.is_none() {
             command.push_number(takes);
@@ -326,7 +326,7 @@ impl Context {
 
     fn convert_command(&self, form: Form, name: &Name, what: &Convert) -> Command {
         let script = if name.family == Family::Semaphore { &SEMAPHORE_CONVERT } else { &CONVERT };
-        let mut command = all_keys(script, form, name);
+        let mut command = self.all_keys(script, form, name);
         match what.old {
             Old::Own(token) => self.push_token(&mut command, token),
             Old::Adopted(token) => command.push(token.text().as_bytes()),
@@ -344,7 +344,7 @@ impl Context {
     fn raise_command(&self, form: Form, name: &Name, token: Token, mode: Mode, fence: u64) -> Command {
         let mut command = begin(&RAISE, form, if mode == Mode::Shared { 3 } else { 2 }, 192);
         command.push(name.key.as_bytes());
-        command.push(name.fence.as_bytes());
+        self.counter.push(&mut command, name);
         if mode == Mode::Shared {
             command.push_parts(&[name.side(), "readers"]);
         }
@@ -367,7 +367,9 @@ impl Context {
             }
         }
         // They are in one slot, so they have one counter.
-        command.push(parts.first().map(|(name, ..)| name.fence.as_bytes()).unwrap_or_default());
+        if let Some((name, ..)) = parts.first() {
+            self.counter.push(&mut command, name);
+        }
         command.push_number(ttl.as_millis());
         for (_, token, kind, mode) in parts {
             self.push_token(&mut command, *token);
@@ -384,9 +386,25 @@ impl Context {
             Family::Semaphore => &SEMAPHORE_FORCE,
             Family::Once => &ONCE_FORCE,
         };
-        let mut command = all_keys(script, form, name);
+        let mut command = self.all_keys(script, form, name);
         command.push(if foreign { b"any" } else { b"leases" });
         self.push_fleet(&mut command, name, 0, ahead);
+        command
+    }
+
+    fn all_keys(&self, script: &Script, form: Form, name: &Name) -> Command {
+        self.keys(script, form, name, "none")
+    }
+
+    /// The same, with another last key.
+    fn keys(&self, script: &Script, form: Form, name: &Name, last: &str) -> Command {
+        let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(4)).saturating_add(208);
+        let mut command = begin(script, form, KEYS, bytes);
+        command.push(name.key.as_bytes());
+        self.counter.push(&mut command, name);
+        for side in ["queue", "waiters", name.members(), last] {
+            command.push_parts(&[name.side(), side]);
+        }
         command
     }
 
@@ -457,23 +475,5 @@ fn begin(script: &Script, form: Form, keys: usize, bytes: usize) -> Command {
     command.push(if form == Form::Digest { b"EVALSHA" } else { b"EVAL" });
     command.push(&script.prefix);
     command.push_number(keys as u64);
-    command
-}
-
-/// The keys of a lock, in the order in which the scripts take them. The last one never exists. It makes a cluster refuse the scripts
-/// while the slot moves. Otherwise the server would start a script that finds all its keys, and stop it after it has deleted one.
-fn all_keys(script: &Script, form: Form, name: &Name) -> Command {
-    keys(script, form, name, "none")
-}
-
-/// The same, with another last key.
-fn keys(script: &Script, form: Form, name: &Name, last: &str) -> Command {
-    let bytes = name.key.len().saturating_add(name.side().len().saturating_mul(4)).saturating_add(208);
-    let mut command = begin(script, form, KEYS, bytes);
-    command.push(name.key.as_bytes());
-    command.push(name.fence.as_bytes());
-    for side in ["queue", "waiters", name.members(), last] {
-        command.push_parts(&[name.side(), side]);
-    }
     command
 }

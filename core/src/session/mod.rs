@@ -132,7 +132,7 @@ impl Context {
             is_contended: false,
             unanswered: Unanswered::new(response_timeout),
             flows: Flows::new(config.max_in_flight),
-            counter: FenceCounter::Server("leasehold:fence".into()),
+            counter: FenceCounter::Server("leasehold:fence"),
             delete_if_equal: None,
             claim_window: config.claim_window.into(),
             response_timeout,

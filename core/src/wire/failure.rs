@@ -102,7 +102,7 @@ impl Failed {
 }
 
 /// `str::contains` adds two kilobytes of WebAssembly for speed that isn't needed here.
-fn has(text: &str, words: &str) -> bool {
+pub(crate) fn has(text: &str, words: &str) -> bool {
     text.as_bytes().windows(words.len()).any(|window| window == words.as_bytes())
 }
 

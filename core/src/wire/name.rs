@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+use super::Command;
 use crate::error::Error;
 use crate::options::Family;
 
@@ -17,8 +18,6 @@ pub(crate) struct Name {
     pub(crate) key: Arc<str>,
     /// The beginning of the side keys. It contains the name's hash tag, or the name as the hash tag, so all keys are in one slot.
     side: String,
-    /// The counter that its fences are drawn from.
-    pub(crate) fence: Arc<str>,
     /// The kind of data under the key, which decides the scripts to use.
     pub(crate) family: Family,
     /// What this client says about itself when it leads.
@@ -27,14 +26,13 @@ pub(crate) struct Name {
 
 impl Name {
     /// Makes a name from its whole key, which [`Name::check`] has accepted.
-    pub(crate) fn new(key: String, family: Family, counter: &FenceCounter) -> Arc<Self> {
-        let fence = counter.of(&key);
+    pub(crate) fn new(key: String, family: Family) -> Arc<Self> {
         let side = if hash_tag(key.as_bytes()).is_some() {
             ["leasehold::", &key, ":"].concat()
         } else {
             ["leasehold:{", &key, "}:"].concat()
         };
-        Arc::new(Self { key: key.into(), side, fence, family, value: String::new() })
+        Arc::new(Self { key: key.into(), side, family, value: String::new() })
     }
 
     /// The same name of an election, in which this client says so about itself.
@@ -82,21 +80,23 @@ impl Name {
 }
 
 /// Which key counts the fences of a name.
-#[derive(Clone, Hash)]
+#[derive(Clone, Copy, Hash)]
 pub(crate) enum FenceCounter {
     /// One key for all names of the server.
-    Server(Arc<str>),
+    Server(&'static str),
     /// In a cluster, one key for each slot. It begins with this text.
     Slots(&'static str),
 }
 
 impl FenceCounter {
-    fn of(&self, key: &str) -> Arc<str> {
+    /// Writes the key of the counter for this name. A command's key is written with it, because a client may learn only with its
+    /// first commands that the server enforces slots.
+    pub(crate) fn push(self, command: &mut Command, name: &Name) {
         match self {
-            Self::Server(fence) => fence.clone(),
+            Self::Server(fence) => command.push(fence.as_bytes()),
             Self::Slots(beginning) => {
-                let tag = slot_tag(hash_slot(key.as_bytes()));
-                [beginning, "{", core::str::from_utf8(&tag).unwrap_or_default(), "}"].concat().into()
+                let tag = slot_tag(hash_slot(name.key.as_bytes()));
+                command.push_parts(&[beginning, "{", core::str::from_utf8(&tag).unwrap_or_default(), "}"]);
             }
         }
     }
@@ -184,9 +184,7 @@ mod tests {
 
     #[test]
     fn a_plain_name_becomes_the_hash_tag_of_its_side_keys() {
-        let side = |key: &str| {
-            String::from(Name::new(key.into(), Family::Lock, &FenceCounter::Slots("leasehold:fence:")).side())
-        };
+        let side = |key: &str| String::from(Name::new(key.into(), Family::Lock).side());
         assert_eq!(side("a"), "leasehold:{a}:");
         assert_eq!(side("{a}"), "leasehold::{a}:");
         assert_eq!(side("x{a}y"), "leasehold::x{a}y:");
@@ -197,9 +195,11 @@ mod tests {
         for slot in 0..1 << 14 {
             assert_eq!(hash_slot(&slot_tag(slot)), slot);
         }
-        let name = Name::new("x{a}y".into(), Family::Lock, &FenceCounter::Slots("leasehold:fence:"));
-        assert_eq!(hash_slot(name.fence.as_bytes()), hash_slot(b"a"), "{}", name.fence);
-        assert!(name.fence.starts_with("leasehold:fence:{"), "{}", name.fence);
+        let mut command = Command::with_capacity(64, 1);
+        FenceCounter::Slots("leasehold:fence:").push(&mut command, &Name::new("x{a}y".into(), Family::Lock));
+        let fence = command.words().next().unwrap();
+        assert_eq!(hash_slot(fence), hash_slot(b"a"), "{fence:?}");
+        assert!(fence.starts_with(b"leasehold:fence:{"), "{fence:?}");
     }
 
     #[test]

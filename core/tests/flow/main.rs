@@ -6,6 +6,7 @@ mod client;
 mod closing;
 mod draining;
 mod pauses;
+mod slots;
 
 use std::time::Duration;
 

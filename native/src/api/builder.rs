@@ -16,7 +16,7 @@ use crate::metrics;
 #[cfg(feature = "tls-rustls")]
 use crate::net::Certificates;
 use crate::net::{
-    Access, Endpoint, Link, Login, Member, Origin, QUORUM_FIELD, Requirements, SharedConnection, check_again,
+    Access, Endpoint, Link, Login, Member, Origin, QUORUM_FIELD, Requirements, SharedConnection, Slots, check_again,
     check_server, connect_quorum, no_address,
 };
 
@@ -52,6 +52,7 @@ pub struct Builder {
     pub(super) check_eviction: bool,
     pub(super) label: Option<String>,
     without_scripts: bool,
+    pub(super) cluster_slots: Option<bool>,
 }
 
 impl Builder {
@@ -121,6 +122,9 @@ impl Builder {
     ) -> impl Future<Output = Result<LockManager, Error>> + Send + 'static {
         let address = address.into();
         async move {
+            if self.cluster_slots == Some(true) {
+                self.needs_scripts("`cluster_slots`")?;
+            }
             let made = self.engine()?;
             let server = self.access("url", &self.login).server(address.0)?;
             self.connect_to(made, Endpoint::server(server)).await
@@ -141,8 +145,7 @@ impl Builder {
         const FIELD: &str = "cluster";
         self.needs_scripts("a cluster")?;
         let mut made = self.engine()?;
-        made.engine.set_cluster(NodeId::default());
-        made.labels.iter_mut().for_each(Labels::set_cluster);
+        set_cluster(&mut made);
         let seeds = self.access(FIELD, &self.login).servers(locations(nodes))?;
         self.connect_to(made, Endpoint::cluster(seeds)).await
     }
@@ -159,6 +162,7 @@ impl Builder {
         I: IntoIterator<Item: Into<Address>>,
     {
         const FIELD: &str = "sentinels";
+        self.has_no_slots("behind Sentinel")?;
         let (made, service) = (self.engine()?, service.into());
         if service.is_empty() {
             return Err(Error::invalid("service", "is empty: give the name under which Sentinel monitors the primary"));
@@ -194,6 +198,7 @@ impl Builder {
     where
         I: IntoIterator<Item: Into<QuorumMember>>,
     {
+        self.has_no_slots("in a quorum")?;
         let mut given = Vec::new();
         for member in members {
             given.push(self.member(member.into())?);
@@ -243,6 +248,7 @@ impl Builder {
     /// `invalid-option` for an option that is out of its bounds, and `unsupported` outside a tokio runtime.
     #[cfg(feature = "testing")]
     pub fn in_memory(self, server: &crate::testing::Server) -> Result<LockManager, Error> {
+        self.has_no_slots("with a server in memory")?;
         let made = self.engine()?;
         let link = Link::new(server.connection(), None, self.config.response_timeout);
         let origin = Origin::Memory(server.clone());
@@ -298,6 +304,23 @@ impl Builder {
         Ok(())
     }
 
+    fn has_no_slots(&self, what: &str) -> Result<(), Error> {
+        if self.cluster_slots == Some(true) {
+            return Err(Error::invalid("cluster_slots", &format!("can't be used {what}: leave it out")));
+        }
+        Ok(())
+    }
+
+    /// What to ask the server about slots.
+    fn slots(&self, endpoint: Option<&Endpoint>) -> Slots {
+        match (endpoint, self.cluster_slots) {
+            (Some(Endpoint::Cluster(_) | Endpoint::Sentinel(_)), _) | (_, Some(false)) => Slots::Known,
+            (_, Some(true)) => Slots::Required,
+            _ if self.without_scripts => Slots::Known,
+            _ => Slots::Asked,
+        }
+    }
+
     /// The future is boxed because it is large. The caller's own future then has only a pointer to it.
     fn connect_to(self, made: Made, endpoint: Endpoint) -> BoxFuture<'static, Result<LockManager, Error>> {
         Box::pin(async move {
@@ -325,15 +348,21 @@ impl Builder {
         let server = endpoint.as_ref().map(Endpoint::url);
         // This may be any server of a cluster. The primaries' eviction policies have already been checked.
         let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
-        let requirements = Requirements { primary: !is_cluster, no_eviction: self.check_eviction && !is_cluster };
-        let time = (since, response_timeout);
-        let connection = match (check_server(&connection, server.as_deref(), requirements, time).await, &endpoint) {
-            (Err(error), Some(endpoint)) => check_again(endpoint, error, requirements, time).await?,
-            (checked, _) => {
-                made.engine.set_delete_if_equal(checked?);
-                connection
-            }
+        let requirements = Requirements {
+            primary: !is_cluster,
+            no_eviction: self.check_eviction && !is_cluster,
+            slots: self.slots(endpoint.as_ref()),
         };
+        let time = (since, response_timeout);
+        let checked = check_server(&connection, server.as_deref(), requirements, time).await;
+        let (connection, abilities) = match (checked, &endpoint) {
+            (Err(error), Some(endpoint)) => check_again(endpoint, error, requirements, time).await?,
+            (checked, _) => (connection, checked?),
+        };
+        if abilities.enforces_slots {
+            set_cluster(&mut made);
+        }
+        made.engine.set_delete_if_equal(abilities.delete_if_equal);
         let link = Link::new(connection, endpoint, response_timeout);
         Ok(self.run(made, link, server, origin))
     }
@@ -343,4 +372,10 @@ impl Builder {
         let client = Client::start(made, link, server, origin, self.config.response_timeout);
         LockManager { client, defaults: self.defaults }
     }
+}
+
+/// The names are in the slots of a cluster, at one address or at several.
+fn set_cluster(made: &mut Made) {
+    made.engine.set_cluster(NodeId::default());
+    made.labels.iter_mut().for_each(Labels::set_cluster);
 }

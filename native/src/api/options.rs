@@ -294,6 +294,14 @@ options! {
         };
         /// Competes with clients of other libraries on equal terms: all clients poll. This is slower. Default: false.
         mixed_fleet(mixed: bool) from bool, |builder| { builder.config.mixed_fleet = mixed; };
+        /// Whether the server enforces the slots of a cluster at one address, as some services do: it refuses `CLUSTER`, and calls with
+        /// keys of different slots. Default: the client finds out when it connects.
+        ///
+        /// With `true`, connecting fails with `invalid-option` if the server takes such calls. With `false`, the client doesn't ask.
+        /// Each way has its own counters of fences, so all clients of a server must get the same result.
+        ///
+        /// Only for [`connect`](Self::connect) and [`from_connection`](Self::from_connection).
+        cluster_slots(enforced: bool) from bool, |builder| { builder.cluster_slots = Some(enforced); };
         /// A name for this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
         /// empty label tells them nothing.
         ///

@@ -365,10 +365,17 @@ impl Error {
                 Self::NotReplicated { name: lock(), confirmed, wanted, waited }
             }
             Engine::Auth(problem) => Self::Auth { name, problem },
-            // A name and the server's one counter of fences are seldom in the same slot.
-            Engine::Server(problem) if problem.starts_with("MOVED ") || problem.starts_with("CROSSSLOT ") => {
+            Engine::Server(problem) if problem.starts_with("MOVED ") => {
                 let problem =
                     format!("the server belongs to a cluster; connect with `LockManager::cluster`: {problem}");
+                Self::Unsupported { name, problem }
+            }
+            // A name and the server's one counter of fences are seldom in the same slot.
+            Engine::Server(problem) if problem.contains("CROSSSLOT ") => {
+                let problem = format!(
+                    "the server enforces the slots of a cluster, and did not show that when the manager connected; connect \
+                     again, or with `LockManager::cluster`: {problem}"
+                );
                 Self::Unsupported { name, problem }
             }
             Engine::Server(problem) if problem.contains("cluster support disabled") => {

@@ -30,5 +30,5 @@ pub(crate) use pubsub::ChannelRequest;
 #[cfg(feature = "tls-rustls")]
 pub(crate) use topology::Certificates;
 pub(crate) use topology::{
-    Access, Endpoint, Location, Login, Member, QUORUM_FIELD, Requirements, check_again, check_server, no_address,
+    Access, Endpoint, Location, Login, Member, QUORUM_FIELD, Requirements, Slots, check_again, check_server, no_address,
 };

@@ -25,7 +25,7 @@ const MAX_CALL_TIME: Duration = Duration::from_secs(600);
 pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
     let default = Config::default();
     let Some(options) = options else { return default };
-    // `label` is not the engine's: see `manager.rs`.
+    // `label` and `cluster_slots` are not the engine's: see `manager.rs`.
     let locks::ManagerOptions {
         prefix,
         local_handoffs,
@@ -33,6 +33,7 @@ pub(super) fn config(options: Option<locks::ManagerOptions>) -> Config {
         response_timeout_ms,
         node_timeout_ms,
         mixed_fleet,
+        cluster_slots: _,
         label: _,
     } = options;
     let time = |ms: Option<u64>, default: Duration| ms.map_or(default, Duration::from_millis);

@@ -16,10 +16,10 @@ use super::lease::Lease;
 use crate::bindings::exports::leasehold::lock::locks::{
     self, Begun, Error, GuestLockManager, Inspection, ManagerOptions, StoredResult, Target, Topology,
 };
-use crate::bindings::leasehold::lock::connection::Servers;
 use crate::bindings::wasi::random::random;
 use crate::client::Client;
 use crate::limits::{self, Permit};
+use crate::net::Abilities;
 use crate::{error, net};
 
 pub(crate) struct LockManager {
@@ -30,18 +30,21 @@ impl GuestLockManager for LockManager {
     async fn open(topology: Topology, options: Option<ManagerOptions>) -> Result<locks::LockManager, Error> {
         let label = options.as_ref().and_then(|options| options.label.clone()).unwrap_or_default();
         check_label(&label).map_err(|error| error::from_engine(&error, None))?;
+        let slots = options.as_ref().and_then(|options| options.cluster_slots);
         let config = convert::config(options);
         let (response_timeout, node_timeout) = (config.response_timeout, config.node_timeout);
         let (engine, labels, permit, servers, limit) = match convert::servers(topology) {
             Ok(servers) => {
                 let ((mut engine, id), permit) = new_engine(1, |id| Engine::new(id, config))?;
-                if matches!(servers, Servers::Cluster(_)) {
+                let (server, Abilities { delete_if_equal, has_slots }) =
+                    net::connect(servers, slots, response_timeout).await?;
+                if has_slots {
                     engine.set_cluster(NodeId(0));
                 }
-                let (server, delete_if_equal) = net::connect(servers, response_timeout).await?;
                 engine.set_delete_if_equal(delete_if_equal);
                 (engine, Some(Labels::new(id, &label)), permit, vec![server], response_timeout)
             }
+            Err(_) if slots == Some(true) => return Err(net::no_slots()),
             Err(addresses) => {
                 let names: Vec<&str> = addresses.iter().map(|address| net::label(address)).collect();
                 let ((engine, _), permit) = new_engine(addresses.len(), |id| Engine::quorum(id, config, &names))?;

@@ -12,4 +12,4 @@ mod quorum;
 mod server;
 
 pub(crate) use quorum::{connect_quorum, label};
-pub(crate) use server::{Server, connect};
+pub(crate) use server::{Abilities, Server, connect, no_slots};

@@ -8,10 +8,10 @@ use alloc::string::String;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use leasehold_core::{DeleteIfEqual, Failure};
+use leasehold_core::{DeleteIfEqual, Failure, check_slots};
 
 use super::codec;
-use super::member::{INFO, Member, PING, check_version, server_info};
+use super::member::{INFO, Member, PING, check_version, server_info, slots_probe};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::calls::timeout;
@@ -29,16 +29,46 @@ pub(crate) struct Server {
     connecting: Cell<bool>,
 }
 
-/// Connects to everything but a quorum, and checks the server's version. Also returns the command with which the server can
-/// delete a key by its value.
-pub(crate) async fn connect(servers: Servers, limit: Duration) -> Result<(Rc<Server>, Option<DeleteIfEqual>), Error> {
+/// What the client uses of what a server can do.
+pub(crate) struct Abilities {
+    /// The command with which it can delete a key by its value.
+    pub(crate) delete_if_equal: Option<DeleteIfEqual>,
+    /// Whether names are in the slots of a cluster, at one address or at several.
+    pub(crate) has_slots: bool,
+}
+
+/// The option `cluster_slots` for servers that have no slots.
+pub(crate) fn no_slots() -> Error {
+    error::invalid("cluster_slots", "is only for a single address: leave it out".to_owned())
+}
+
+/// Connects to everything but a quorum, checks the server's version, and asks a single server whether it enforces slots. `slots` is
+/// the option that tells.
+pub(crate) async fn connect(
+    servers: Servers,
+    slots: Option<bool>,
+    limit: Duration,
+) -> Result<(Rc<Server>, Abilities), Error> {
+    let asks = match servers {
+        Servers::Sentinel(_) if slots == Some(true) => return Err(no_slots()),
+        Servers::Single(_) => slots != Some(false),
+        _ => false,
+    };
+    let is_cluster = matches!(servers, Servers::Cluster(_));
     let stopwatch = Stopwatch::start();
     let failed = |failure| error::of_connecting(failure, stopwatch.elapsed());
     let server = Server::new(servers, limit, None);
     let endpoint = server.connect().await.map_err(failed)?;
     let info = info_of(&endpoint, &stopwatch, limit).await.map_err(failed)?;
+    let limit = stopwatch.remaining(limit);
+    let answer = if asks { Some(slots_probe(&endpoint, limit).await) } else { None };
     check_version(&info)?;
-    Ok((server, DeleteIfEqual::of(&info)))
+    let enforced = answer.map(|answer| {
+        let answer = answer.as_ref().copied().map_err(String::as_str);
+        check_slots(slots == Some(true), answer).map_err(|error| error::from_engine(&error, None))
+    });
+    let has_slots = is_cluster || enforced.transpose()?.unwrap_or(false);
+    Ok((server, Abilities { delete_if_equal: DeleteIfEqual::of(&info), has_slots }))
 }
 
 /// After so many questions that broke the connection, the server is used unchecked.

@@ -98,9 +98,10 @@ pub(crate) trait AcquireAll: HoldAll {
     }
 
     /// Gives back what a group already has. Then it waits at the full part and holds nothing meanwhile, or takes all parts in order.
-    /// A try ends with `error` instead.
+    /// A try ends with `error` instead, unless that only says that one script can't take the parts.
     fn start_over(&mut self, id: LeaseId, full: Option<u16>, error: Error) {
-        if self.multi().group(id).is_some_and(|group| group.options.wait == Wait::No) {
+        let tries = self.multi().group(id).is_some_and(|group| group.options.wait == Wait::No);
+        if tries && !matches!(error, Error::CrossSlot) {
             return self.fail_all(id, full, error);
         }
         let Some(mut group) = self.give_back_all(id) else { return };

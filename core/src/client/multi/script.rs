@@ -13,7 +13,7 @@ use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::LockState;
 use crate::session::{Body, Context, InFlight, Purpose, Request, SentCommand, needed, ttl_of};
 use crate::time::Duration;
-use crate::wire::{Answer, Failed, FailureClass, Reply, Scalar, Status, fence, integer, time_left};
+use crate::wire::{Answer, Failed, FailureClass, FenceCounter, Reply, Scalar, Status, fence, has, integer, time_left};
 
 impl Client {
     pub(crate) fn send_multi(&mut self, id: LeaseId) {
@@ -99,6 +99,12 @@ impl Client {
         match failed.class {
             // The same script again: tokens that have been granted by now are reported as such.
             FailureClass::Retry(_) => self.cx.send_op_again(op),
+            // The client has learned since then that the server enforces slots.
+            FailureClass::Fatal(Error::Server(text))
+                if has(&text, "CROSSSLOT") && matches!(self.cx.counter, FenceCounter::Slots(_)) =>
+            {
+                self.start_over(group, None, Error::CrossSlot);
+            }
             FailureClass::Fatal(error) => self.fail_all(group, None, error),
         }
     }

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{DeleteIfEqual, Roster};
+use leasehold_core::{DeleteIfEqual, Failure, Roster, SLOTS_PROBE, check_slots};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Value};
 
 use crate::errors::{Error, error_text, shortened};
+use crate::net::codec;
 use crate::net::connection::{SharedConnection, with_timeout};
 
 /// The option with the members' addresses.
@@ -21,28 +22,88 @@ pub(crate) struct Requirements {
     pub(crate) primary: bool,
     /// Whether its `maxmemory-policy` must be `noeviction`.
     pub(crate) no_eviction: bool,
+    pub(crate) slots: Slots,
 }
 
-/// Checks the server's version, role and eviction policy. A server that hides its version and role is accepted. Returns the
-/// command with which the server can delete a key by its value.
+/// Whether an address enforces the slots of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Slots {
+    /// It is known without a question.
+    #[default]
+    Known,
+    /// The server's answer decides.
+    Asked,
+    /// It must enforce them: the option `cluster_slots` is set.
+    Required,
+}
+
+/// What the client uses of what a server can do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Abilities {
+    /// The command with which it can delete a key by its value.
+    pub(crate) delete_if_equal: Option<DeleteIfEqual>,
+    pub(crate) enforces_slots: bool,
+}
+
+/// What a server says about itself.
+#[derive(Default)]
+pub(super) struct Description {
+    pub(super) info: String,
+    pub(super) policy: Option<String>,
+    /// Its answer to the question about slots, or its refusal.
+    slots: Option<Result<(), String>>,
+}
+
+/// Checks the server's version, role and eviction policy, and whether it enforces slots. A server that hides its version and role is
+/// accepted.
 pub(crate) async fn check_server(
     connection: &SharedConnection,
     server: Option<&str>,
     requirements: Requirements,
     (since, limit): (Instant, Duration),
-) -> Result<Option<DeleteIfEqual>, Error> {
+) -> Result<Abilities, Error> {
     let failed = |error| Error::from_connecting(error, server, since.elapsed());
     let limit = limit.saturating_sub(since.elapsed());
-    let (info, policy) = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
-    check_info(&info, requirements, policy.as_deref())?;
-    Ok(DeleteIfEqual::of(&info))
+    let server = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
+    check_info(&server.info, requirements, server.policy.as_deref())?;
+    let enforces_slots = enforces_slots(requirements.slots, server.slots)?;
+    Ok(Abilities { delete_if_equal: DeleteIfEqual::of(&server.info), enforces_slots })
 }
 
-/// The server's `INFO`, and its eviction policy if it matters, in one round trip.
+/// Whether the address enforces slots, for a server that doesn't answer `INFO`.
+pub(super) async fn ask_about_slots(connection: &SharedConnection, slots: Slots) -> RedisResult<Result<bool, Error>> {
+    let answer = if slots == Slots::Known { None } else { Some(slots_probe(connection).await?) };
+    Ok(enforces_slots(slots, answer))
+}
+
+fn enforces_slots(slots: Slots, answer: Option<Result<(), String>>) -> Result<bool, Error> {
+    let Some(answer) = answer else { return Ok(false) };
+    let checked = check_slots(slots == Slots::Required, answer.as_ref().copied().map_err(String::as_str));
+    checked.map_err(|error| Error::from_engine(error, None, None))
+}
+
+/// What the server answers to a call on two keys of different slots.
+async fn slots_probe(connection: &SharedConnection) -> RedisResult<Result<(), String>> {
+    let mut probe = redis::cmd(SLOTS_PROBE[0]);
+    probe.arg(&SLOTS_PROBE[1..]);
+    let answer = connection.run(probe).await;
+    if let Err(error) = &answer
+        && error.is_unrecoverable_error()
+    {
+        return answer.map(|_| Ok(()));
+    }
+    Ok(match codec::decode(answer) {
+        Ok(_) => Ok(()),
+        Err(Failure::Refused(text)) => Err(text),
+        Err(failure) => Err(failure.to_string()),
+    })
+}
+
+/// The server's `INFO`, and what else matters, in one round trip.
 pub(super) async fn query_server(
     connection: &SharedConnection,
     requirements: Requirements,
-) -> RedisResult<(String, Option<String>)> {
+) -> RedisResult<Description> {
     let policy = async {
         if !requirements.no_eviction {
             return Ok(None);
@@ -50,8 +111,10 @@ pub(super) async fn query_server(
         eviction_policy(connection).await.map(Some)
     };
     let role = async { if requirements.primary { info(connection, "replication").await } else { Ok(String::new()) } };
-    let (server, role, policy) = tokio::try_join!(info(connection, "server"), role, policy)?;
-    Ok((server + &role, policy))
+    let slots =
+        async { if requirements.slots == Slots::Known { Ok(None) } else { slots_probe(connection).await.map(Some) } };
+    let (server, role, policy, slots) = tokio::try_join!(info(connection, "server"), role, policy, slots)?;
+    Ok(Description { info: server + &role, policy, slots })
 }
 
 /// One section of the server's `INFO`. Empty if the server refuses to tell.
@@ -124,7 +187,7 @@ impl MemberCheck {
     /// One for each member, for a member that is a single server.
     pub(in crate::net) fn all(names: &[String], no_eviction: bool) -> Vec<Self> {
         let (names, admissions): (Arc<[String]>, _) = (names.into(), Arc::default());
-        let requirements = Requirements { primary: true, no_eviction };
+        let requirements = Requirements { primary: true, no_eviction, ..Requirements::default() };
         let check = |index| Self {
             index,
             names: Arc::clone(&names),
@@ -156,7 +219,7 @@ impl MemberCheck {
     /// Asks the server about itself and checks the answer. A server that fails the checks counts as one that is down.
     pub(super) async fn check(&self, connection: &MultiplexedConnection) -> RedisResult<()> {
         let connection: SharedConnection = Arc::new(connection.clone());
-        let (info, policy) = query_server(&connection, self.requirements).await?;
+        let Description { info, policy, .. } = query_server(&connection, self.requirements).await?;
         let checked = check_info(&info, self.requirements, policy.as_deref());
         let checked = checked.map_err(|refusal| match refusal {
             Error::Unsupported { name, problem } => {
@@ -223,7 +286,7 @@ mod tests {
     #[test]
     fn a_replica_is_refused_where_a_primary_is_asked_for() {
         let info = "redis_version:7.4.0\r\n# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\n";
-        let wants = |primary| Requirements { primary, no_eviction: false };
+        let wants = |primary| Requirements { primary, ..Requirements::default() };
         let text = check_info(info, wants(true), None).unwrap_err().to_string();
         assert!(text.contains("replica") && text.contains("LockManager::sentinel"), "{text}");
         assert!(check_info(info, wants(false), None).is_ok());

@@ -73,13 +73,15 @@ impl Cluster {
 
     /// Checks the eviction policy of every server that has slots.
     pub(crate) async fn check_eviction(&self, limit: Duration) -> RedisResult<Result<(), Error>> {
-        let requirements = Requirements { primary: false, no_eviction: true };
-        let policies = try_join_all(self.primaries().into_iter().map(async |server| {
+        let requirements = Requirements { no_eviction: true, ..Requirements::default() };
+        let queries = try_join_all(self.primaries().into_iter().map(async |server| {
             let connection: SharedConnection = Arc::new(server.connect().await?);
             checks::query_server(&connection, requirements).await
         }));
-        let policies = with_timeout(limit, policies).await?;
-        Ok(policies.iter().try_for_each(|(info, policy)| checks::check_info(info, requirements, policy.as_deref())))
+        let servers = with_timeout(limit, queries).await?;
+        Ok(servers
+            .iter()
+            .try_for_each(|server| checks::check_info(&server.info, requirements, server.policy.as_deref())))
     }
 
     /// The servers that have slots.

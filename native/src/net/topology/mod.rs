@@ -24,7 +24,7 @@ mod slots;
 #[cfg(feature = "tls-rustls")]
 pub(crate) use certificates::Certificates;
 pub(in crate::net) use checks::MemberCheck;
-pub(crate) use checks::{QUORUM_FIELD, Requirements, check_server};
+pub(crate) use checks::{QUORUM_FIELD, Requirements, Slots, check_server};
 pub(in crate::net) use cluster::Cluster;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use given::{Access, Location, no_address};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::RedisError;
 
-use super::checks::{Requirements, check_info, check_server, eviction_policy};
+use super::checks::{Abilities, Requirements, Slots, ask_about_slots, check_info, check_server, eviction_policy};
 use super::endpoint::Endpoint;
 use crate::errors::Error;
 use crate::net::connection::{SharedConnection, with_timeout};
@@ -13,7 +13,7 @@ use crate::net::connection::{SharedConnection, with_timeout};
 const MOST_BROKEN: u32 = 3;
 
 /// Does what [`check_server`] does, after that has failed with `error` for the first connection to `endpoint`. Returns the
-/// connection to use.
+/// connection to use, and what the server can do.
 ///
 /// A proxy may close the connection when it sees `INFO`. If that happens a few times, the client doesn't send `INFO` any
 /// more, and accepts a server that answers another command. It also accepts a server that hides its version.
@@ -22,7 +22,7 @@ pub(crate) async fn check_again(
     mut error: Error,
     requirements: Requirements,
     (since, limit): (Instant, Duration),
-) -> Result<SharedConnection, Error> {
+) -> Result<(SharedConnection, Abilities), Error> {
     let url = endpoint.url();
     let failed = |error| Error::from_connecting(error, Some(&url), since.elapsed());
     let connect = async || {
@@ -35,24 +35,33 @@ pub(crate) async fn check_again(
         }
         let connection = connect().await.map_err(failed)?;
         match check_server(&connection, Some(&url), requirements, (since, limit)).await {
-            Ok(_) => return Ok(connection),
+            Ok(abilities) => return Ok((connection, abilities)),
             Err(another) => error = another,
         }
     }
     if !is_broken(&error) {
         return Err(error);
     }
-    let connection = connect().await.map_err(failed)?;
-    let limit = limit.saturating_sub(since.elapsed());
+    tracing::debug!("the connection breaks at INFO: the server's version and role are not checked");
+    let mut connection = connect().await.map_err(failed)?;
+    let left = || limit.saturating_sub(since.elapsed());
+    let mut abilities = Abilities::default();
+    match with_timeout(left(), ask_about_slots(&connection, requirements.slots)).await {
+        Ok(enforces_slots) => abilities.enforces_slots = enforces_slots?,
+        // The connection breaks at this question, too.
+        Err(error) if requirements.slots == Slots::Asked && error.is_connection_dropped() => {
+            connection = connect().await.map_err(failed)?;
+        }
+        Err(error) => return Err(failed(error)),
+    }
     if requirements.no_eviction {
-        let policy = with_timeout(limit, eviction_policy(&connection)).await.map_err(failed)?;
+        let policy = with_timeout(left(), eviction_policy(&connection)).await.map_err(failed)?;
         check_info("", requirements, Some(&policy))?;
     } else {
         // Any answer is enough, also a refusal.
-        with_timeout(limit, connection.run(redis::cmd("PING"))).await.map_err(failed)?;
+        with_timeout(left(), connection.run(redis::cmd("PING"))).await.map_err(failed)?;
     }
-    tracing::debug!("the connection breaks at INFO: the server's version and role are not checked");
-    Ok(connection)
+    Ok((connection, abilities))
 }
 
 /// Whether the connection broke during a question.

@@ -53,6 +53,7 @@ async fn open(url: String, response_timeout_ms: u64) -> Result<LockManager, Stri
         response_timeout_ms: Some(response_timeout_ms),
         node_timeout_ms: None,
         mixed_fleet: None,
+        cluster_slots: None,
         label: None,
     };
     LockManager::open(Topology::Single(url), Some(options)).await.map_err(shown)

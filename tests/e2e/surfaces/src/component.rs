@@ -131,6 +131,7 @@ fn options(step: &Step<'_>) -> ManagerOptions {
         response_timeout_ms: Some(60_000),
         node_timeout_ms: Some(60_000),
         mixed_fleet: None,
+        cluster_slots: None,
         label: None,
     }
 }

@@ -4,7 +4,7 @@ use crate::resp::Reply;
 use crate::server::{Builder, Server};
 use crate::wait::until;
 
-const SLOTS: usize = 16_384;
+pub(crate) const SLOTS: usize = 16_384;
 const PRIMARIES: usize = 3;
 
 /// Three primaries with one replica each. Servers 0 to 2 are the primaries, 3 to 5 their replicas in the same order.

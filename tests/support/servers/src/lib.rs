@@ -15,6 +15,7 @@
 
 mod certificate;
 mod cluster;
+mod emulated;
 mod error;
 mod install;
 mod locate;

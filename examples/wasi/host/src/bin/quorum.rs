@@ -41,6 +41,7 @@ async fn ledger(locks: Locks<'_>, urls: &[String]) -> Result {
             response_timeout_ms: None,
             node_timeout_ms: Some(10_000),
             mixed_fleet: None,
+            cluster_slots: None,
             label: None,
         })
     };

@@ -49,6 +49,7 @@ async fn write(locks: Locks<'_>, job: &Job, account: Account, orders: Orders) ->
         response_timeout_ms: Some(30_000),
         node_timeout_ms: None,
         mixed_fleet: None,
+        cluster_slots: None,
         label: None,
     };
     let manager = locks.open(&job.url, Some(options)).await??;

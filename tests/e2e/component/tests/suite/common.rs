@@ -110,6 +110,7 @@ pub(crate) fn patient() -> Option<ManagerOptions> {
         response_timeout_ms: Some(60_000),
         node_timeout_ms: Some(60_000),
         mixed_fleet: None,
+        cluster_slots: None,
         label: None,
     })
 }
@@ -123,6 +124,7 @@ pub(crate) fn quick() -> Option<ManagerOptions> {
         response_timeout_ms: Some(500),
         node_timeout_ms: None,
         mixed_fleet: None,
+        cluster_slots: None,
         label: None,
     })
 }

@@ -30,6 +30,7 @@ mod readers;
 mod reentrant;
 mod semaphore;
 mod several;
+mod slots;
 mod spans;
 mod waiting;
 mod without_scripts;

@@ -1,0 +1,160 @@
+/** Tests servers that enforce the slots of a cluster at one address. */
+
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+
+import { type Connection, type CustomConnection, isLeaseholdError, LockManager, type LockManagerOptions, Owner } from '../index.js';
+import { MemoryServer } from '../memory/index.js';
+import { caught } from '../testing/expect.js';
+import { Fleet, unique } from '../testing/fleet.js';
+import { GENEROUS } from '../testing/generous.js';
+import { libraries } from '../testing/libraries.js';
+import type { Server } from '../testing/server.js';
+import { startEnforcingSlots } from '../testing/topologies.js';
+
+const fleet = await Fleet.start();
+const server = await startEnforcingSlots({ after });
+const CROSSSLOT = "CROSSSLOT Keys in request don't hash to the same slot";
+
+/** A custom connection to a server. It notes what is sent, and fails as `refuses` says. */
+async function custom(
+  server: Server, refuses: (args: string[]) => Error | undefined = () => undefined, isCluster?: boolean,
+): Promise<{ sent: string[][]; connection: CustomConnection; close(): void }> {
+  const { Redis } = await import('ioredis-6');
+  const [redis, sent] = [new Redis(server.port, '127.0.0.1', { retryStrategy: () => null }), [] as string[][]];
+  const call = async (args: string[]): Promise<unknown> => {
+    sent.push(args);
+    const refusal = refuses(args);
+    return refusal === undefined ? redis.call(args[0] ?? '', ...args.slice(1)) : Promise.reject(refusal);
+  };
+  return { sent, connection: isCluster === undefined ? { call } : { call, isCluster }, close: () => redis.disconnect() };
+}
+
+test('the_first_lock_of_every_kind_is_granted_where_one_address_enforces_slots', async () => {
+  for (const library of libraries.filter(({ name }) => ['ioredis 6', 'node-redis 6', 'GLIDE 2'].includes(name))) {
+    const { client, run, close } = await library.open(server.port);
+    const kinds: [string, (locks: LockManager, name: string) => Promise<unknown>][] = [
+      ['mutex', async (locks, name) => (await locks.mutex(name).acquire()).release()],
+      ['try', async (locks, name) => (await locks.mutex(name).tryAcquire())?.release() ?? assert.fail('free')],
+      ['read', async (locks, name) => (await locks.readWrite(name).read().acquire()).release()],
+      ['reentrant', async (locks, name) => (await locks.reentrant(name, new Owner()).acquire()).release()],
+      ['semaphore', async (locks, name) => (await locks.semaphore(name, { limit: 2 }).acquire()).release()],
+      ['several names', async (locks, name) => (await locks.multi([`${name}:1`, `${name}:2`]).acquire()).release()],
+      ['a try of several', async (locks, name) => (await locks.multi([`${name}:1`, `${name}:2`]).tryAcquire())?.release() ?? assert.fail('free')],
+      ['many', async (locks, name) => Promise.all([1, 2, 3].map(async (at) => (await locks.mutex(`${name}:${at}`).acquire()).release()))],
+      ['once', async (locks, name) => locks.once(name, async () => 'done', {})],
+      ['inspect', async (locks, name) => locks.inspect(name)],
+      ['force', async (locks, name) => locks.forceRelease(name)],
+    ];
+    for (const [kind, use] of kinds) {
+      const locks = new LockManager(client, GENEROUS);
+      await assert.doesNotReject(use(locks, unique()), `${library.name}: ${kind}`);
+      await locks.close();
+    }
+    const locks = new LockManager(client, { ...GENEROUS, clusterSlots: true });
+    const together = await caught(locks.multi(['one', 'other'], { oneScript: true }).acquire());
+    assert.ok(isLeaseholdError(together, 'cross-slot'), String(together));
+    await locks.close();
+    assert.equal(await run('EXISTS', 'leasehold:fence').then(Number), 0, `${library.name}: each slot has its own counter`);
+    await close();
+  }
+});
+
+test('a_custom_connection_finds_out_or_is_told', async () => {
+  for (const [isCluster, options, asks] of [[undefined, {}, 1], [true, {}, 1], [undefined, { clusterSlots: true }, 1]] as [boolean | undefined, LockManagerOptions, number][]) {
+    const { connection, sent, close } = await custom(server, undefined, isCluster);
+    const locks = new LockManager(connection, { ...GENEROUS, ...options });
+    for (let round = 0; round < 2; round++) await (await locks.mutex(unique()).acquire()).release();
+    assert.equal(sent.filter(([name, script]) => name === 'EVAL' && script === 'return 0').length, asks);
+    await locks.close();
+    close();
+  }
+  // Two clients that decided in their own ways have the same counter.
+  const [one, other] = [await custom(server), await custom(server, undefined, true)];
+  const [first, second] = [new LockManager(one.connection, GENEROUS), new LockManager(other.connection, GENEROUS)];
+  let last = 0n;
+  for (let round = 0; round < 4; round++) {
+    const lease = await (round % 2 === 0 ? first : second).mutex('door').acquire();
+    assert.ok(BigInt(lease.fence) > last);
+    last = BigInt(lease.fence);
+    await lease.release();
+  }
+  await Promise.all([first.close(), second.close()]);
+  one.close();
+  other.close();
+});
+
+test('the_option_is_refused_where_the_server_takes_keys_of_different_slots', async () => {
+  const call = (args: string[]): Promise<unknown> => fleet.client().call(args[0] ?? '', ...args.slice(1));
+  for (const [connection, options, field] of [[{ call }, { clusterSlots: true }, 'clusterSlots'], [{ call, isCluster: true }, {}, 'connection']] as [Connection, LockManagerOptions, string][]) {
+    const name = unique();
+    const locks = new LockManager(connection, { ...GENEROUS, ...options });
+    const errors = await Promise.all([locks.mutex(name).acquire(), locks.inspect(name), locks.mutex(unique()).tryAcquire()].map(caught));
+    for (const error of [...errors, await caught(locks.mutex(name).acquire())]) {
+      assert.ok(isLeaseholdError(error, 'invalid-option') && 'field' in error && error.field === field && /leave it out/.test(error.message), String(error));
+    }
+    await locks.close();
+    assert.ok(!(await fleet.isThere(name)));
+  }
+  assert.throws(() => new LockManager(new MemoryServer(), { clusterSlots: true }), /clusterSlots/);
+  assert.throws(() => new LockManager(fleet.client(), { clusterSlots: 1 as never }), /clusterSlots/);
+  assert.ok(isLeaseholdError(await caught(LockManager.quorum([], { clusterSlots: true })), 'invalid-option'));
+});
+
+test('another_answer_says_nothing', async () => {
+  const isQuestion = (args: string[]): boolean => args[0] === 'EVAL' && args[1] === 'return 0';
+  // A missing right: without slots, and the option is refused.
+  const refuses = (args: string[]): Error | undefined => (isQuestion(args) ? new Error("NOPERM this user has no permissions to run the 'eval' command") : undefined);
+  for (const [options, code, text] of [[{}, 'unsupported', /did not show that at first/], [{ clusterSlots: true }, 'invalid-option', /NOPERM/]] as [LockManagerOptions, 'unsupported', RegExp][]) {
+    const { connection, close } = await custom(server, refuses);
+    const locks = new LockManager(connection, { ...GENEROUS, ...options });
+    const error = await caught(locks.mutex('a').tryAcquire());
+    assert.ok(isLeaseholdError(error, code) && text.test(error.message), String(error));
+    await locks.close();
+    close();
+  }
+  // A server that is not ready, or a connection that breaks: it is asked again.
+  for (const failure of ['LOADING Redis is loading the dataset in memory', 'the connection broke']) {
+    let asked = 0;
+    const { connection, close } = await custom(server, (args) => (isQuestion(args) && ++asked <= 2 ? new Error(failure) : undefined));
+    const locks = new LockManager(connection, GENEROUS);
+    // Its two commands left with questions that have no answer, and failed for their keys.
+    assert.ok(isLeaseholdError(await caught(locks.mutex('b').tryAcquire()), 'unsupported'));
+    await (await locks.mutex('b').acquire()).release();
+    assert.equal(asked, 3);
+    await locks.close();
+    close();
+  }
+});
+
+test('a_proxy_that_closes_the_connection_at_info_is_still_asked_about_slots', async () => {
+  const { connection, close } = await custom(server, (args) => (args[0] === 'INFO' ? new Error('the connection broke') : undefined));
+  let broken = false;
+  const call = async (args: string[]): Promise<unknown> => {
+    // What travels with `INFO` is lost, too.
+    if (args[0] === 'INFO') broken = true;
+    await Promise.resolve();
+    if (!broken) return connection.call(args);
+    setImmediate(() => (broken = false));
+    throw new Error('the connection broke');
+  };
+  const locks = new LockManager({ call }, GENEROUS);
+  await (await locks.mutex('a').acquire()).release();
+  await locks.close();
+  close();
+});
+
+test('a_connection_whose_server_is_known_is_not_asked', async () => {
+  const sent: string[][] = [];
+  const call = (args: string[]): Promise<unknown> => {
+    sent.push(args);
+    return args[0] === 'INFO' ? Promise.resolve('') : Promise.reject(new Error(CROSSSLOT));
+  };
+  const managers: [Connection, LockManagerOptions][] = [[{ call, isCluster: false }, {}], [{ call }, { clusterSlots: false }]];
+  for (const [connection, options] of managers) {
+    const locks = new LockManager(connection, options);
+    assert.ok(isLeaseholdError(await caught(locks.mutex('a').tryAcquire()), 'unsupported'));
+    await locks.close();
+  }
+  assert.ok(sent.every(([name, script]) => name !== 'EVAL' || script !== 'return 0'));
+});

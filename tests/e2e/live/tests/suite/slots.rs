@@ -1,0 +1,90 @@
+//! One address that enforces the slots of a cluster.
+
+use leasehold::{Error, LockManager, Owner, redis_1};
+use leasehold_live::{CLOSE, FENCE, Tested, ToyServer, client, is_there, keys, options, shared_server, unique};
+use leasehold_servers::Server;
+
+use super::acl::{PASSWORD, use_every_branch, user};
+
+#[tokio::test]
+async fn every_kind_works_where_one_address_enforces_slots() -> Tested {
+    let server = Server::builder().start_enforcing_slots()?;
+    let [first, second] = [client(&server).await?, options().cluster_slots(true).connect(server.url()).await?];
+    use_every_branch(&server, [first.clone(), second.clone()], "lock:door").await?;
+
+    let owner = Owner::new();
+    let outer = first.reentrant("again", &owner).acquire().await?;
+    first.reentrant("again", &owner).try_acquire().await?.expect("its owner has it").release().await?;
+    assert!(second.reentrant("again", &Owner::new()).try_acquire().await?.is_none());
+    outer.release().await?;
+
+    let permit = first.semaphore("few", 1).acquire().await?;
+    assert!(second.semaphore("few", 1).try_acquire().await?.is_none());
+    permit.release().await?;
+
+    // In different slots, as in a cluster.
+    let both = first.multi(["one", "other"]).acquire().await?;
+    assert!(second.mutex("other").try_acquire().await?.is_none());
+    both.release().await?;
+    let together = first.multi(["one", "other"]).one_script().acquire().await;
+    assert!(matches!(together, Err(Error::CrossSlot { .. })), "{together:?}");
+
+    let lease = first.mutex("door").acquire().await?;
+    assert_eq!(second.force_release("door").await?, 1);
+    assert!(second.mutex("door").acquire().await?.fence() > lease.fence());
+    let counters: Vec<_> = keys(&server)?.into_iter().filter(|key| key.starts_with(FENCE)).collect();
+    assert!(!is_there(&server, FENCE)? && counters.len() > 1, "each slot has a counter: {counters:?}");
+
+    // A client that doesn't ask has one counter for all slots.
+    let mute = options().cluster_slots(false).connect(server.url()).await?;
+    let error = mute.mutex("door").acquire().await.err();
+    let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(matches!(error, Some(Error::Unsupported { .. })) && text.contains("enforces the slots"), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_of_ones_own_finds_out_too() -> Tested {
+    let server = Server::builder().start_enforcing_slots()?;
+    let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    let locks = LockManager::from_connection(redis_1::connection(connection)).await?;
+    locks.mutex("door").acquire().await?.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_option_is_refused_where_the_server_takes_keys_of_different_slots() -> Tested {
+    let server = shared_server();
+    let refused = options().cluster_slots(true).connect(server.url()).await.err();
+    assert_refused(refused, "leave it out");
+    let locks = options().cluster_slots(false).connect(server.url()).await?;
+    locks.mutex(unique("door")).acquire().await?.release().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_is_used_without_slots_and_refuses_the_option() -> Tested {
+    let server = Server::start()?;
+    let rules = ["on", ">secret", "~*", "&*", "+@all", "-eval"].map(str::to_owned);
+    assert!(rules[1].ends_with(PASSWORD));
+    let url = user(&server, "mute", &rules)?;
+    options().connect(url.as_str()).await?;
+    assert_refused(options().cluster_slots(true).connect(url.as_str()).await.err(), "NOPERM");
+
+    // This one closes the connection at both questions.
+    let toy = ToyServer::start(|words| match words.first().map(String::as_str) {
+        Some("INFO" | "EVAL") => CLOSE.to_owned(),
+        Some("PING") => "+PONG\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    })?;
+    options().connect(toy.url()).await?;
+    let refused = options().cluster_slots(true).connect(toy.url()).await.err();
+    assert!(matches!(refused, Some(Error::Unreachable { .. })), "{refused:?}");
+    Ok(())
+}
+
+fn assert_refused(error: Option<Error>, why: &str) {
+    let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(matches!(&error, Some(Error::InvalidOption { field: "cluster_slots", .. })), "{error:?}");
+    assert!(text.contains(why), "{text}");
+}

@@ -1,0 +1,24 @@
+//! Servers that behave as some services do. A user without a right stands for what the service refuses.
+
+use crate::cluster::SLOTS;
+use crate::error::Error;
+use crate::replication::says;
+use crate::server::{Builder, Server};
+use crate::wait::until;
+
+impl Builder {
+    /// Starts a server that enforces the slots of a cluster at one address and refuses `CLUSTER`, as Redis Enterprise and the proxies of
+    /// some clouds do: a call with keys of two slots fails with `CROSSSLOT`.
+    ///
+    /// # Errors
+    /// As [`Builder::start`].
+    pub fn start_enforcing_slots(self) -> Result<Server, Error> {
+        let server = self.arg("--cluster-enabled", "yes").start()?;
+        let slots = (0..SLOTS).map(|slot| slot.to_string());
+        let words: Vec<String> = ["CLUSTER", "ADDSLOTS"].map(str::to_owned).into_iter().chain(slots).collect();
+        server.cli(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+        until("all slots are served", || says(&server, &["CLUSTER", "INFO"], "cluster_state:ok"))?;
+        server.cli(&["ACL", "SETUSER", "default", "-cluster", "-readonly", "-readwrite", "-asking"])?;
+        Ok(server)
+    }
+}
