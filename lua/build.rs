@@ -17,6 +17,9 @@ mod limits;
 /// Marks where a script wants the prelude, on a separate line. The code before it returns early, for a plain lock only.
 const MARK: &str = "--@prelude\n";
 
+/// Marks where a script reads the clock, on a separate line.
+const CLOCK: &str = "--@clock\n";
+
 /// What several scripts share.
 const PRELUDE: [&str; 8] = ["base", "one-holder", "lock", "reentrant", "semaphore", "once", "election", "queue"];
 
@@ -69,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Writes the constant of one script.
 fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(), Box<dyn Error>> {
-    let text = fs::read_to_string(format!("src/{file}.lua"))?;
+    let text = with_clock(&fs::read_to_string(format!("src/{file}.lua"))?)?;
     let (before, own, shared) = match text.split_once(MARK) {
         Some((before, own)) if kind == "lock" => (code(before), code(own), vec!["base", kind, "queue"]),
         Some((_, own)) if ONE_HOLDER.contains(&kind) => {
@@ -97,7 +100,12 @@ fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(),
 }
 
 fn prelude(part: &str) -> Result<String, Box<dyn Error>> {
-    Ok(code(&fs::read_to_string(format!("src/prelude/{part}.lua"))?))
+    Ok(code(&with_clock(&fs::read_to_string(format!("src/prelude/{part}.lua"))?)?))
+}
+
+/// The text with the lines that read the clock.
+fn with_clock(text: &str) -> Result<String, Box<dyn Error>> {
+    Ok(text.replace(CLOCK, &fs::read_to_string("src/prelude/clock.lua")?))
 }
 
 /// The text without comment lines, with the numbers of `limits.rs`.

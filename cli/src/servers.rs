@@ -13,7 +13,7 @@ use leasehold::redis_1::redis::{
     RedisError, RedisResult, TlsCertificates, Value,
 };
 use leasehold::{Builder, LockManager};
-use leasehold_core::{SLOTS_PROBE, check_slots, hash_slot};
+use leasehold_core::{PROBE, check_probe, hash_slot};
 
 use crate::args::Servers;
 use crate::keyspace::Spread;
@@ -201,12 +201,12 @@ impl Servers {
         let client = Client::open(info.clone()).map_err(failed)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
         let mut node = Node { address: address.clone(), info, slots: None, connection };
-        let mut probe = redis::cmd(SLOTS_PROBE[0]);
-        probe.arg(&SLOTS_PROBE[1..]);
+        let mut probe = redis::cmd(PROBE[0]);
+        probe.arg(&PROBE[1..]);
         match node.query::<Value>(&probe).await {
             // A server that wants a password refuses only the first command.
             Err(error) if error.code() == Some("NOAUTH") => return Err(failed(error)),
-            Err(error) if check_slots(false, Err(&error.to_string())) == Ok(true) => {
+            Err(error) if check_probe(false, Err(&error.to_string())) == Ok(true) => {
                 node.slots = Some(vec![0..=u16::MAX >> 2]);
             }
             _ => {}

@@ -234,8 +234,7 @@ pub use options::{
     MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };
 pub use server::{
-    DeleteIfEqual, KEYDB, REFUSED_SERVERS, SLOTS_PROBE, check_eviction, check_server, check_slots, is_keydb,
-    refuses_info,
+    DeleteIfEqual, KEYDB, PROBE, REFUSED_SERVERS, check_eviction, check_probe, check_server, is_keydb, refuses_info,
 };
 pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;

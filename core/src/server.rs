@@ -1,7 +1,11 @@
-//! The supported servers: Redis 6.2 and Valkey 7.2 or newer, without eviction of keys. And whether one address enforces slots.
+//! The supported servers: Redis 6.2 and Valkey 7.2 or newer, without eviction of keys. And what one address does with slots and
+//! with the clock.
+
+use alloc::string::String;
 
 use crate::error::Error;
 use crate::text::Digits;
+use crate::wire::{NO_RIGHT, Reply, Scalar};
 
 /// Servers that can't be used, whatever their version is: what a line of their `INFO` begins with, and the problem, before and
 /// after the rest of that line.
@@ -90,14 +94,23 @@ pub fn check_eviction(policy: &str) -> Result<(), Error> {
     Err(Error::Unsupported(["the server's maxmemory-policy is `", policy, problem].concat()))
 }
 
-/// A command that shows whether one address enforces the slots of a cluster. It has two keys of different slots, and touches neither.
+/// A command that shows whether one address enforces the slots of a cluster, and whether its scripts can read the clock. It has two
+/// keys of different slots, and writes nothing.
 ///
-/// A driver sends it together with `INFO`, before the first lock, and gives the answer to [`check_slots`]. It doesn't ask where
+/// A driver sends it together with `INFO`, before the first lock, and gives the answer to [`check_probe`]. It doesn't ask where
 /// that is known: the client library knows the cluster's servers, or the server is behind Sentinel or in memory.
-// Some proxies answer commands such as `EXISTS` for keys of several slots, and refuse only scripts.
-pub const SLOTS_PROBE: [&str; 5] = ["EVAL", "return 0", "2", "leasehold:fence", "leasehold:none"];
+// Some proxies answer commands such as `EXISTS` for keys of several slots, and refuse only scripts. What a script does where `TIME` is
+// refused is in `lua/src/prelude/clock.lua`.
+pub const PROBE: [&str; 5] = [
+    "EVAL",
+    "local clock = redis.pcall('TIME') if clock.err then clock = redis.pcall('PEXPIRETIME', KEYS[1]) end \
+     return type(clock) == 'table' and clock.err and 'no clock: ' .. clock.err or 0",
+    "2",
+    "leasehold:fence",
+    "leasehold:none",
+];
 
-/// Whether the address enforces slots, by its answer to [`SLOTS_PROBE`]: a reply, or the text of its refusal. If so, call
+/// Whether the address enforces slots, by its answer to [`PROBE`]: a reply, or the text of its refusal. If so, call
 /// [`set_cluster`](crate::Engine::set_cluster). `wanted` is the option `cluster_slots`.
 ///
 /// All clients must decide alike, because each way has its own counters of fences. So only this answer decides: a refusal for another
@@ -105,21 +118,37 @@ pub const SLOTS_PROBE: [&str; 5] = ["EVAL", "return 0", "2", "leasehold:fence", 
 ///
 /// # Errors
 /// [`Error::InvalidOption`] if the option is set and the answer doesn't show that the address enforces slots.
+/// [`Error::Unsupported`] if scripts have no way to read the clock, or [`Error::Auth`] if the user has no right to it.
 ///
 /// ```
-/// use leasehold_core::check_slots;
+/// use leasehold_core::{Reply, Scalar, check_probe};
 ///
-/// assert_eq!(check_slots(false, Ok(())), Ok(false));
-/// assert_eq!(check_slots(false, Err("CROSSSLOT Keys in request don't hash to the same slot")), Ok(true));
-/// assert_eq!(check_slots(false, Err("NOPERM User u has no permissions to run the 'eval' command")), Ok(false));
-/// assert_eq!(check_slots(true, Ok(())).unwrap_err().code(), "invalid-option");
+/// let fine = Reply::One(Scalar::Int(0));
+/// assert_eq!(check_probe(false, Ok(&fine)), Ok(false));
+/// assert_eq!(check_probe(false, Err("CROSSSLOT Keys in request don't hash to the same slot")), Ok(true));
+/// assert_eq!(check_probe(false, Err("NOPERM User u has no permissions to run the 'eval' command")), Ok(false));
+/// assert_eq!(check_probe(true, Ok(&fine)).unwrap_err().code(), "invalid-option");
 /// ```
-pub fn check_slots(wanted: bool, answer: Result<(), &str>) -> Result<bool, Error> {
+pub fn check_probe(wanted: bool, answer: Result<&Reply, &str>) -> Result<bool, Error> {
     let problem = match answer {
         // Some proxies have words of their own: `ERR 'EVAL' command keys must in same slot`.
         Err(text) if text.contains("CROSSSLOT") || text.contains("same slot") => return Ok(true),
+        Ok(Reply::One(Scalar::Text(text))) if text.starts_with(b"no clock: ") => {
+            let refusal = String::from_utf8_lossy(text.get(10..).unwrap_or_default());
+            if NO_RIGHT.iter().any(|words| refusal.contains(words)) {
+                return Err(Error::Auth(refusal.into_owned()));
+            }
+            return Err(Error::Unsupported(
+                [
+                    "the server refuses TIME in scripts, and they can't run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or \
+                     newer, or grant this user +time or +pexpiretime: ",
+                    &refusal,
+                ]
+                .concat(),
+            ));
+        }
         _ if !wanted => return Ok(false),
-        Ok(()) => "is set, but the server takes keys of different slots in one call: leave it out",
+        Ok(_) => "is set, but the server takes keys of different slots in one call: leave it out",
         Err(text) => return Err(Error::invalid("cluster_slots", &["can't be checked: ", text].concat())),
     };
     Err(Error::invalid("cluster_slots", problem))
@@ -178,7 +207,7 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 mod tests {
     use alloc::string::ToString;
 
-    use super::{DeleteIfEqual, SLOTS_PROBE, check_eviction, check_server, check_slots, is_keydb};
+    use super::{DeleteIfEqual, PROBE, Reply, Scalar, check_eviction, check_probe, check_server, is_keydb};
 
     #[test]
     fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
@@ -227,14 +256,20 @@ mod tests {
             "ERR 'EVAL' command keys must in same slot",
         ];
         for (wanted, refusal) in [false, true].iter().zip(refusals.iter().cycle()) {
-            assert_eq!(check_slots(*wanted, Err(refusal)), Ok(true), "{refusal}");
+            assert_eq!(check_probe(*wanted, Err(refusal)), Ok(true), "{refusal}");
         }
-        for answer in [Ok(()), Err("NOPERM no"), Err("LOADING not yet"), Err("ERR unknown command 'EVAL'")] {
-            assert_eq!(check_slots(false, answer), Ok(false), "{answer:?}");
-            let text = check_slots(true, answer).unwrap_err().to_string();
+        let fine = Reply::One(Scalar::Int(0));
+        for answer in [Ok(&fine), Err("NOPERM no"), Err("LOADING not yet"), Err("ERR unknown command 'EVAL'")] {
+            assert_eq!(check_probe(false, answer), Ok(false), "{answer:?}");
+            let text = check_probe(true, answer).unwrap_err().to_string();
             assert!(text.contains("cluster_slots") && text.contains(answer.err().unwrap_or("leave it out")), "{text}");
         }
-        let [.., one, other] = SLOTS_PROBE;
+        let refused = Reply::One(Scalar::Text(b"no clock: ERR Unknown Redis command called from script".to_vec()));
+        for wanted in [false, true] {
+            let error = check_probe(wanted, Ok(&refused)).unwrap_err();
+            assert!(error.code() == "unsupported" && error.to_string().contains("Unknown Redis command"), "{error}");
+        }
+        let [.., one, other] = PROBE;
         assert_ne!(crate::hash_slot(one.as_bytes()), crate::hash_slot(other.as_bytes()));
     }
 

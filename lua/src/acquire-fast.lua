@@ -7,7 +7,7 @@
 if redis.call('EXISTS', KEYS[1], KEYS[2]) ~= 0 then
   return 0
 end
-local clock = redis.call('TIME')
+--@clock
 local us = string.format('%s%06d', clock[1], clock[2])
 local fence = us
 local last = redis.pcall('SET', KEYS[3], us, 'KEEPTTL', 'GET')

@@ -11,7 +11,7 @@ local value = ARGV[4] ~= 'refill' and ARGV[8] == 'native' and not string.find(AR
 local holder, mark, since = string.match(value or '',
   '^(%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%d+)([ *])(%d+)$')
 if holder and holder ~= ARGV[1] then
-  local clock = redis.call('TIME')
+  --@clock
   local us, now = clock[1] * 1000000 + clock[2], clock[1] * 1000 + math.floor(clock[2] / 1000)
   local left, last = redis.call('PTTL', KEYS[1]), redis.call('ZRANGE', KEYS[3], '-1', '-1', 'WITHSCORES')
   -- Tombstones have negative scores. So if the last one is a tombstone, nobody waits.

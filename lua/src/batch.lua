@@ -27,7 +27,7 @@ local function channel_of(name)
   return 'redisson_lock__channel:' .. (string.find(name, '{', 1, true) and name or '{' .. name .. '}')
 end
 
-local clock = redis.call('TIME')
+--@clock
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 -- Writes the counter before any grant: if the server refuses to write it, nothing is granted.

@@ -1,11 +1,11 @@
 -- Tells who holds a lock of any kind and who waits for it, at one moment: the first 1,000 waiters, and how many there are.
--- Writes nothing.
+-- Writes nothing where `TIME` is allowed.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers  6 permits
 -- Answer  server us, the one holder, `shared`, or '', its PTTL, the fence of the last grant or 0,
 --         readers r, (token, expiry ms) x r, waiters w, (token, record or '', joined us) x w in queue order,
 --         the fence of the one holder or 0, how many wait in all, a semaphore's limit or nil, a rate's `per` or nil
 
-local clock = redis.call('TIME')
+--@clock
 local us = clock[1] * 1000000 + clock[2]
 local kind, holder = redis.call('TYPE', KEYS[1]).ok, ''
 local readers = {}

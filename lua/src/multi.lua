@@ -4,7 +4,7 @@
 -- ARGV    1 ttl  and for each part a token and its mode: `exclusive`, `shared` or `<permits>/<limit>`
 -- Answer  server us, ttl, then entered or again and the fence for each part;
 --         or server us, what is left of the holder's TTL, busy, and the number of the first part that is busy
-local clock = redis.call('TIME')
+--@clock
 local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
 local ttl = tonumber(ARGV[1])

@@ -3,7 +3,7 @@
 -- ARGV    1 token  2 fence
 -- Answer  raised, gone or taken
 
-local clock = redis.call('TIME')
+--@clock
 local us = clock[1] * 1000000 + clock[2]
 local holder = redis.call('GET', KEYS[1])
 local stored = redis.pcall('GET', KEYS[2]) or '0'

@@ -4,7 +4,7 @@
 -- ARGV    1 token  2 ttl
 -- Answer  renewed, gone or taken
 
-local clock = redis.call('TIME')
+--@clock
 local us = clock[1] * 1000000 + clock[2]
 if not redis.call('HGET', KEYS[1], ARGV[1]) then
   return { redis.call('EXISTS', KEYS[1]) == 0 and 'gone' or 'taken', 0, 0, us, 0, -1, 0 }

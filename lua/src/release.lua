@@ -11,7 +11,7 @@ if value and string.match(value, '^(.*)%*%d+$') == ARGV[1] then
   local first = redis.call('ZRANGEBYSCORE', KEYS[3], '0', '+inf', 'LIMIT', '0', '1')[1]
   local record = first and redis.call('HGET', KEYS[4], first) or ''
   local ttl, claim, block, expiry = string.match(record, '^exclusive (%d+) (%d+) (%d+) %d+ (%d+)$')
-  local clock = redis.call('TIME')
+  --@clock
   -- Not if the first waiter is dead.
   if expiry and tonumber(expiry) > clock[1] * 1000 + math.floor(clock[2] / 1000) then
     local us, token, ms = string.format('%s%06d', clock[1], clock[2]), first, ttl + 0 < claim + 0 and ttl or claim

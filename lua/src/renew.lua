@@ -6,7 +6,7 @@
 -- ARGV    1 token  2 ttl
 -- Answer  renewed, gone or taken
 
-local clock = redis.call('TIME')
+--@clock
 local us = clock[1] * 1000000 + clock[2]
 local value = redis.call('GET', KEYS[1])
 local holder = value and string.match(value, '^[^ *]*')

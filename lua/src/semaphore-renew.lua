@@ -3,7 +3,7 @@
 -- ARGV    1 token  2 ttl
 -- Answer  renewed or gone
 
-local clock = redis.call('TIME')
+--@clock
 local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
 local expiry = math.floor(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)

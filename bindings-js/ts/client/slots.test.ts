@@ -9,8 +9,9 @@ import { caught } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { GENEROUS } from '../testing/generous.js';
 import { libraries } from '../testing/libraries.js';
-import type { Server } from '../testing/server.js';
+import { Server } from '../testing/server.js';
 import { startEnforcingSlots } from '../testing/topologies.js';
+import { PROBE } from './slots.js';
 
 const fleet = await Fleet.start();
 const server = await startEnforcingSlots({ after });
@@ -65,7 +66,7 @@ test('a_custom_connection_finds_out_or_is_told', async () => {
     const { connection, sent, close } = await custom(server, undefined, isCluster);
     const locks = new LockManager(connection, { ...GENEROUS, ...options });
     for (let round = 0; round < 2; round++) await (await locks.mutex(unique()).acquire()).release();
-    assert.equal(sent.filter(([name, script]) => name === 'EVAL' && script === 'return 0').length, asks);
+    assert.equal(sent.filter(([name, script]) => name === 'EVAL' && script === PROBE[1]).length, asks);
     await locks.close();
     close();
   }
@@ -102,7 +103,7 @@ test('the_option_is_refused_where_the_server_takes_keys_of_different_slots', asy
 });
 
 test('another_answer_says_nothing', async () => {
-  const isQuestion = (args: string[]): boolean => args[0] === 'EVAL' && args[1] === 'return 0';
+  const isQuestion = (args: string[]): boolean => args[0] === 'EVAL' && args[1] === PROBE[1];
   // A missing right: without slots, and the option is refused.
   const refuses = (args: string[]): Error | undefined => (isQuestion(args) ? new Error("NOPERM this user has no permissions to run the 'eval' command") : undefined);
   for (const [options, code, text] of [[{}, 'unsupported', /did not show that at first/], [{ clusterSlots: true }, 'invalid-option', /NOPERM/]] as [LockManagerOptions, 'unsupported', RegExp][]) {
@@ -156,5 +157,31 @@ test('a_connection_whose_server_is_known_is_not_asked', async () => {
     assert.ok(isLeaseholdError(await caught(locks.mutex('a').tryAcquire()), 'unsupported'));
     await locks.close();
   }
-  assert.ok(sent.every(([name, script]) => name !== 'EVAL' || script !== 'return 0'));
+  assert.ok(sent.every(([name, script]) => name !== 'EVAL' || script !== PROBE[1]));
+});
+
+test('a_server_that_refuses_time_in_scripts_grants_locks_and_one_without_another_clock_is_unsupported', async () => {
+  for (const [options, code] of [
+    [['--user', 'default', 'on', 'nopass', '~*', '&*', '+@all', '-time'], undefined],
+    [['--rename-command', 'TIME', '', '--rename-command', 'PEXPIRETIME', ''], 'unsupported'],
+    [['--user', 'default', 'on', 'nopass', '~*', '&*', '+@all', '-time', '-pexpiretime'], 'auth'],
+  ] as [string[], 'auth' | undefined][]) {
+    await using refusing = await Server.start(...options);
+    const { connection, close } = await custom(refusing);
+    const locks = new LockManager(connection, GENEROUS);
+    if (code === undefined) {
+      const lease = await locks.mutex('a').acquire();
+      assert.equal(await lease.release(), 'released');
+      const next = await locks.mutex('a').acquire();
+      assert.ok(next.fence > lease.fence);
+      assert.equal(await next.verify(), true);
+      await next.release();
+      assert.equal((await locks.inspect('a')).holders.length, 0);
+    } else {
+      const error = await caught(locks.mutex('a').acquire());
+      assert.ok(isLeaseholdError(error, code), String(error));
+    }
+    await locks.close();
+    close();
+  }
 });

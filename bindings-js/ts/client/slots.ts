@@ -1,12 +1,30 @@
-/** Finds out whether a server enforces the slots of a cluster at one address, as the engine's `check_slots` explains. */
+/** Finds out whether a server enforces the slots of a cluster at one address, as the engine's `check_probe` explains. */
 
 import type { CallResult, Link } from '../connections/index.js';
 import { InvalidOptionError } from '../support/errors.js';
+import { NO_RIGHT } from '../support/errors.generated.js';
 import { ignore } from '../support/ignore.js';
 import { describeFailure, isNotReady } from './engine-errors.js';
+import { textOf } from './text.js';
 
-/** A call with keys of two slots that does nothing. The same as in `core/src/server.rs`. */
-export const SLOTS_PROBE: readonly string[] = ['EVAL', 'return 0', '2', 'leasehold:fence', 'leasehold:none'];
+/** A script on keys of two slots. It writes nothing, and answers 0, or `no clock:` and why scripts can't read it. The same as in `core/src/server.rs`. */
+export const PROBE: readonly string[] = [
+  'EVAL',
+  "local clock = redis.pcall('TIME') if clock.err then clock = redis.pcall('PEXPIRETIME', KEYS[1]) end return type(clock) == 'table' and clock.err and 'no clock: ' .. clock.err or 0",
+  '2', 'leasehold:fence', 'leasehold:none',
+];
+
+/** What is wrong with a server, or with an option. */
+export interface ProbeProblem {
+  readonly text: string;
+  /** Set if it is an option. */
+  readonly invalid?: InvalidOptionError;
+  /** Whether the user lacks a right. */
+  readonly isRefusal?: boolean;
+}
+
+const NO_CLOCK =
+  'the server refuses TIME in scripts, and they can\'t run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or newer, or grant this user +time or +pexpiretime: ';
 
 /**
  * The question to one server, which goes together with its first command. What it answers counts before that command's reply does, so
@@ -38,8 +56,8 @@ export class SlotsCheck {
     return this.isOpen && this.#field !== undefined;
   }
 
-  /** Reads the answer. Returns what is wrong with the option. A question that is still open is asked again. */
-  decide(answer: CallResult): InvalidOptionError | undefined {
+  /** Reads the answer. Returns what is wrong with the option or the server. A question that is still open is asked again. */
+  decide(answer: CallResult): ProbeProblem | undefined {
     if (isCrossSlot(answer)) {
       this.isOpen = false;
       if (this.enforced === undefined) {
@@ -49,10 +67,13 @@ export class SlotsCheck {
       return undefined;
     }
     if (!isAnswer(answer)) return undefined;
+    const [, refusal] = 'reply' in answer ? textOf(answer.reply).split('no clock: ') : [];
+    if (refusal !== undefined) return NO_RIGHT.some((words) => refusal.includes(words)) ? { text: refusal, isRefusal: true } : { text: NO_CLOCK + refusal };
     if (this.#field === undefined) return this.giveUp();
     const said = this.#field === 'connection' ? 'has `isCluster`' : 'is set';
     const problem = 'reply' in answer ? `${said}, but the server takes keys of different slots in one call: leave it out` : `${said}, and can't be checked: ${describeFailure(answer.failure)}`;
-    return new InvalidOptionError(this.#field, problem);
+    const invalid = new InvalidOptionError(this.#field, problem);
+    return { text: invalid.message, invalid };
   }
 
   /** The server doesn't tell. So it is used as one that takes keys of different slots. */

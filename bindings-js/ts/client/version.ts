@@ -5,7 +5,8 @@ import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import type { Timer } from '../support/timers.js';
 import { KEYDB, REFUSED_SERVERS } from './servers.generated.js';
-import { isCrossSlot, SLOTS_PROBE, type SlotsCheck } from './slots.js';
+import { isCrossSlot, PROBE, type ProbeProblem, type SlotsCheck } from './slots.js';
+import { textOf } from './text.js';
 
 /** What is wrong with a server or its version, from its reply to `INFO server`. A reply without a version is accepted. */
 export function versionProblem(info: string): string | undefined {
@@ -54,8 +55,8 @@ const MOST_BROKEN = 3;
 export interface VersionCheckResult {
   /** Why the server can't be used. */
   readonly problem?: string | undefined;
-  /** The error that says so, if it is about an option. */
-  readonly invalid?: Error | undefined;
+  /** The same, if the answer about slots and the clock says so. */
+  readonly wrong?: ProbeProblem | undefined;
   /** Why there was no reply. */
   readonly failed?: Failed | undefined;
 }
@@ -106,11 +107,11 @@ export class VersionCheck {
     if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(send);
     const check = this.check();
     const result = this.#isRefused ? undefined : send();
-    const { problem, invalid } = await check;
+    const { problem, wrong } = await check;
     if (problem === undefined) return result === undefined ? send() : this.#withSlots(result);
     // Don't wait for this server's reply. It is most likely NOSCRIPT, because the server does not have the script yet.
     result?.catch(ignore);
-    return refuse(problem, invalid);
+    return refuse(problem, wrong);
   }
 
   /** Sends the command before the question for the version. */
@@ -122,13 +123,13 @@ export class VersionCheck {
     if (asking !== undefined) {
       const answer = await asking;
       this.#count(answer);
-      const invalid = slots.decide(answer);
-      if (invalid !== undefined) return refuse(invalid.message, invalid);
+      const wrong = slots.decide(answer);
+      if (wrong !== undefined) return refuse(wrong.text, wrong);
     }
     const result = await this.#withSlots(sent);
     if (this.passed || ('failure' in result && result.failure.kind !== 'refused')) return result;
-    const { problem, invalid, failed } = await this.check();
-    if (problem !== undefined) return refuse(problem, invalid);
+    const { problem, wrong, failed } = await this.check();
+    if (problem !== undefined) return refuse(problem, wrong);
     if (failed !== undefined) this.passed = !slots.isOpen;
     return result;
   }
@@ -148,14 +149,14 @@ export class VersionCheck {
     const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#answer(this.#askForSlots(), keepAlive) : undefined;
     const [result, answer] = [await telling, await asking];
     this.#checking = undefined;
-    const invalid = answer && this.slots.decide(answer);
-    const problem = ('reply' in result ? this.#problemOf(toText(result.reply)) : undefined) ?? invalid?.message;
+    const wrong = answer && this.slots.decide(answer);
+    const problem = ('reply' in result ? this.#problemOf(textOf(result.reply)) : undefined) ?? wrong?.text;
     this.#isRefused = problem !== undefined;
     this.#count(result, answer);
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
     this.passed = ('reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind)) && !this.slots.isOpen;
-    if (this.passed && 'reply' in result) this.onPassed(toText(result.reply));
-    return { problem, invalid, failed: 'failure' in result ? result : undefined };
+    if (this.passed && 'reply' in result) this.onPassed(textOf(result.reply));
+    return { problem, wrong, failed: 'failure' in result ? result : undefined };
   }
 
   /** Counts the questions that broke the connection. Those that went together are one. */
@@ -183,17 +184,17 @@ export class VersionCheck {
   async #ask(): Promise<CallResult> {
     const isMember = this.#mustReply && this.#link.isCluster === true;
     const [info, nodes] = await Promise.all([this.#link.call(['INFO', 'server']), isMember ? this.#link.call(['CLUSTER', 'NODES']) : undefined]);
-    if ('reply' in info && toText(info.reply).includes(`\n${KEYDB}`)) {
+    if ('reply' in info && textOf(info.reply).includes(`\n${KEYDB}`)) {
       const role = await this.#link.call(['INFO', 'replication']);
-      return 'reply' in role ? { reply: `${toText(info.reply)}\n${toText(role.reply)}` } : role;
+      return 'reply' in role ? { reply: `${textOf(info.reply)}\n${textOf(role.reply)}` } : role;
     }
     if (nodes === undefined || 'failure' in info) return info;
-    if ('reply' in nodes) return { reply: `${toText(info.reply)}\n${toText(nodes.reply)}` };
+    if ('reply' in nodes) return { reply: `${textOf(info.reply)}\n${textOf(nodes.reply)}` };
     return this.#isFinal(nodes.failure.kind) ? info : nodes;
   }
 
   async #askForSlots(): Promise<CallResult> {
-    return this.#link.call(SLOTS_PROBE);
+    return this.#link.call(PROBE);
   }
 
   #isFinal(failure: Failure['kind']): boolean {
@@ -201,16 +202,10 @@ export class VersionCheck {
   }
 }
 
-function refuse(problem: string, cause: Error | undefined): Failed {
-  return { failure: { kind: 'unsupported', text: problem }, cause };
+function refuse(problem: string, wrong: ProbeProblem | undefined): Failed {
+  return { failure: { kind: wrong?.isRefusal === true ? 'refused' : 'unsupported', text: problem }, cause: wrong?.invalid };
 }
 
 const NO_SCRIPT: Failed = { failure: { kind: 'refused', text: 'NOSCRIPT the keys are in different slots' } };
 
 const TIMED_OUT: Failed = { failure: { kind: 'timed-out' } };
-const decoder = new TextDecoder();
-
-function toText(reply: unknown): string {
-  if (reply instanceof Uint8Array) return decoder.decode(reply);
-  return typeof reply === 'string' ? reply : '';
-}

@@ -63,7 +63,7 @@ impl Engine {
     /// Tells the engine that `node` is a cluster: names can be on different servers of it. A silent server then delays
     /// only names whose slots are near its own. Call it before the first input. Without a quorum, the only node is 0.
     ///
-    /// The same goes for one address that enforces slots: see [`check_slots`](crate::check_slots). If its answer comes only with those
+    /// The same goes for one address that enforces slots: see [`check_probe`](crate::check_probe). If its answer comes only with those
     /// to the first commands, call this then, before the engine gets any of these. Commands that the server has refused with
     /// `CROSSSLOT` have failed as if the script were missing: give the engine a refusal that begins with `NOSCRIPT`.
     #[cfg_attr(not(feature = "quorum"), allow(unused_variables))]

@@ -2,7 +2,7 @@
 -- script runs. The last two arguments of all of them are the greatest fence that the caller used, and the fleet.
 local mixed = ARGV[#ARGV] == 'mixed'
 
-local clock = redis.call('TIME')
+--@clock
 local us = clock[1] * 1000000 + clock[2]
 local now = math.floor(us / 1000)
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
-use leasehold_core::{Failure, Reply, Roster, SLOTS_PROBE, Scalar, is_keydb, refuses_info};
+use leasehold_core::{Failure, PROBE, Reply, Roster, Scalar, is_keydb, refuses_info};
 
 use super::codec;
 use crate::bindings::exports::leasehold::lock::locks::Error;
@@ -86,12 +86,12 @@ pub(super) async fn server_info(
     Ok(info)
 }
 
-/// What the server answers to a call on keys of two slots: a reply, or why there is none.
-pub(super) async fn slots_probe(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), String> {
+/// What the server answers to a script on keys of two slots: a reply, or why there is none.
+pub(super) async fn probe(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<Reply, String> {
     let endpoint = Rc::clone(endpoint);
-    let words = SLOTS_PROBE.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let words = PROBE.iter().map(|word| word.as_bytes().to_vec()).collect();
     match timeout(limit, async move { endpoint.call(words).await }).await.map(codec::result) {
-        Some(Ok(_)) => Ok(()),
+        Some(Ok(reply)) => Ok(reply),
         Some(Err(Failure::Refused(text))) => Err(text),
         Some(Err(failure)) => Err(failure.to_string()),
         None => Err(Failure::TimedOut.to_string()),

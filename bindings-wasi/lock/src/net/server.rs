@@ -8,10 +8,10 @@ use alloc::string::String;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use leasehold_core::{DeleteIfEqual, Failure, check_slots};
+use leasehold_core::{DeleteIfEqual, Failure, check_probe};
 
 use super::codec;
-use super::member::{INFO, Member, PING, check_version, server_info, slots_probe};
+use super::member::{INFO, Member, PING, check_version, probe, server_info};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::calls::timeout;
@@ -61,11 +61,11 @@ pub(crate) async fn connect(
     let endpoint = server.connect().await.map_err(failed)?;
     let info = info_of(&endpoint, &stopwatch, limit).await.map_err(failed)?;
     let limit = stopwatch.remaining(limit);
-    let answer = if asks { Some(slots_probe(&endpoint, limit).await) } else { None };
+    let answer = if asks { Some(probe(&endpoint, limit).await) } else { None };
     check_version(&info)?;
     let enforced = answer.map(|answer| {
-        let answer = answer.as_ref().copied().map_err(String::as_str);
-        check_slots(slots == Some(true), answer).map_err(|error| error::from_engine(&error, None))
+        let answer = answer.as_ref().map_err(String::as_str);
+        check_probe(slots == Some(true), answer).map_err(|error| error::from_engine(&error, None))
     });
     let has_slots = is_cluster || enforced.transpose()?.unwrap_or(false);
     Ok((server, Abilities { delete_if_equal: DeleteIfEqual::of(&info), has_slots }))

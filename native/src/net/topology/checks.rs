@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{DeleteIfEqual, Failure, Roster, SLOTS_PROBE, check_slots};
+use leasehold_core::{DeleteIfEqual, Failure, PROBE, Reply, Roster, check_probe};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Value};
 
@@ -50,8 +50,8 @@ pub(crate) struct Abilities {
 pub(super) struct Description {
     pub(super) info: String,
     pub(super) policy: Option<String>,
-    /// Its answer to the question about slots, or its refusal.
-    slots: Option<Result<(), String>>,
+    /// Its answer to the probe, or its refusal.
+    probe: Option<Result<Reply, String>>,
 }
 
 /// Checks the server's version, role and eviction policy, and whether it enforces slots. A server that hides its version and role is
@@ -66,37 +66,34 @@ pub(crate) async fn check_server(
     let limit = limit.saturating_sub(since.elapsed());
     let server = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
     check_info(&server.info, requirements, server.policy.as_deref())?;
-    let enforces_slots = enforces_slots(requirements.slots, server.slots)?;
+    let enforces_slots = enforces_slots(requirements.slots, server.probe)?;
     Ok(Abilities { delete_if_equal: DeleteIfEqual::of(&server.info), enforces_slots })
 }
 
 /// Whether the address enforces slots, for a server that doesn't answer `INFO`.
 pub(super) async fn ask_about_slots(connection: &SharedConnection, slots: Slots) -> RedisResult<Result<bool, Error>> {
-    let answer = if slots == Slots::Known { None } else { Some(slots_probe(connection).await?) };
+    let answer = if slots == Slots::Known { None } else { Some(probe(connection).await?) };
     Ok(enforces_slots(slots, answer))
 }
 
-fn enforces_slots(slots: Slots, answer: Option<Result<(), String>>) -> Result<bool, Error> {
+fn enforces_slots(slots: Slots, answer: Option<Result<Reply, String>>) -> Result<bool, Error> {
     let Some(answer) = answer else { return Ok(false) };
-    let checked = check_slots(slots == Slots::Required, answer.as_ref().copied().map_err(String::as_str));
+    let checked = check_probe(slots == Slots::Required, answer.as_ref().map_err(String::as_str));
     checked.map_err(|error| Error::from_engine(error, None, None))
 }
 
-/// What the server answers to a call on two keys of different slots.
-async fn slots_probe(connection: &SharedConnection) -> RedisResult<Result<(), String>> {
-    let mut probe = redis::cmd(SLOTS_PROBE[0]);
-    probe.arg(&SLOTS_PROBE[1..]);
-    let answer = connection.run(probe).await;
-    if let Err(error) = &answer
-        && error.is_unrecoverable_error()
-    {
-        return answer.map(|_| Ok(()));
-    }
-    Ok(match codec::decode(answer) {
-        Ok(_) => Ok(()),
-        Err(Failure::Refused(text)) => Err(text),
-        Err(failure) => Err(failure.to_string()),
-    })
+/// What the server answers to a script on two keys of different slots.
+async fn probe(connection: &SharedConnection) -> RedisResult<Result<Reply, String>> {
+    let mut command = redis::cmd(PROBE[0]);
+    command.arg(&PROBE[1..]);
+    let answer = match connection.run(command).await {
+        Err(error) if error.is_unrecoverable_error() => return Err(error),
+        answer => codec::decode(answer),
+    };
+    Ok(answer.map_err(|failure| match failure {
+        Failure::Refused(text) => text,
+        failure => failure.to_string(),
+    }))
 }
 
 /// The server's `INFO`, and what else matters, in one round trip.
@@ -111,10 +108,9 @@ pub(super) async fn query_server(
         eviction_policy(connection).await.map(Some)
     };
     let role = async { if requirements.primary { info(connection, "replication").await } else { Ok(String::new()) } };
-    let slots =
-        async { if requirements.slots == Slots::Known { Ok(None) } else { slots_probe(connection).await.map(Some) } };
-    let (server, role, policy, slots) = tokio::try_join!(info(connection, "server"), role, policy, slots)?;
-    Ok(Description { info: server + &role, policy, slots })
+    let probe = async { if requirements.slots == Slots::Known { Ok(None) } else { probe(connection).await.map(Some) } };
+    let (server, role, policy, probe) = tokio::try_join!(info(connection, "server"), role, policy, probe)?;
+    Ok(Description { info: server + &role, policy, probe })
 }
 
 /// One section of the server's `INFO`. Empty if the server refuses to tell.

@@ -4,7 +4,7 @@
 //! sets as floats, and sends a float in a reply as a string. So in the build with Lua 5.4, scores are floats, and a
 //! reply with a float is an error.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -24,6 +24,8 @@ pub(crate) struct Interpreter {
     compiled: HashMap<String, Function>,
     /// The `KEYS` tables, by their keys with lengths. They can be reused, because scripts don't write to them and locks are few.
     key_tables: FxHashMap<Vec<u8>, Table>,
+    /// Whether scripts may not run `TIME`.
+    refuses_time: Rc<Cell<bool>>,
 }
 
 /// How many `KEYS` tables are kept.
@@ -51,14 +53,15 @@ impl Interpreter {
         ok.raw_set("ok", "OK")?;
 
         let redis = lua.create_table()?;
-        let (shared, status) = (Rc::clone(&server), ok.clone());
-        let call = lua.create_function(move |lua, words: Words| match run(&shared, &words) {
+        let refuses_time = Rc::new(Cell::new(false));
+        let (shared, status, refuses) = (Rc::clone(&server), ok.clone(), Rc::clone(&refuses_time));
+        let call = lua.create_function(move |lua, words: Words| match run(&shared, refuses.get(), &words) {
             Ok(answer) => into_lua(lua, answer, &status, scores(&words)),
             Err(refusal) => Err(mlua::Error::external(refusal)),
         })?;
         redis.raw_set("call", call)?;
-        let shared = Rc::clone(&server);
-        let pcall = lua.create_function(move |lua, words: Words| match run(&shared, &words) {
+        let (shared, refuses) = (Rc::clone(&server), Rc::clone(&refuses_time));
+        let pcall = lua.create_function(move |lua, words: Words| match run(&shared, refuses.get(), &words) {
             Ok(answer) => into_lua(lua, answer, &ok, scores(&words)),
             Err(refusal) => {
                 let error = lua.create_table()?;
@@ -71,7 +74,16 @@ impl Interpreter {
         let globals = lua.globals();
         globals.raw_set("redis", redis)?;
         lua.load(FREEZE_GLOBALS).exec()?;
-        Ok(Self { lua, globals, server, compiled: HashMap::new(), key_tables: FxHashMap::default() })
+        Ok(Self { lua, globals, server, compiled: HashMap::new(), key_tables: FxHashMap::default(), refuses_time })
+    }
+
+    /// Whether scripts may not run `TIME`, as on some services.
+    pub(crate) fn refuse_time(&self, on: bool) {
+        self.refuses_time.set(on);
+    }
+
+    pub(crate) fn refuses_time(&self) -> bool {
+        self.refuses_time.get()
     }
 
     /// Compiles a script's text, or returns the function from an earlier call.
@@ -118,7 +130,11 @@ impl Interpreter {
     }
 }
 
-fn run(server: &RefCell<Server>, (name, a, b, c, d, e, f, rest): &Words) -> Result<Answer, Refusal> {
+fn run(
+    server: &RefCell<Server>,
+    refuses_time: bool,
+    (name, a, b, c, d, e, f, rest): &Words,
+) -> Result<Answer, Refusal> {
     let mut words: [&[u8]; 7] = [name.as_slice(), b"", b"", b"", b"", b"", b""];
     let mut length = 1;
     for (index, word) in [a, b, c, d, e, f].into_iter().enumerate() {
@@ -130,6 +146,16 @@ fn run(server: &RefCell<Server>, (name, a, b, c, d, e, f, rest): &Words) -> Resu
         length += 1;
     }
     let mut server = server.borrow_mut();
+    match words[0] {
+        b"TIME" if refuses_time => return Err("ERR this user can't run this command in a script".to_owned().into()),
+        // Redis 7.0 has it. No script runs it where it may run `TIME`.
+        b"PEXPIRETIME" if refuses_time => {
+            let now_ms = server.now_us() as i64 / 1_000;
+            let left = server.call(&[b"PTTL", words[1]])?;
+            return Ok(if let Answer::Int(left @ 0..) = left { Answer::Int(now_ms + left) } else { left });
+        }
+        _ => {}
+    }
     if rest.is_empty() {
         return server.call(&words[..length]);
     }

@@ -111,6 +111,9 @@ impl ModelServer {
 
     /// Another library's script runs in Lua in any case.
     fn execute_in(&mut self, engine: Engine, now_us: u64, words: &[&[u8]]) -> Executed {
+        // What the scripts then know of the time, the functions are told.
+        let is_coarse = engine == Engine::Rust && self.interpreter.refuses_time();
+        let now_us = if is_coarse { now_us / 1_000 * 1_000 } else { now_us };
         self.server.borrow_mut().step_clock(now_us);
         let in_lua = engine != Engine::Rust || is_foreign_script(words);
         let reply = match words.first().filter(|_| in_lua) {
@@ -165,6 +168,11 @@ impl ModelServer {
     /// Whether the server refuses every PUBLISH, as for a user without a right to the channel.
     pub fn refuse_publish(&mut self, on: bool) {
         self.each(|server| server.refuse_publish(on));
+    }
+
+    /// Whether scripts may not run `TIME`, as on some services. They then know the time in whole milliseconds.
+    pub fn refuse_time(&mut self, on: bool) {
+        self.interpreter.refuse_time(on);
     }
 
     /// Whether the server is a replica. Then it refuses writes.

@@ -7,6 +7,12 @@ use crate::server::{Builder, Server};
 use crate::wait::until;
 
 impl Builder {
+    /// Refuses `TIME`, in scripts too, as some services were reported to do.
+    #[must_use]
+    pub fn refusing_time(self) -> Self {
+        self.acl("default", "on nopass ~* &* +@all -time")
+    }
+
     /// Starts a server that enforces the slots of a cluster at one address and refuses `CLUSTER`, as Redis Enterprise and the proxies of
     /// some clouds do: a call with keys of two slots fails with `CROSSSLOT`.
     ///

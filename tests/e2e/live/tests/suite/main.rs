@@ -32,6 +32,7 @@ mod semaphore;
 mod several;
 mod slots;
 mod spans;
+mod time_refused;
 mod waiting;
 mod without_scripts;
 mod wrong_kind;

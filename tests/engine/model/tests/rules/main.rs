@@ -3,6 +3,7 @@
 mod acquire;
 mod adopt;
 mod batch;
+mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 mod convert;

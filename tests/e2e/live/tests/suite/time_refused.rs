@@ -1,0 +1,46 @@
+//! Servers that refuse `TIME` in scripts.
+
+use leasehold::{Error, LockManager, Owner};
+use leasehold_live::{Tested, client, options};
+use leasehold_servers::Server;
+
+use super::acl::use_every_branch;
+
+#[tokio::test]
+async fn every_kind_works_where_scripts_may_not_ask_for_the_time() -> Tested {
+    let server = Server::builder().refusing_time().start()?;
+    let [first, second] = [client(&server).await?, client(&server).await?];
+    for name in ["lock:door", "lock:{door}"] {
+        use_every_branch(&server, [first.clone(), second.clone()], name).await?;
+    }
+    other_kinds(&first, &second).await
+}
+
+async fn other_kinds(first: &LockManager, second: &LockManager) -> Tested {
+    let owner = Owner::new();
+    let lease = first.reentrant("again", &owner).acquire().await?;
+    assert!(second.reentrant("again", &Owner::new()).try_acquire().await?.is_none());
+    lease.extend(std::time::Duration::from_secs(100)).await?;
+    lease.release().await?;
+
+    let permit = first.semaphore("few", 1).acquire().await?;
+    assert!(second.semaphore("few", 1).try_acquire().await?.is_none());
+    permit.release().await?;
+
+    let lease = first.mutex("door").acquire().await?;
+    assert_eq!(second.force_release("door").await?, 1);
+    assert!(second.mutex("door").acquire().await?.fence() > lease.fence());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_has_no_other_clock_for_scripts_is_unsupported() -> Tested {
+    let renamed = Server::builder().config("rename-command TIME \"\"\nrename-command PEXPIRETIME \"\"\n").start()?;
+    let denied = Server::builder().acl("default", "on nopass ~* &* +@all -time -pexpiretime").start()?;
+    for (server, code, words) in [(renamed, "unsupported", "PEXPIRETIME"), (denied, "auth", "this command")] {
+        let error: Option<Error> = options().connect(server.url()).await.err();
+        let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(error.is_some_and(|error| error.code() == code) && text.contains(words), "{text}");
+    }
+    Ok(())
+}
