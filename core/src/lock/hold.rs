@@ -340,7 +340,7 @@ impl Hold {
         let clock = self.server.saturating_add(elapsed.saturating_sub(elapsed / 100).as_micros());
         let used_fence = self.fences.used_fence();
         // A server that refuses `TIME` in scripts tells whole milliseconds, so its scripts' clock can be behind by one.
-        let behind = if self.server % 1_000 == 0 { 1_000 } else { 0 };
+        let behind = if self.server.is_multiple_of(1_000) { 1_000 } else { 0 };
         if used_fence.saturating_add(behind) < clock { 0 } else { used_fence }
     }
 
