@@ -66,6 +66,8 @@ pub(crate) const ALL: &[Emulation] = &[
     Emulation { name: "Garnet 1.1", is: Emulated, start: || Lua54::start(GARNET).into(), options: "{}", outcome: Works },
     Emulation { name: "KeyDB 6.3", is: Emulated, start: || keydb("master"), options: "{}", outcome: Works },
     Emulation { name: "KeyDB 6.3, active replica", is: Emulated, start: || keydb("active-replica"), options: "{}", outcome: Refused("active replica of KeyDB") },
+    Emulation { name: "one address that enforces slots", is: Emulated, start: slots, options: "{}", outcome: Works },
+    Emulation { name: "a server that refuses TIME", is: Emulated, start: without_time, options: "{}", outcome: Works },
     Emulation { name: "Kvrocks 2.10", is: Emulated, start: kvrocks, options: "{}", outcome: Refused("Kvrocks 2.10.0") },
 ];
 
@@ -109,9 +111,23 @@ fn without_info() -> Running {
     Proxy::start(Server::start().unwrap(), fate).into()
 }
 
+fn without_time() -> Running {
+    Server::builder().refusing_time().start().unwrap().into()
+}
+
+fn slots() -> Running {
+    Server::builder().start_enforcing_slots().unwrap().into()
+}
+
 fn kvrocks() -> Running {
     let fate = |words: &resp::Words| if is_info(words) { telling(KVROCKS) } else { Fate::Passes };
     Proxy::start(Server::start().unwrap(), fate).into()
+}
+
+impl From<Server> for Running {
+    fn from(server: Server) -> Self {
+        Self { url: server.url(), server: server.address(), _keep: Box::new(server) }
+    }
 }
 
 impl From<Proxied> for Running {
