@@ -62,11 +62,11 @@ impl LockState {
     }
 
     /// Whether a caller that comes now gets what this client holds, and waits for nobody. If the server has to be asked first, its
-    /// answer can be that others wait. Then only a try does not wait.
-    pub(crate) fn gives(&self, cx: &Context, options: &AcquireOptions) -> bool {
+    /// answer can be that others wait: then only a caller that may ask gets it.
+    pub(crate) fn gives(&self, cx: &Context, options: &AcquireOptions, may_ask: bool) -> bool {
         let given = |admission| match admission {
             Admission::Now => true,
-            Admission::NeedsRenewal | Admission::NeedsFences => options.wait == Wait::No,
+            Admission::NeedsRenewal | Admission::NeedsFences => may_ask,
             _ => false,
         };
         self.queue.is_empty() && self.hold.as_ref().is_some_and(|hold| given(hold.admits(cx, options)))

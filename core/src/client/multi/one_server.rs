@@ -41,11 +41,14 @@ impl PartLocks for Client {
     fn at_once(&mut self, id: LeaseId) {
         let Some(group) = self.multi.group(id) else { return };
         let (caller, mut missing) = (group.op, Vec::new());
+        // It holds what it has while the client asks the server. With two such locks, a caller that never does that would give
+        // back the one for the other without end.
+        let may_ask = group.is_old() || group.options.wait == Wait::No;
         for (index, part) in group.missing() {
             missing.push((index, part.name.clone(), group.options_of(part)));
         }
         for (index, name, options) in &missing {
-            match self.found_here(caller, name, options) {
+            match self.found_here(caller, name, options, may_ask) {
                 Found::Nothing => {}
                 Found::Busy(error) => return self.start_over(id, Some(*index), error),
                 Found::Given => {
@@ -123,14 +126,14 @@ impl PartLocks for Client {
 impl Client {
     /// What other callers of this client have of a part, or wait for. They wait for a semaphore only if the server has not enough
     /// permits for them, as far as is known.
-    fn found_here(&self, op: Caller, name: &str, options: &AcquireOptions) -> Found {
+    fn found_here(&self, op: Caller, name: &str, options: &AcquireOptions, may_ask: bool) -> Found {
         let key = Name::key(&self.cx.config.prefix, name);
         if options.kind.family() == Family::Semaphore {
             return self.semaphore_is_full(&key, op).map_or(Found::Nothing, Found::Busy);
         }
         match self.locks.find(Family::Lock, &key).and_then(|lock| self.locks.get(lock)) {
             None => Found::Nothing,
-            Some(lock) if lock.gives(&self.cx, options) => Found::Given,
+            Some(lock) if lock.gives(&self.cx, options, may_ask) => Found::Given,
             Some(lock) => Found::Busy(lock.busy(&self.cx, op)),
         }
     }

@@ -32,7 +32,9 @@ impl ClusterRun<'_> {
         let open = *open;
         client.open.retain(|other| *other != number);
         let converts = |op: &u32| client.ops[*op as usize].converts(open.name);
-        if open.converts(open.name) && !client.open.iter().any(converts) {
+        // The next conversion, if there is one, begins after the answer to this one.
+        let is_refused = matches!(result, Err(leasehold_core::Error::Conflict(_)));
+        if open.converts(open.name) && (is_refused || !client.open.iter().any(converts)) {
             self.watch.commands[place][open.name].converted();
         }
         if !(matches!(result, Err(Error::WrongKind(_))) && self.may_be_another_kind(&open)) {

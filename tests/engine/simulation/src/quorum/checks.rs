@@ -113,8 +113,8 @@ impl QuorumRun<'_> {
             let users = self.watch.beliefs.iter().filter(|belief| (belief.life, belief.part.name) == (it.life, name));
             held > users.count()
         };
-        let idle: Vec<usize> = (0..self.mix.names).filter(|name| it.is_awake() && idle(*name)).collect();
-        let idle: Vec<usize> = self.watch.idle_for(it.life, &idle, now);
+        let has: Vec<usize> = (0..self.mix.names).filter(|name| it.is_awake() && idle(*name)).collect();
+        let idle: Vec<usize> = self.watch.idle_for(it.life, &has, now);
         let mut open = it.ops.iter().filter(|op| matches!(op.call, UserCall::AcquireAll(_)) && !op.ended);
         if self.mix.manner == Manner::MultiBusy
             && let Some(op) = open.clone().find(|op| op.began + STARVED < now && self.phase == Phase::Busy)
@@ -125,7 +125,7 @@ impl QuorumRun<'_> {
             let mut names: Vec<usize> = op.parts.iter().map(|part| part.name).collect();
             names.sort_unstable_by_key(|name| text(*name));
             // It may not have been told yet that the server has forgotten one.
-            let has = |name: &usize| idle.contains(name) || self.watch.has_forgot(*name);
+            let has = |name: &usize| has.contains(name) || self.watch.has_forgot(*name);
             let held = names.iter().take_while(|name| has(name)).count();
             let turns =
                 it.users.len() > 1 || it.turns >= TURNS || names.iter().any(|name| self.watch.has_forgot(*name));
@@ -135,7 +135,10 @@ impl QuorumRun<'_> {
         if idle.is_empty() || open.any(in_order) {
             return Ok(());
         }
-        broken("multi-holds", format!("c{client} has {idle:?}, which nobody holds, after {} turns", it.turns))
+        broken(
+            "multi-holds",
+            format!("c{client} has {idle:?}, which nobody holds, after {} turns; at the moment {has:?}", it.turns),
+        )
     }
 
     /// Readers wait for their turn on the first server, where a writer may wait. So the first server has let a reader in,

@@ -159,6 +159,7 @@ impl Watch {
     /// beside a reader.
     fn believes(&mut self, belief: Belief, now: Micros) {
         let Belief { life, lease, part: Wanted { name, mode, .. }, .. } = belief;
+        self.idle.remove(&(life, name));
         let excluded = |other: &Belief| mode == Mode::Exclusive || other.part.mode == Mode::Exclusive;
         let same =
             |other: &&Belief| other.part.name == name && (other.life, other.lease) != (life, lease) && excluded(other);
