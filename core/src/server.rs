@@ -141,7 +141,7 @@ pub fn check_probe(wanted: bool, answer: Result<&Reply, &str>) -> Result<bool, E
             return Err(Error::Unsupported(
                 [
                     "the server refuses TIME in scripts, and they can't run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or \
-                     newer, or grant this user +time or +pexpiretime: ",
+                     newer, or grant this user +time, or +pexpiretime and +persist: ",
                     &refusal,
                 ]
                 .concat(),

@@ -24,7 +24,7 @@ export interface ProbeProblem {
 }
 
 const NO_CLOCK =
-  'the server refuses TIME in scripts, and they can\'t run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or newer, or grant this user +time or +pexpiretime: ';
+  'the server refuses TIME in scripts, and they can\'t run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or newer, or grant this user +time, or +pexpiretime and +persist: ';
 
 /**
  * The question to one server, which goes together with its first command. What it answers counts before that command's reply does, so

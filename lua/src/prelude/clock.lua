@@ -2,16 +2,20 @@
 -- milliseconds: when it ends, less what is left. N has a TTL while it exists, or gets one for a moment.
 local clock = redis.pcall('TIME')
 if clock.err then
-  local left = redis.call('PTTL', KEYS[1])
-  if left == -2 then
+  -- Each command that is needed later runs before the first write, where it changes nothing. So a missing right stops the script
+  -- before a key without a TTL has one.
+  local ends = redis.call('PEXPIRETIME', KEYS[1])
+  if ends == -2 then
+    redis.call('DEL', KEYS[1])
     redis.call('SET', KEYS[1], '', 'PX', '9999')
-  elseif left == -1 then
+  elseif ends == -1 then
+    redis.call('PERSIST', KEYS[1])
     redis.call('PEXPIRE', KEYS[1], '9999')
   end
   local ms = redis.call('PEXPIRETIME', KEYS[1]) - redis.call('PTTL', KEYS[1])
-  if left == -2 then
+  if ends == -2 then
     redis.call('DEL', KEYS[1])
-  elseif left == -1 then
+  elseif ends == -1 then
     redis.call('PERSIST', KEYS[1])
   end
   clock = { math.floor(ms / 1000), ms % 1000 * 1000 }

@@ -123,7 +123,9 @@ pub(crate) trait AcquireAll: HoldAll {
         let Some(group) = self.multi().group(id) else { return };
         let op = group.op;
         if let Error::Busy { busy_name, .. } = &mut error {
-            *busy_name = index.and_then(|index| Some(group.wanted.get(usize::from(index))?.name.clone()));
+            *busy_name = index
+                .filter(|_| group.wanted.len() > 1)
+                .and_then(|index| Some(group.wanted.get(usize::from(index))?.name.clone()));
         }
         // The time that the whole call waited, not only this part.
         if let Error::Busy { waited: time, .. } | Error::Unreachable { waited: time, .. } = &mut error {

@@ -101,7 +101,8 @@ impl Client {
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             // The client has learned since then that the server enforces slots.
             FailureClass::Fatal(Error::Server(text))
-                if has(&text, "CROSSSLOT") && matches!(self.cx.counter, FenceCounter::Slots(_)) =>
+                if (has(&text, "CROSSSLOT") || has(&text, "same slot"))
+                    && matches!(self.cx.counter, FenceCounter::Slots(_)) =>
             {
                 self.start_over(group, None, Error::CrossSlot);
             }

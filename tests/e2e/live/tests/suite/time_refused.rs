@@ -2,7 +2,7 @@
 
 use leasehold::{Error, LockManager, Owner};
 use leasehold_live::{Tested, client, options};
-use leasehold_servers::Server;
+use leasehold_servers::{Reply, Server};
 
 use super::acl::use_every_branch;
 
@@ -42,5 +42,16 @@ async fn a_server_that_has_no_other_clock_for_scripts_is_unsupported() -> Tested
         let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
         assert!(error.is_some_and(|error| error.code() == code) && text.contains(words), "{text}");
     }
+    Ok(())
+}
+
+/// The clock gives a key without a TTL one for a moment. A user who may not take it away again must not begin.
+#[tokio::test]
+async fn a_user_who_lacks_a_right_leaves_a_foreign_key_as_it_is() -> Tested {
+    let server = Server::builder().acl("default", "on nopass ~* &* +@all -time -persist").start()?;
+    server.cli(&["SET", "door", "precious"])?;
+    let error = client(&server).await?.inspect("door").await.err();
+    assert!(error.is_some());
+    assert_eq!(server.cli(&["PTTL", "door"])?, Reply::Integer(-1));
     Ok(())
 }
