@@ -8,7 +8,7 @@ use super::check::Check;
 /// A service, or one of its offers.
 pub(super) struct Service {
     name: &'static str,
-    /// What the name of its hosts ends with, or `*` for a part of any text: `*.serverless.*.cache.amazonaws.com`.
+    /// The names of its hosts. `*` stands for any text: `*.serverless.*.cache.amazonaws.com`.
     hosts: &'static [&'static str],
     /// What its `INFO` has, if the host name doesn't tell.
     info: &'static str,
@@ -19,9 +19,9 @@ pub(super) struct Service {
 }
 
 const ASYNC: &str = "a replica takes over, and the last writes may be missing: a lock can then have two holders";
-const BY_DOCS: &str = "by its docs: our tests have not run there";
+const BY_DOCS: &str = "its docs. Our tests have not run there";
 
-/// The first that fits counts.
+/// The first match counts.
 #[rustfmt::skip]
 const SERVICES: &[Service] = &[
     Service {
@@ -29,9 +29,9 @@ const SERVICES: &[Service] = &[
         hosts: &["*.serverless.*.cache.amazonaws.com"],
         info: "",
         topology: "a cluster, by the one endpoint, with `rediss://`",
-        options: "no limit of storage, because at the limit it evicts keys that have a TTL, which all locks have; some of these caches refuse `TIME` in scripts",
+        options: "no limit of storage, because at the limit it evicts keys that have a TTL, and all locks have one",
         failover: ASYNC,
-        evidence: "by its docs; the refusal of `TIME` is emulated",
+        evidence: "its docs. Some of these caches were reported to refuse `TIME` in scripts, which is emulated",
     },
     Service {
         name: "ElastiCache, node-based",
@@ -48,14 +48,14 @@ const SERVICES: &[Service] = &[
         info: "",
         topology: "a cluster, by the cluster endpoint, with `rediss://`",
         options: "`maxmemory-policy noeviction`, which is the default",
-        failover: "a replica takes over with all acknowledged writes, so no lock is lost; until then calls fail or wait",
+        failover: "a replica takes over with all acknowledged writes, so no lock is lost. Until then, calls fail or wait",
         evidence: BY_DOCS,
     },
     Service {
         name: "Azure Managed Redis, OSS policy",
         hosts: &["*.redis.azure.net"],
         info: "redis_mode:cluster",
-        topology: "a cluster, by port 10000, with `rediss://`",
+        topology: "a cluster, at port 10000, with `rediss://`",
         options: "the eviction policy `NoEviction`, because the default is `VolatileLRU`; no active geo-replication, because every region accepts writes",
         failover: ASYNC,
         evidence: BY_DOCS,
@@ -64,28 +64,28 @@ const SERVICES: &[Service] = &[
         name: "Azure Managed Redis, Enterprise policy",
         hosts: &["*.redis.azure.net"],
         info: "",
-        topology: "one server, by port 10000, with `rediss://`: one address that enforces slots",
+        topology: "one server, at port 10000, with `rediss://`. It is one address that enforces slots",
         options: "the eviction policy `NoEviction`, because the default is `VolatileLRU`; no active geo-replication, because every region accepts writes",
         failover: ASYNC,
-        evidence: "by its docs; an address that enforces slots is emulated",
+        evidence: "its docs. An address that enforces slots is emulated",
     },
     Service {
         name: "Upstash",
         hosts: &["*.upstash.io"],
         info: "",
-        topology: "one server, with `rediss://`; without TCP, `leasehold/upstash` over HTTP",
+        topology: "one server, with `rediss://`; where there is no TCP, `leasehold/upstash` over HTTP",
         options: "a database without eviction, which is the default; no second region that writes",
         failover: "another replica becomes the leader, and the last writes may be missing: a lock can then have two holders. Replicas that were cut off keep the last write of each key",
-        evidence: "by its docs; `leasehold/upstash` is tested with a proxy that speaks its protocol",
+        evidence: "its docs. `leasehold/upstash` is tested with a proxy that speaks its protocol",
     },
     Service {
         name: "Redis Cloud",
         hosts: &["*.redis-cloud.com", "*.redislabs.com", "*.rlrcp.com"],
         info: "",
-        topology: "one server, also for a database with several shards, which is one address that enforces slots; a cluster if the database has the OSS Cluster API",
+        topology: "one server; a cluster if the database has the OSS Cluster API. A database with several shards and without that API is one address that enforces slots",
         options: "the data eviction policy `noeviction`, because the default is `volatile-lru`; replication on; no Active-Active database, because every region accepts writes",
         failover: ASYNC,
-        evidence: "by its docs; an address that enforces slots is emulated",
+        evidence: "its docs. An address that enforces slots is emulated",
     },
     Service {
         name: "Aiven for Valkey",
@@ -110,9 +110,9 @@ const SERVICES: &[Service] = &[
         hosts: &["*.dragonflydb.cloud"],
         info: "",
         topology: "one server",
-        options: "the policy `No Eviction`; no flag `disable-atomicity` for scripts, because scripts then mix; replicas in other zones",
-        failover: "with a replica, it takes over, and the last writes may be missing: a lock can then have two holders. Without one, all locks are lost",
-        evidence: "by its docs; a server whose scripts run as Dragonfly's is emulated",
+        options: "the policy `No Eviction`; no flag `disable-atomicity` for scripts, because the commands of several scripts then mix; replicas in other zones",
+        failover: "a replica takes over, and the last writes may be missing: a lock can then have two holders. Without a replica, all locks are lost",
+        evidence: "its docs. Dragonfly itself is emulated",
     },
     Service {
         name: "Memorystore",
@@ -129,18 +129,18 @@ const SERVICES: &[Service] = &[
         hosts: &[],
         info: "dragonfly_version:",
         topology: "one server",
-        options: "no `--cache_mode`, which evicts keys; no `disable-atomicity` in `--default_lua_flags`, because scripts then mix; `allow-undeclared-keys` isn't needed and makes each script stop all others",
+        options: "no `--cache_mode`, which evicts keys; no `disable-atomicity` in `--default_lua_flags`, because the commands of several scripts then mix; no `allow-undeclared-keys`, which isn't needed and makes each script stop all others",
         failover: ASYNC,
-        evidence: "emulated: the scripts run in Lua 5.4, with the keys that they declare",
+        evidence: "an emulation, in which the scripts run in Lua 5.4 with the keys that they declare",
     },
     Service {
         name: "Garnet",
         hosts: &[],
         info: "garnet_version:",
         topology: "one server",
-        options: "`--lua` and `--lua-transaction-mode`: without the second, scripts of several clients mix, and a lock can have two holders",
+        options: "`--lua` and `--lua-transaction-mode`: without the second, the commands of several scripts mix, and a lock can have two holders",
         failover: ASYNC,
-        evidence: "emulated: the scripts run in Lua 5.4, with the keys that they declare",
+        evidence: "an emulation, in which the scripts run in Lua 5.4 with the keys that they declare",
     },
     Service {
         name: "KeyDB",
@@ -149,7 +149,7 @@ const SERVICES: &[Service] = &[
         topology: "one server",
         options: "`active-replica no` and no `multi-master`, because two servers would accept writes",
         failover: ASYNC,
-        evidence: "emulated; a build of its source from April 2024 has passed the same test by hand",
+        evidence: "an emulation. A build of its source from April 2024 passed the same test, run by hand",
     },
 ];
 
@@ -166,7 +166,7 @@ impl Service {
 
     fn text(&self) -> String {
         let Self { name, topology, options, failover, evidence, .. } = self;
-        format!("{name}: choose {topology}. Set: {options}. In a failover, {failover}. Known {evidence}")
+        format!("{name}: choose {topology}. Set: {options}. In a failover, {failover}. Evidence: {evidence}")
     }
 }
 
@@ -183,7 +183,7 @@ fn matches(pattern: &str, host: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// What the table says about the service at this address, if it is a known one. `info` is the server's `INFO`, as far as it tells.
+/// What the table says about the service at this address, if the table has it. `info` is the server's `INFO`, as far as it tells.
 pub(super) fn check(address: &str, info: &HashMap<String, String>) -> Option<Check> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let info: Vec<String> = info.iter().map(|(name, value)| format!("{name}:{value}")).collect();
@@ -216,7 +216,7 @@ mod tests {
             let _ = write!(
                 text,
                 "\n### {name}\n\n- **Choose** {topology}.\n- **Set** {options}.\n- **In a failover**, {failover}.\n- \
-                 **Known** {evidence}.\n- **Found by the doctor**: {found}.\n"
+                 **Evidence**: {evidence}.\n- **Found by the doctor**: {found}.\n"
             );
         }
         text
