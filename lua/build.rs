@@ -103,7 +103,7 @@ fn prelude(part: &str) -> Result<String, Box<dyn Error>> {
     Ok(code(&with_clock(&fs::read_to_string(format!("src/prelude/{part}.lua"))?)?))
 }
 
-/// The text with the lines that read the clock.
+/// The text, with the lines that read the clock in place of each mark.
 fn with_clock(text: &str) -> Result<String, Box<dyn Error>> {
     Ok(text.replace(CLOCK, &fs::read_to_string("src/prelude/clock.lua")?))
 }

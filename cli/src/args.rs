@@ -79,8 +79,8 @@ pub(crate) struct Servers {
     /// The servers are a cluster. One URL is enough to find the others
     #[arg(long, global = true, conflicts_with_all = ["sentinel", "quorum"])]
     pub(crate) cluster: bool,
-    /// This one address enforces the slots of a cluster, and refuses CLUSTER. The program finds that out by itself; with this option, it
-    /// ends with an error if that is not so
+    /// The URL is one address that enforces the slots of a cluster and refuses CLUSTER. The program finds that out by itself.
+    /// With this option, it fails if the server doesn't enforce slots
     #[arg(long, global = true, conflicts_with_all = ["cluster", "sentinel", "quorum"])]
     pub(crate) cluster_slots: bool,
     /// The URLs are sentinels. They monitor the primary as SERVICE

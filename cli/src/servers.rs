@@ -28,7 +28,7 @@ pub(crate) struct Node {
     /// Where it is, without credentials.
     pub(crate) address: String,
     pub(crate) info: ConnectionInfo,
-    /// The slots that this primary of a cluster has. All of them at one address that enforces slots.
+    /// The slots of this primary of a cluster, or all slots for one address that enforces them.
     pub(crate) slots: Option<Slots>,
     connection: MultiplexedConnection,
 }
@@ -125,7 +125,7 @@ impl Servers {
         }
     }
 
-    /// The same, as far as this server shows it.
+    /// As [`Self::spread`], but a cluster for one address that enforces slots.
     pub(crate) fn spread_on(&self, node: &Node) -> Spread {
         match self.spread() {
             Spread::Single if node.slots.is_some() => Spread::Cluster,

@@ -105,7 +105,7 @@ impl Error {
         self.kind().is_retryable()
     }
 
-    /// What is wrong in this one case: the error's text, or the name that is busy. Empty if the error has neither.
+    /// What is wrong in this case: the error's text, or the name that is busy. Empty if the error has neither.
     pub fn problem(&self) -> &str {
         match self {
             Self::InvalidOption { problem, .. }

@@ -40,7 +40,7 @@ export interface UpstashAddress {
  */
 export function upstashConnection(redis: UpstashClient | UpstashAddress): CustomConnection {
   const { url, authorization } = read(redis);
-  // A database takes keys of different slots in one call, and each command costs.
+  // A database takes keys of different slots in one call. Asking would cost money, as each command does.
   return { call: (args) => post(url, authorization, args), isCluster: false };
 }
 

@@ -35,7 +35,7 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'conflict':
       return new ConflictError(lockName ?? '', text);
     case 'unsupported':
-      // The server, which was asked with the first command, says that an option can't be used.
+      // The server was asked with the first command, and its answer contradicts an option.
       return details.cause instanceof InvalidOptionError ? details.cause : new UnsupportedError(text, details);
     case 'closed':
       return new ClosedError({ lockName });

@@ -27,20 +27,21 @@ const NO_CLOCK =
   'the server refuses TIME in scripts, and they can\'t run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or newer, or grant this user +time, or +pexpiretime and +persist: ';
 
 /**
- * The question to one server, which goes together with its first command. What it answers counts before that command's reply does, so
- * no lock is granted before the way is known. Only this answer decides, because each way has its own counters of fences.
+ * The question to one server, which goes together with its first command. The manager reads the answer before the reply to that
+ * command, so it knows which counters of fences to use before it grants a lock. Only this answer decides, because all clients
+ * must use the same counters.
  */
 export class SlotsCheck {
   /** Whether each slot has a counter of its own. Undefined until the server has answered. */
   enforced: boolean | undefined;
   /** Whether the server has to be asked. */
   isOpen: boolean;
-  /** Called if the answer says that it enforces slots, unless that was told before. */
+  /** Called if the answer says that the server enforces slots, unless an option has said so. */
   onEnforced: () => void = ignore;
-  /** The option that says so. The answer must agree. */
+  /** The option that says that the server enforces slots. The answer must agree. */
   readonly #field: 'clusterSlots' | 'connection' | undefined;
 
-  /** `option` is what the manager's option says. A quorum asks nothing, as with `false`. */
+  /** `option` is the manager's option. For a quorum it is `false`, so the manager doesn't ask. */
   constructor({ library, isCluster, mayEnforceSlots }: Link, option: boolean | undefined) {
     const isKnown = isCluster === true && library !== 'custom';
     if (option === true && isCluster !== true && mayEnforceSlots !== true) {
@@ -51,7 +52,7 @@ export class SlotsCheck {
     this.enforced = this.#field !== undefined || (this.isOpen ? undefined : false);
   }
 
-  /** Whether the server must agree before a command counts. */
+  /** Whether the server must confirm the option before a command counts. */
   get isRequired(): boolean {
     return this.isOpen && this.#field !== undefined;
   }
@@ -76,7 +77,7 @@ export class SlotsCheck {
     return { text: invalid.message, invalid };
   }
 
-  /** The server doesn't tell. So it is used as one that takes keys of different slots. */
+  /** The server doesn't tell. So the manager uses it as a server that takes keys of different slots. */
   giveUp(): undefined {
     this.isOpen = false;
     this.enforced ??= false;
@@ -88,7 +89,7 @@ export function isCrossSlot(result: CallResult): boolean {
   return 'failure' in result && result.failure.kind === 'refused' && /CROSSSLOT|same slot/.test(result.failure.text);
 }
 
-/** Whether a later answer won't be another one. */
+/** Whether this answer is final, so that the manager doesn't ask again. */
 function isAnswer(result: CallResult): boolean {
   if ('reply' in result) return true;
   const { failure } = result;

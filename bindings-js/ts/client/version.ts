@@ -68,8 +68,8 @@ export interface VersionCheckResult {
  * gets no more commands until a later check passes. Each command checks it again.
  *
  * A proxy may close the connection when it sees `INFO`, and the command is lost with it. So after a few broken connections, the
- * command goes without `INFO`, which follows its reply. A server that replies to the command and not to that question is accepted.
- * The same goes for the question about slots, a few broken connections later.
+ * manager sends the command without `INFO`, and `INFO` after the reply. A server that replies to the command and not to `INFO` is
+ * accepted. After a few more broken connections, the manager doesn't ask about slots either.
  */
 export class VersionCheck {
   /** Whether the check is done. */
@@ -135,8 +135,8 @@ export class VersionCheck {
   }
 
   /**
-   * The result of a command that left before it was known whether the server enforces slots. If it does, it has refused the command
-   * for its keys and run nothing, and the engine sends it again with other ones, as it does without the script.
+   * The result of a command that was sent before it was known whether the server enforces slots. If the server does, it has
+   * refused the command for its keys and run nothing. The engine then sends it again with other keys, as after `NOSCRIPT`.
    */
   async #withSlots(sent: Promise<CallResult>): Promise<CallResult> {
     const result = await sent;
@@ -159,7 +159,7 @@ export class VersionCheck {
     return { problem, wrong, failed: 'failure' in result ? result : undefined };
   }
 
-  /** Counts the questions that broke the connection. Those that went together are one. */
+  /** Counts the questions that broke the connection. Questions that were sent together count once. */
   #count(...answers: (CallResult | undefined)[]): void {
     if (answers.some((answer) => answer !== undefined && 'failure' in answer && answer.failure.kind === 'interrupted')) this.#broken += 1;
   }
@@ -178,8 +178,8 @@ export class VersionCheck {
   }
 
   /**
-   * The reply to `INFO server`. KeyDB tells in another section that it is an active replica. If the connection is one of a quorum and
-   * leads to a cluster, also its nodes.
+   * The reply to `INFO server`. For KeyDB, also the section that shows an active replica. If the connection is one of a quorum
+   * and leads to a cluster, also its nodes.
    */
   async #ask(): Promise<CallResult> {
     const isMember = this.#mustReply && this.#link.isCluster === true;

@@ -7,9 +7,10 @@ import type { CallResult, Failed, Link, SubscriptionListener } from './link.js';
 import { type PubSubConnection, type PubSubListener, Subscriber } from './subscriber.js';
 
 /**
- * Your own way to run commands, for example over HTTP or with another client library. The manager sends `EVALSHA` and `EVAL`,
- * and `INFO server` together with the first of them (and an `EVAL` without effect: see `isCluster`). A server that does not tell its version is used as it is. Valkey 9.0 and
- * newer also gets `DELIFEQ`, and Redis 8.4 and newer `DELEX`. If your function refuses these, the manager uses scripts in their place.
+ * Your own way to run commands, for example over HTTP or with another client library. The manager sends `EVALSHA` and `EVAL`.
+ * Together with the first of them, it sends `INFO server`, and an `EVAL` that changes nothing (see `isCluster`). A server that
+ * does not tell its version is used as it is. Valkey 9.0 and newer also gets `DELIFEQ`, and Redis 8.4 and newer `DELEX`. If your
+ * function refuses these, the manager uses scripts in their place.
  *
  * @example
  * ```ts
@@ -36,9 +37,10 @@ export interface CustomConnection {
   subscribe?(channel: string, onMessage: (payload: string) => void, onEnd: (error?: unknown) => void): Promise<Unsubscribe> | Unsubscribe;
 
   /**
-   * Whether the servers enforce the slots of a cluster, so that all keys of a call must be in one slot. Set it to `true` if you send each
-   * command to the server that has its first key. Without it, the manager asks the server: it sends an `EVAL` that does nothing,
-   * together with its first command.
+   * Whether the servers enforce the slots of a cluster, so that all keys of a call must be in one slot. Set it to `true` if you
+   * send each command to the server that has its first key. Calls then reject with `invalid-option` if the server takes keys of
+   * different slots in one call. With `false`, the manager doesn't ask. Without it, the manager asks the server: together with
+   * its first command, it sends an `EVAL` that changes nothing.
    */
   readonly isCluster?: boolean | undefined;
 }

@@ -79,7 +79,7 @@ export interface Link {
   /** Whether commands go to several servers, chosen by key. */
   readonly isCluster?: boolean;
 
-  /** Whether it isn't known if the server enforces the slots of a cluster at its one address. */
+  /** Whether the server may enforce the slots of a cluster at one address, so that it has to be asked. */
   readonly mayEnforceSlots?: boolean;
 
   /**

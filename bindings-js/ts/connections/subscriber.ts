@@ -35,8 +35,8 @@ export type OpenPubSub = (listener: PubSubListener) => PubSubConnection;
  */
 export class Subscriber {
   /**
-   * How often in a row a connection ended at SUBSCRIBE. Later ones begin with a PING: if that has a reply, and the connection ends
-   * again, a proxy doesn't know SUBSCRIBE.
+   * How often in a row a connection ended at SUBSCRIBE. Later connections begin with a PING. If that has a reply, and the
+   * connection still ends at SUBSCRIBE, a proxy doesn't know SUBSCRIBE.
    */
   #ended = 0;
   readonly #open: OpenPubSub;
@@ -145,13 +145,13 @@ interface Subscription {
   readonly connection: SharedConnection;
   listener: SubscriptionListener;
   acknowledged: boolean;
-  /** Whether the server has replied to a PING before. */
+  /** Whether the server replied to the PING before SUBSCRIBE. */
   answered: boolean;
 }
 
 /** After so many connections that ended at SUBSCRIBE, the next one decides. */
 const MOST_ENDED = 2;
-/** A refusal is final. */
+/** A refusal, which is final. */
 const REFUSES: Failure = { kind: 'refused', text: 'ERR the server closes the connection at SUBSCRIBE' };
 
 /** A connection, and its requests that have no reply yet. */

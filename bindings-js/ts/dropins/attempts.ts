@@ -13,7 +13,7 @@ import { BOUNDS } from '../support/options.generated.js';
 import { HOST_TIME, type Timer } from '../support/timers.js';
 import { type Client, managerOf, type SharedManager, withoutMargins } from './managers.js';
 
-/** How often to try, and which part of the duration clocks may drift. */
+/** How often to try, and by which part of the duration clocks may drift. */
 export interface RetrySettings {
   readonly driftFactor: number;
   readonly retryCount: number;
@@ -24,7 +24,7 @@ export interface RetrySettings {
 
 export const RETRY_DEFAULTS: Required<RetrySettings> = { driftFactor: 0.01, retryCount: 10, retryDelay: 200, retryJitter: 100, mixedFleet: true };
 
-/** How an attempt ended. If it failed without a `problem`, another client holds the lock, or it is no longer held. */
+/** How an attempt ended. A failure without a `problem` means that another client holds the lock, or that it is no longer held. */
 export interface Ended {
   readonly isDone: boolean;
   readonly problem: unknown;
@@ -50,7 +50,7 @@ export class Acquirer {
   }
 
   /** Takes all resources or none. With `renew`, the engine extends the lease until it is released. */
-  // Few `async` functions, one in the other: each costs as much as a promise and its function.
+  // There are few nested `async` functions, because each costs a promise and its function.
   async acquire<L>(resources: readonly string[], duration: number, settings: RetrySettings, renew: boolean, attempts: Attempts<L>): Promise<L> {
     const { mixedFleet, retryCount } = settings;
     const most = mixedFleet === false ? 1 : retryCount === -1 ? Infinity : retryCount + 1;
@@ -108,8 +108,8 @@ export class Held {
   }
 
   /**
-   * Gives the lease back, and resolves to what `end` makes of that. The engine sends its command again if that is safe. Rejects with what
-   * can't be mended, and with what `end` throws.
+   * Gives the lease back, and resolves to what `end` returns. The engine sends its command again if that is safe. Rejects with an
+   * error that another attempt can't fix, and with what `end` throws.
    */
   async release<T>(end: (ended: Ended) => T): Promise<T> {
     let isDone = false;
@@ -169,7 +169,7 @@ export class Held {
   }
 }
 
-/** Rejects with what is thrown. An `async` function would cost one more promise. */
+/** Turns a thrown error into a rejection. An `async` function would cost one more promise. */
 export function rejecting<T>(act: () => Promise<T>): Promise<T> {
   try {
     return act();
@@ -206,7 +206,7 @@ export function expirationOf(start: number, duration: number, { driftFactor }: R
   return Math.min(start + duration - drift, Math.floor(Date.now() + held.remaining));
 }
 
-/** Settings over others. Those that a version knows are the fields of `known`. */
+/** `given` over `defaults`. The fields of `known` are the settings that a version of node-redlock has. */
 export function mergeSettings<S extends RetrySettings>(given: Partial<S> | undefined, defaults: S, known: Required<S>): S {
   if (given === undefined) return defaults;
   const merged = { ...defaults };
@@ -257,10 +257,10 @@ function waitOf({ retryCount, retryDelay }: RetrySettings): number | 'forever' {
   return retryCount < 0 || wait > LONGEST_WAIT ? 'forever' : wait;
 }
 
-/** The codes of errors that another try can't mend. */
+/** The codes of errors that another attempt can't fix. */
 const HOPELESS: readonly string[] = ['invalid-option', 'unsupported', 'closed'];
 
-/** Throws what another try can't mend: a caller's mistake, or a broken engine. */
+/** Throws an error that another attempt can't fix: a caller's mistake, or a broken engine. */
 function passOnHopeless(error: unknown): unknown {
   if (isLeaseholdError(error) && HOPELESS.includes(error.code)) throw error;
   return error;

@@ -33,7 +33,7 @@ export class Promises {
   }
 }
 
-/** An error of a callback belongs to nobody's promise. */
+/** No promise can carry an error of a callback, so it is thrown as an uncaught exception. */
 function throwLater(error: unknown): void {
   setTimeout(() => {
     throw error;

@@ -52,8 +52,8 @@ export interface LockOptions extends TimeoutOptions {
   /** By default, a loss is an unhandled rejection with a {@link LostLockError}, which ends a Node process that has no handler. */
   onLockLost?: LockLostCallback;
   /**
-   * Whether processes that use redis-semaphore, or other libraries that poll, want the same locks. `false` makes all waiters
-   * stand in a queue. A semaphore needs `false`. Default `true`.
+   * Whether processes that use redis-semaphore, or other libraries that poll, want the same locks. With `false`, all callers
+   * wait in a queue. A semaphore needs `false`. Default `true`.
    */
   mixedFleet?: boolean;
 }

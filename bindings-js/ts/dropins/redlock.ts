@@ -29,19 +29,19 @@ export type ExecutionResult = {
 
 /** The settings of a {@link Redlock}, or of one call. */
 export interface Settings {
-  /** Which part of the duration clocks may drift apart. It moves `lock.expiration` earlier. Default 0.01, which is also the least. */
+  /** By which part of the duration clocks may drift apart. It moves `lock.expiration` earlier. Default 0.01, which is the minimum. */
   readonly driftFactor: number;
-  /** How often to try again; -1 for ever. Default 10. */
+  /** How often to try again. -1 means forever. Default 10. */
   readonly retryCount: number;
   /** How long to wait before each further try, in milliseconds. Default 200. */
   readonly retryDelay: number;
-  /** By how much that time varies at random, in milliseconds. Default 100. */
+  /** The most by which that time varies at random, in milliseconds. Default 100. */
   readonly retryJitter: number;
   /** `using` wants a duration that is 100 ms longer than this. It extends the lock at a third of the duration. Default 500. */
   readonly automaticExtensionThreshold: number;
   /**
-   * Whether processes that use node-redlock, or other libraries that poll, want the same locks. `false` makes all waiters
-   * stand in a queue, for `retryCount` times `retryDelay`. Default `true`.
+   * Whether processes that use node-redlock, or other libraries that poll, want the same locks. With `false`, all callers wait in
+   * a queue, for `retryCount` times `retryDelay`. Default `true`.
    */
   readonly mixedFleet?: boolean;
 }
@@ -117,11 +117,11 @@ export class Lock {
 /** Aborts when the lock of `using` is lost. `error` then tells why. */
 export type RedlockAbortSignal = AbortSignal & { error?: Error };
 
-/** What the routine of `using` gets in `@sesamecare-oss/redlock`, which has the same API otherwise. */
+/** The second argument of the routine of `using`, as in `@sesamecare-oss/redlock`. */
 export interface RedlockUsingContext {
-  /** The lock, with its present `expiration`. */
+  /** The lock, with its current `expiration`. */
   readonly lock: Lock;
-  /** 0: the engine extends the lock, and makes no new `Lock`. */
+  /** Always 0, because the engine extends the lock and makes no new `Lock`. */
   readonly extensions: number;
 }
 

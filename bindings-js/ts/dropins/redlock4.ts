@@ -14,21 +14,21 @@ export type CompatibleRedisClient = Client;
 
 /** How often to try to take a lock. */
 export interface LockOptions {
-  /** How often to try again; -1 for ever. Default 10. */
+  /** How often to try again. -1 means forever. Default 10. */
   readonly retryCount?: number;
   /** How long to wait before each further try, in milliseconds. Default 200. */
   readonly retryDelay?: number;
-  /** By how much that time varies at random, in milliseconds. Default 100. */
+  /** The most by which that time varies at random, in milliseconds. Default 100. */
   readonly retryJitter?: number;
-  /** Which part of the TTL clocks may drift apart. It moves `lock.expiration` earlier. Default 0.01, which is also the least. */
+  /** By which part of the TTL clocks may drift apart. It moves `lock.expiration` earlier. Default 0.01, which is the minimum. */
   readonly driftFactor?: number;
 }
 
 /** The options of a {@link Redlock}. */
 export interface Options extends LockOptions {
   /**
-   * Whether processes that use node-redlock, or other libraries that poll, want the same locks. `false` makes all waiters
-   * stand in a queue, for `retryCount` times `retryDelay`. Default `true`.
+   * Whether processes that use node-redlock, or other libraries that poll, want the same locks. With `false`, all callers wait in
+   * a queue, for `retryCount` times `retryDelay`. Default `true`.
    */
   readonly mixedFleet?: boolean;
 }
@@ -36,10 +36,10 @@ export interface Options extends LockOptions {
 /** The options that replace the scripts of the original. */
 const SCRIPTS = ['lockScript', 'unlockScript', 'extendScript'];
 
-/** The lock could not be taken, extended or given back. */
+/** The lock could not be taken, extended or released. */
 export class LockError extends Error {
   override readonly name = 'LockError';
-  /** How often it was tried. 0 if the lock had ended before, undefined if it could not be given back. */
+  /** How many attempts there were. 0 if the lock had ended before, undefined if it could not be released. */
   readonly attempts: number | undefined;
 
   constructor(message = 'the lock could not be taken', attempts?: number, options?: ErrorOptions) {
@@ -73,9 +73,9 @@ export class Lock {
   readonly value: string | null;
   /** When the lock ends unless it is extended, as `Date.now()` tells it. 0 once it was released. */
   expiration: number;
-  /** How often it was tried to take the lock. */
+  /** How many attempts it took to get the lock. */
   readonly attempts: number;
-  /** How many tries were left. */
+  /** How many attempts were left. */
   readonly attemptsRemaining: number | undefined;
 
   constructor(redlock: Redlock, resource: string[], value: string | null, expiration: number, attempts: number, attemptsRemaining?: number) {
@@ -171,9 +171,9 @@ export class Redlock extends EventEmitter {
   }
 
   /**
-   * What Bluebird's `using` takes: it takes the lock, and gives it back after the function.
+   * Makes a disposer for Bluebird's `using`, which takes the lock, and releases it after the function.
    *
-   * @param errorHandler Gets the error if the lock can't be given back. Without it, nobody is told.
+   * @param errorHandler Gets the error if the lock can't be released. Without it, the error is ignored.
    * @throws `unsupported` if the program has no Bluebird.
    */
   disposer(resource: string | string[], ttl: number, errorHandler?: Callback<void>): Disposer<Lock> {
@@ -246,7 +246,7 @@ export class Redlock extends EventEmitter {
     return lock;
   }
 
-  /** Emits the errors of the clients. A lock that is not free is none. */
+  /** Emits the errors of the clients. A lock that is not free is no error. */
   #tell({ isDone, problem }: Ended): void {
     if (isDone || problem === undefined) return;
     for (const vote of votesOf(problem, this.servers.length)) if (vote instanceof Error) this.emit('clientError', vote);

@@ -1,6 +1,6 @@
 /**
- * Reads a raw deflate stream (RFC 1951). For hosts without `node:zlib`: `DecompressionStream` answers later, and the engine is started
- * while the package is loaded.
+ * Reads a raw deflate stream (RFC 1951), for hosts without `node:zlib`. `DecompressionStream` is asynchronous, but the engine
+ * starts while the package is loaded.
  */
 
 /** The bases of the codes for lengths and distances, and how many further bits each code has. */
@@ -72,7 +72,10 @@ interface State {
   bits: number;
 }
 
-/** Reads a block up to its end. All in one function with variables of its own, because that is several times as fast in code that is not optimised yet. */
+/**
+ * Reads a block up to its end. It is one function with local variables, because that is several times faster while V8 has not
+ * optimised it yet.
+ */
 function copy(state: State, literals: Uint16Array, distances: Uint16Array): void {
   const { packed, out } = state;
   let { at, end, held, bits } = state;
@@ -115,7 +118,7 @@ function copy(state: State, literals: Uint16Array, distances: Uint16Array): void
   Object.assign(state, { at, end, held, bits });
 }
 
-/** The symbol and the width of each code, at all numbers whose first bits are the code, in the order in which the bits come. */
+/** The symbol and the width of each code, at every index whose lowest bits are the code in the order of the stream. */
 function tableOf(widths: readonly number[]): Uint16Array {
   const widest = Math.max(...widths, 1);
   const table = new Uint16Array(1 << widest);

@@ -3,7 +3,10 @@ import type { PartName, parts } from './parts.js';
 
 declare const module: object | undefined;
 
-/** Loads a part. Throws `unsupported` in a bundle that doesn't have it. `what` needs the part, and `entry` is the import to add. */
+/**
+ * Loads a part. Throws `unsupported` in a bundle that doesn't have it. `what` is the feature that needs the part, and `entry` is
+ * the import to add.
+ */
 export function loadPart(name: PartName, what: string, entry: string): unknown {
   const { parts: imported } = require('./parts.js') as { parts: typeof parts };
   const load = imported[name] ?? besides(name);
@@ -11,7 +14,10 @@ export function loadPart(name: PartName, what: string, entry: string): unknown {
   return load();
 }
 
-/** Loads the file beside this one. A bundler must not see that, because each bundle would have the file. In a bundle, `module` has no `require`. */
+/**
+ * Loads the file beside this one. A bundler must not see this, or each bundle would have the file. In a bundle, `module` has no
+ * `require`.
+ */
 function besides(name: PartName): (() => unknown) | undefined {
   if (typeof module !== 'object') return undefined;
   const load: unknown = Reflect.get(module, 'require');

@@ -9,7 +9,7 @@ import { Redis } from 'ioredis-6';
 import { until } from './expect.js';
 import { directory, Server } from './server.js';
 
-/** What runs a function at the end: a test, or `{ after }` for a whole file. */
+/** Runs a function at the end: of a test, or with `{ after }` of a whole file. */
 interface Ending {
   after(end: () => Promise<void> | void): void;
 }

@@ -61,7 +61,7 @@ fn has(text: &str, code: &str) -> bool {
     text.split([' ', ':']).any(|word| word == code)
 }
 
-/// Whether other servers of its cluster have slots, too. An address that enforces slots and refuses to tell has all of them.
+/// Whether other servers of its cluster have slots, too. False for one address that enforces slots and refuses `CLUSTER INFO`.
 pub(super) async fn is_one_of_several(node: &mut Node) -> bool {
     let mut query = redis::cmd("CLUSTER");
     query.arg("INFO");

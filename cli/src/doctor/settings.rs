@@ -85,7 +85,7 @@ impl Facts {
     fn role(&self) -> Check {
         const NAME: &str = "role";
         match self.text("role") {
-            // Before it has found the other one, an active replica of KeyDB calls itself a primary.
+            // An active replica of KeyDB calls itself a primary until it replicates another server.
             "master" if self.config.get("active-replica").and_then(Option::as_deref) == Some("yes") => {
                 Check::new(NAME, Verdict::Problem, "KeyDB accepts writes as an active replica too", ACTIVE_REPLICA)
             }

@@ -1,5 +1,5 @@
--- The server's time, as TIME answers it. A service may refuse TIME in scripts. Then a key with a TTL tells the time in whole
--- milliseconds: when it ends, less what is left. N has a TTL while it exists, or gets one for a moment.
+-- The server's time, as TIME answers it. A service may refuse TIME in scripts. Then N tells the time in whole milliseconds: the
+-- end of its TTL minus what is left of it. If N doesn't exist or has no TTL, it gets one for a moment.
 local clock = redis.pcall('TIME')
 if clock.err then
   -- Each command that is needed later runs before the first write, where it changes nothing. So a missing right stops the script

@@ -374,7 +374,7 @@ impl Builder {
     }
 }
 
-/// The names are in the slots of a cluster, at one address or at several.
+/// Tells the engine that names are in the slots of a cluster, at one address or at several.
 fn set_cluster(made: &mut Made) {
     made.engine.set_cluster(NodeId::default());
     made.labels.iter_mut().for_each(Labels::set_cluster);

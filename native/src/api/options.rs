@@ -298,7 +298,7 @@ options! {
         /// keys of different slots. Default: the client finds out when it connects.
         ///
         /// With `true`, connecting fails with `invalid-option` if the server takes such calls. With `false`, the client doesn't ask.
-        /// Each way has its own counters of fences, so all clients of a server must get the same result.
+        /// The answer decides which counters of fences a client uses, so all clients of a server must come to the same result.
         ///
         /// Only for [`connect`](Self::connect) and [`from_connection`](Self::from_connection).
         cluster_slots(enforced: bool) from bool, |builder| { builder.cluster_slots = Some(enforced); };

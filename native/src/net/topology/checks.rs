@@ -28,7 +28,7 @@ pub(crate) struct Requirements {
 /// Whether an address enforces the slots of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Slots {
-    /// It is known without a question.
+    /// It is known, so the client doesn't ask.
     #[default]
     Known,
     /// The server's answer decides.

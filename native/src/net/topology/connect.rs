@@ -8,10 +8,10 @@ use redis::{AsyncConnectionConfig, ErrorKind, RedisResult, ServerErrorKind};
 use super::server::Server;
 use crate::net::connection::with_timeout;
 
-/// A proxy that doesn't know SUBSCRIBE may close the connection. After so many of them, the client asks once more, and then never
-/// again.
+/// A proxy that doesn't know SUBSCRIBE may close the connection. After this many in a row, the client tries once more, and then
+/// never again.
 const MOST_CLOSED: u32 = 2;
-/// A refusal is final.
+/// A refusal, which is final.
 const REFUSES_SUBSCRIBE: (ErrorKind, &str) =
     (ErrorKind::Server(ServerErrorKind::ResponseError), "the server closes the connection at SUBSCRIBE");
 
@@ -42,7 +42,7 @@ impl Server {
             let mut connection = self.client.get_async_pubsub().await?;
             let closed = self.closed_at_subscribe.load(Ordering::Relaxed);
             if closed > 0 {
-                // A server that answers this, and then closes the connection again, doesn't take subscriptions.
+                // If the server answers this and then closes the connection at SUBSCRIBE, it refuses subscriptions.
                 connection.ping::<redis::Value>().await?;
             }
             let subscribed = connection.subscribe(channel).await;
