@@ -161,8 +161,6 @@ pub(super) const TABLE: &[Mutant] = &[
     "client/multi/acquire.rs": "self.rounds >= MOST_ROUNDS" => "MUTANT || self.rounds >= MOST_ROUNDS" },
     engine! { "multi-all-in-order" Multi "of the callers of a client that waited in vain, one at a time takes its names in order" seed 1_739
     "client/multi/mod.rs": "!self.open.values().any(|entry| if" => "MUTANT || !self.open.values().any(|entry| if" },
-    engine! { "multi-asks-while-it-holds" Multi "a caller of several names gives back what it has before it waits for another one"
-    "lock/hand_over.rs": "Admission::NeedsFences => may_ask" => "Admission::NeedsFences => MUTANT || may_ask" },
     engine! { "multi-keeps-parts" Multi "a failure gives everything back"
     "client/multi/acquire.rs": "            if let Some(grant) = grant {"
         => "            if let Some(grant) = grant.filter(|_| !MUTANT) {" },
