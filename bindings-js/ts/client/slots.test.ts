@@ -3,19 +3,22 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 
-import { type Connection, type CustomConnection, isLeaseholdError, LockManager, type LockManagerOptions, Owner } from '../index.js';
+import { type Connection, type CustomConnection, isLeaseholdError, type Lease, LockManager, type LockManagerOptions, Owner } from '../index.js';
 import { MemoryServer } from '../memory/index.js';
-import { caught } from '../testing/expect.js';
+import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { GENEROUS } from '../testing/generous.js';
 import { libraries } from '../testing/libraries.js';
 import { Server } from '../testing/server.js';
 import { startEnforcingSlots } from '../testing/topologies.js';
+import { VirtualTime } from '../testing/virtual-time.js';
 import { PROBE } from './slots.js';
 
 const fleet = await Fleet.start();
 const server = await startEnforcingSlots({ after });
 const CROSSSLOT = "CROSSSLOT Keys in request don't hash to the same slot";
+
+const isQuestion = (args: string[]): boolean => args[0] === 'EVAL' && args[1] === PROBE[1];
 
 /** A custom connection to a server. It notes what is sent, and fails as `refuses` says. */
 async function custom(
@@ -66,7 +69,7 @@ test('a_custom_connection_finds_out_or_is_told', async () => {
     const { connection, sent, close } = await custom(server, undefined, isCluster);
     const locks = new LockManager(connection, { ...GENEROUS, ...options });
     for (let round = 0; round < 2; round++) await (await locks.mutex(unique()).acquire()).release();
-    assert.equal(sent.filter(([name, script]) => name === 'EVAL' && script === PROBE[1]).length, asks);
+    assert.equal(sent.filter(isQuestion).length, asks);
     await locks.close();
     close();
   }
@@ -103,7 +106,6 @@ test('the_option_is_refused_where_the_server_takes_keys_of_different_slots', asy
 });
 
 test('another_answer_says_nothing', async () => {
-  const isQuestion = (args: string[]): boolean => args[0] === 'EVAL' && args[1] === PROBE[1];
   // A missing right: without slots, and the option is refused.
   const refuses = (args: string[]): Error | undefined => (isQuestion(args) ? new Error("NOPERM this user has no permissions to run the 'eval' command") : undefined);
   for (const [options, code, text] of [[{}, 'unsupported', /did not show that at first/], [{ clusterSlots: true }, 'invalid-option', /NOPERM/]] as [LockManagerOptions, 'unsupported', RegExp][]) {
@@ -123,6 +125,53 @@ test('another_answer_says_nothing', async () => {
     assert.ok(isLeaseholdError(await caught(locks.mutex('b').tryAcquire()), 'unsupported'));
     await (await locks.mutex('b').acquire()).release();
     assert.equal(asked, 3);
+    await locks.close();
+    close();
+  }
+});
+
+/** Lets time pass until a promise that depends on a real server and on timeouts is settled. */
+async function passing<T>(time: VirtualTime, promise: Promise<T>): Promise<T> {
+  let isSettled = false;
+  const settled = (): void => void (isSettled = true);
+  promise.then(settled, settled);
+  await until(async () => (await time.pass(1_000, 1_000), isSettled));
+  return promise;
+}
+
+test('a_question_without_an_answer_in_time_is_asked_again', async (t) => {
+  const time = new VirtualTime(t);
+  for (const [options, silent] of [[{}, 1], [{ clusterSlots: true }, 1], [{}, 8], [{ clusterSlots: true }, 8]] as [LockManagerOptions, number][]) {
+    const { connection, close } = await custom(server);
+    let asked = 0;
+    let isFrozen = false;
+    const call = (args: string[]): Promise<unknown> => {
+      if (isQuestion(args)) isFrozen = ++asked <= silent;
+      // One question is lost on its way, or the whole server doesn't answer.
+      return isFrozen && (silent > 1 || isQuestion(args)) ? new Promise(() => {}) : connection.call(args);
+    };
+    const locks = new LockManager({ call }, { ...GENEROUS, wait: 'forever', ...options });
+    const name = unique();
+    const first = await passing(time, locks.mutex(name).acquire().catch((error: unknown) => error));
+    // A command that left with the lost question failed for its keys.
+    if (isLeaseholdError(first, 'unsupported')) assert.ok(silent === 1 && options.clusterSlots === undefined, String(first));
+    else assert.equal(await (first as Lease).release(), 'released', String(first));
+    await (await locks.mutex(name).acquire()).release();
+    assert.equal(asked, silent + 1);
+    await locks.close();
+    close();
+  }
+});
+
+test('a_proxy_that_never_answers_the_question_is_asked_a_few_times', async (t) => {
+  const time = new VirtualTime(t);
+  for (const [options, to] of [[{}, fleet.server], [{ clusterSlots: true }, server]] as [LockManagerOptions, Server][]) {
+    const { connection, close } = await custom(to);
+    let asked = 0;
+    const call = (args: string[]): Promise<unknown> => (isQuestion(args) ? (asked += 1, new Promise(() => {})) : connection.call(args));
+    const locks = new LockManager({ call }, { ...GENEROUS, wait: 'forever', ...options });
+    for (let round = 0; round < 8; round++) await (await passing(time, locks.mutex(unique()).acquire())).release();
+    assert.equal(asked, 6);
     await locks.close();
     close();
   }
@@ -157,7 +206,7 @@ test('a_connection_whose_server_is_known_is_not_asked', async () => {
     assert.ok(isLeaseholdError(await caught(locks.mutex('a').tryAcquire()), 'unsupported'));
     await locks.close();
   }
-  assert.ok(sent.every(([name, script]) => name !== 'EVAL' || script !== PROBE[1]));
+  assert.ok(!sent.some(isQuestion));
 });
 
 test('a_server_that_refuses_time_in_scripts_grants_locks_and_one_without_another_clock_is_unsupported', async () => {

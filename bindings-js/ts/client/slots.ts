@@ -93,5 +93,5 @@ export function isCrossSlot(result: CallResult): boolean {
 function isAnswer(result: CallResult): boolean {
   if ('reply' in result) return true;
   const { failure } = result;
-  return failure.kind === 'refused' ? !isNotReady(failure.text) : failure.kind === 'unsupported' || failure.kind === 'timed-out';
+  return failure.kind === 'refused' ? !isNotReady(failure.text) : failure.kind === 'unsupported';
 }

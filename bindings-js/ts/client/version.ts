@@ -48,7 +48,7 @@ function serverOf(info: string): FoundServer {
   return { server: valkey === undefined ? 'Redis' : 'Valkey', found, isAtLeast };
 }
 
-/** After how many questions that broke the connection a command is sent without one. */
+/** After how many questions that broke the connection, or had no answer, a command is sent without one. */
 const MOST_BROKEN = 3;
 
 /** How a server answered the version check. */
@@ -69,7 +69,8 @@ export interface VersionCheckResult {
  *
  * A proxy may close the connection when it sees `INFO`, and the command is lost with it. So after a few broken connections, the
  * manager sends the command without `INFO`, and `INFO` after the reply. A server that replies to the command and not to `INFO` is
- * accepted. After a few more broken connections, the manager doesn't ask about slots either.
+ * accepted. After a few more broken connections, the manager doesn't ask about slots either: nor if a server
+ * that replies never answers that question.
  */
 export class VersionCheck {
   /** Whether the check is done. */
@@ -83,8 +84,10 @@ export class VersionCheck {
   readonly slots: SlotsCheck;
   #checking: Promise<VersionCheckResult> | undefined;
   #isRefused = false;
-  /** How many questions broke the connection. */
+  /** How many questions broke the connection, or had no answer about slots in time. */
   #broken = 0;
+  /** Whether the server has replied. One that has not may be down for a while. */
+  #hasReplied = false;
 
   /**
    * A server that does not reply within `timeout` ms is accepted. With a `problemOf`, the server must reply, and is asked again.
@@ -122,7 +125,7 @@ export class VersionCheck {
     const sent = send();
     if (asking !== undefined) {
       const answer = await asking;
-      this.#count(answer);
+      this.#count(undefined, answer);
       const wrong = slots.decide(answer);
       if (wrong !== undefined) return refuse(wrong.text, wrong);
     }
@@ -140,6 +143,7 @@ export class VersionCheck {
    */
   async #withSlots(sent: Promise<CallResult>): Promise<CallResult> {
     const result = await sent;
+    this.#hear(result);
     if (this.slots.isRequired) return { failure: { kind: 'interrupted', text: 'the server has not said whether it enforces slots' } };
     return this.slots.enforced === true && isCrossSlot(result) ? NO_SCRIPT : result;
   }
@@ -152,6 +156,7 @@ export class VersionCheck {
     const wrong = answer && this.slots.decide(answer);
     const problem = ('reply' in result ? this.#problemOf(textOf(result.reply)) : undefined) ?? wrong?.text;
     this.#isRefused = problem !== undefined;
+    this.#hear(result);
     this.#count(result, answer);
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
     this.passed = ('reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind)) && !this.slots.isOpen;
@@ -159,9 +164,14 @@ export class VersionCheck {
     return { problem, wrong, failed: 'failure' in result ? result : undefined };
   }
 
-  /** Counts the questions that broke the connection. Questions that were sent together count once. */
-  #count(...answers: (CallResult | undefined)[]): void {
-    if (answers.some((answer) => answer !== undefined && 'failure' in answer && answer.failure.kind === 'interrupted')) this.#broken += 1;
+  /** Counts the questions that broke the connection, or had no answer about slots. Those that went together are one. */
+  #count(info: CallResult | undefined, slots: CallResult | undefined): void {
+    const isBroken = isFailure(info, 'interrupted') || isFailure(slots, 'interrupted');
+    if (isBroken || (this.#hasReplied && isFailure(slots, 'timed-out'))) this.#broken += 1;
+  }
+
+  #hear(result: CallResult): void {
+    if ('reply' in result || result.failure.kind === 'refused') this.#hasReplied = true;
   }
 
   /** The answer to a question, in time. */
@@ -200,6 +210,10 @@ export class VersionCheck {
   #isFinal(failure: Failure['kind']): boolean {
     return failure === 'timed-out' ? !this.#mustReply : failure === 'refused' || failure === 'unsupported';
   }
+}
+
+function isFailure(result: CallResult | undefined, kind: Failure['kind']): boolean {
+  return result !== undefined && 'failure' in result && result.failure.kind === kind;
 }
 
 function refuse(problem: string, wrong: ProbeProblem | undefined): Failed {
