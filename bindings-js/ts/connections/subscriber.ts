@@ -35,8 +35,8 @@ export type OpenPubSub = (listener: PubSubListener) => PubSubConnection;
  */
 export class Subscriber {
   /**
-   * How often in a row a connection ended at SUBSCRIBE. Later connections begin with a PING. If that has a reply, and the
-   * connection still ends at SUBSCRIBE, a proxy doesn't know SUBSCRIBE.
+   * How many connections ended at SUBSCRIBE. After the first one, a subscription begins with a PING, and only a connection that
+   * replied to it counts: a proxy that replies and ends the connection again doesn't know SUBSCRIBE.
    */
   #ended = 0;
   readonly #open: OpenPubSub;
@@ -130,10 +130,12 @@ export class Subscriber {
     this.#connection = undefined;
     connection.pubSub.close();
     soon(() => {
+      const open = [...this.#subscriptions.values()].filter((of) => of.connection === connection && !of.acknowledged);
+      // One connection counts once, and only if the server had answered. The first failure only makes later attempts begin with a PING.
+      if (open.some(({ answered }) => answered) || (open.length > 0 && this.#ended === 0)) this.#ended += 1;
       for (const [channel, subscription] of [...this.#subscriptions]) {
         if (subscription.connection !== connection || this.#subscriptions.get(channel) !== subscription) continue;
         this.#subscriptions.delete(channel);
-        if (!subscription.acknowledged) this.#ended += 1;
         if (subscription.answered && this.#ended > MOST_ENDED) subscription.listener.broken(REFUSES, cause);
         else subscription.listener.broken(failure, cause);
       }
