@@ -86,6 +86,8 @@ export class Held {
   readonly #lease: Lease;
   readonly resources: readonly string[];
   #end: Timer | undefined;
+  /** How many extensions have begun. */
+  #extensions = 0;
   #isReleased = false;
 
   constructor(lease: Lease, resources: readonly string[]) {
@@ -145,11 +147,13 @@ export class Held {
   async #extend(duration: number): Promise<boolean> {
     if (this.#isReleased) return false;
     HOST_TIME.clearTimeout(this.#end);
+    const extension = ++this.#extensions;
     const end = HOST_TIME.now() + duration;
     const isShorter = this.remaining > duration;
     if (isShorter && await this.#shorten(duration)) return true;
     await this.#lease.extend(withoutMargins(duration));
-    if (isShorter) {
+    // A later extension decides on its own.
+    if (isShorter && extension === this.#extensions) {
       // The server keeps the lease for longer, so it is released in time.
       this.#end = HOST_TIME.setTimeout(() => void this.#release()?.then(() => (this.#isReleased = true), ignore), end - HOST_TIME.now());
       setTimerRef(this.#end, 'unref');

@@ -175,6 +175,17 @@ test('an_extension_makes_the_server_keep_the_lock_for_the_ttl', async (t) => {
   assert.ok(await other.tryAcquire());
 });
 
+test('of_two_extensions_at_once_the_last_one_counts', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  const lock = await new Redlock([clientOf(server)]).lock(['a', 'b'], 30_000);
+  await time.result(Promise.all([lock.extend(5_000), lock.extend(20_000)]));
+  const other = new LockManager(server).mutex('a');
+  await time.pass(15_000, 100);
+  assert.equal(await other.tryAcquire(), null);
+  await time.pass(6_000, 100);
+  assert.ok(await other.tryAcquire());
+});
+
 test('the_options_of_a_call_replace_those_of_the_instance', async (t) => {
   const time = new VirtualTime(t);
   const client = clientOf(new MemoryServer());
