@@ -186,6 +186,20 @@ test('of_two_extensions_at_once_the_last_one_counts', async (t) => {
   assert.ok(await other.tryAcquire());
 });
 
+test('a_callback_may_take_the_place_of_options', async () => {
+  for (const library of Object.values(LIBRARIES)) {
+    const locks = redlock(library);
+    for (const method of ['lockWithOptions', 'acquireWithOptions'] as const) {
+      const name = unique();
+      const lock = await new Promise<Lock | undefined>((resolve, reject) => {
+        void Promise.resolve(locks[method](name, LONG, (error, lock) => (error ? reject(error) : resolve(lock)))).then(() => setImmediate(reject, new Error('no call')), reject);
+      });
+      assert.deepEqual(lock?.resource, [name]);
+      await lock?.unlock();
+    }
+  }
+});
+
 test('the_options_of_a_call_replace_those_of_the_instance', async (t) => {
   const time = new VirtualTime(t);
   const client = clientOf(new MemoryServer());

@@ -160,14 +160,19 @@ export class Redlock extends EventEmitter {
     return this.lock(resource, ttl, callback);
   }
 
-  /** {@link Redlock.lock} with other options than those of the instance. */
-  lockWithOptions(resource: string | string[], ttl: number, options: LockOptions, callback?: Callback<Lock>): Answer<Lock> {
+  /** {@link Redlock.lock} with other options than those of the instance. As in the original, a callback may take their place. */
+  lockWithOptions(resource: string | string[], ttl: number, options: LockOptions, callback?: Callback<Lock>): Answer<Lock>;
+  lockWithOptions(resource: string | string[], ttl: number, callback: Callback<Lock>): Answer<Lock>;
+  lockWithOptions(resource: string | string[], ttl: number, options: LockOptions | Callback<Lock>, callback?: Callback<Lock>): Answer<Lock> {
+    if (typeof options === 'function') return this.lock(resource, ttl, callback ?? options);
     return promises.answer(this.#lock(resource, ttl, options), callback);
   }
 
   /** See {@link Redlock.lockWithOptions}. */
-  acquireWithOptions(resource: string | string[], ttl: number, options: LockOptions, callback?: Callback<Lock>): Answer<Lock> {
-    return this.lockWithOptions(resource, ttl, options, callback);
+  acquireWithOptions(resource: string | string[], ttl: number, options: LockOptions, callback?: Callback<Lock>): Answer<Lock>;
+  acquireWithOptions(resource: string | string[], ttl: number, callback: Callback<Lock>): Answer<Lock>;
+  acquireWithOptions(resource: string | string[], ttl: number, options: LockOptions | Callback<Lock>, callback?: Callback<Lock>): Answer<Lock> {
+    return this.lockWithOptions(resource, ttl, options as LockOptions, callback);
   }
 
   /**
