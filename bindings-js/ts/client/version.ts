@@ -121,7 +121,7 @@ export class VersionCheck {
   async #guardAfter(send: () => Promise<CallResult>): Promise<CallResult> {
     const { slots } = this;
     if (slots.isOpen && this.#broken >= 2 * MOST_BROKEN) slots.giveUp();
-    const asking = slots.isOpen ? this.#answer(this.#askForSlots(), true) : undefined;
+    const asking = slots.isOpen ? this.#answer(this.#askForSlots(), true, this.#timeout / 2) : undefined;
     const sent = send();
     if (asking !== undefined) {
       const answer = await asking;
@@ -150,7 +150,7 @@ export class VersionCheck {
 
   async #check(keepAlive: boolean): Promise<VersionCheckResult> {
     const telling = this.#answer(this.#ask(), keepAlive);
-    const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#answer(this.#askForSlots(), keepAlive) : undefined;
+    const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#answer(this.#askForSlots(), keepAlive, this.#timeout / 2) : undefined;
     const [result, answer] = [await telling, await asking];
     this.#checking = undefined;
     const wrong = answer && this.slots.decide(answer);
@@ -174,12 +174,12 @@ export class VersionCheck {
     if ('reply' in result || result.failure.kind === 'refused') this.#hasReplied = true;
   }
 
-  /** The answer to a question, in time. */
-  async #answer(asked: Promise<CallResult>, keepAlive: boolean): Promise<CallResult> {
+  /** The answer to a question, in time. The one about slots has half of the time, so that a command that waits for it is still in time. */
+  async #answer(asked: Promise<CallResult>, keepAlive: boolean, within = this.#timeout): Promise<CallResult> {
     const time = timeOf(this.#link);
     let timer: Timer | undefined;
     const timeout = new Promise<CallResult>((resolve) => {
-      timer = time.setTimeout(() => resolve(TIMED_OUT), this.#timeout);
+      timer = time.setTimeout(() => resolve(TIMED_OUT), within);
       setTimerRef(timer, keepAlive ? 'ref' : 'unref');
     });
     const result = await Promise.race([asked.catch((): CallResult => TIMED_OUT), timeout]);
