@@ -109,9 +109,9 @@ export class VersionCheck {
   async guard(send: () => Promise<CallResult>): Promise<CallResult> {
     if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(send);
     const check = this.check();
-    const result = this.#isRefused ? undefined : send();
+    const result = this.#isRefused || this.slots.isRequired ? undefined : send();
     const { problem, wrong } = await check;
-    if (problem === undefined) return result === undefined ? send() : this.#withSlots(result);
+    if (problem === undefined) return this.#withSlots(result, send);
     // Don't wait for this server's reply. It is most likely NOSCRIPT, because the server does not have the script yet.
     result?.catch(ignore);
     return refuse(problem, wrong);
@@ -122,14 +122,17 @@ export class VersionCheck {
     const { slots } = this;
     if (slots.isOpen && this.#broken >= 2 * MOST_BROKEN) slots.giveUp();
     const asking = slots.isOpen ? this.#answer(this.#askForSlots(), true, this.#timeout / 2) : undefined;
-    const sent = send();
+    const sent = slots.isRequired ? undefined : send();
     if (asking !== undefined) {
       const answer = await asking;
       this.#count(undefined, answer);
       const wrong = slots.decide(answer);
-      if (wrong !== undefined) return refuse(wrong.text, wrong);
+      if (wrong !== undefined) {
+        sent?.catch(ignore);
+        return refuse(wrong.text, wrong);
+      }
     }
-    const result = await this.#withSlots(sent);
+    const result = await this.#withSlots(sent, send);
     if (this.passed || ('failure' in result && result.failure.kind !== 'refused')) return result;
     const { problem, wrong, failed } = await this.check();
     if (problem !== undefined) return refuse(problem, wrong);
@@ -140,11 +143,12 @@ export class VersionCheck {
   /**
    * The result of a command that was sent before it was known whether the server enforces slots. If the server does, it has
    * refused the command for its keys and run nothing. The engine then sends it again with other keys, as after `NOSCRIPT`.
+   * If the server must say that it enforces slots, nothing is sent before that: a lock that was granted would not be given back.
    */
-  async #withSlots(sent: Promise<CallResult>): Promise<CallResult> {
-    const result = await sent;
+  async #withSlots(sent: Promise<CallResult> | undefined, send: () => Promise<CallResult>): Promise<CallResult> {
+    if (sent === undefined && this.slots.isRequired) return { failure: { kind: 'unavailable', text: 'the server has not said whether it enforces slots' } };
+    const result = await (sent ?? send());
     this.#hear(result);
-    if (this.slots.isRequired) return { failure: { kind: 'interrupted', text: 'the server has not said whether it enforces slots' } };
     return this.slots.enforced === true && isCrossSlot(result) ? NO_SCRIPT : result;
   }
 

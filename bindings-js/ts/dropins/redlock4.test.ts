@@ -256,7 +256,8 @@ test('what_the_engine_can_not_do_is_refused_by_name', async () => {
   const theirs = new Lock(locks, ['a'], 'a value', Date.now() + 5_000, 1);
   const mine = await locks.lock(unique(), LONG);
   Object.assign(mine, { resource: 'another' });
-  for (const call of [theirs.extend(1_000), theirs.unlock(), mine.extend(1_000), mine.unlock()]) assert.ok(isLeaseholdError(await caught(call), 'unsupported'));
+  const calls = [theirs.extend(1_000), theirs.unlock(), mine.extend(1_000), mine.unlock()];
+  for (const error of await Promise.all(calls.map(caught))) assert.ok(isLeaseholdError(error, 'unsupported'), String(error));
 });
 
 test('quit_ends_the_clients_and_a_lock_outlives_it', async () => {
