@@ -10,8 +10,15 @@ declare const module: object | undefined;
 export function loadPart(name: PartName, what: string, entry: string): unknown {
   const { parts: imported } = require('./parts.js') as { parts: typeof parts };
   const load = imported[name] ?? besides(name);
-  if (load === undefined) throw new UnsupportedError(`${what} in a bundle without the line \`import '${entry}'\`, which puts the code for it into the bundle; add that line`);
-  return load();
+  const missing = (): UnsupportedError => new UnsupportedError(`${what} in a bundle without the line \`import '${entry}'\`, which puts the code for it into the bundle; add that line`);
+  if (load === undefined) throw missing();
+  try {
+    return load();
+  } catch (error) {
+    // A deployment that copies only the files that it sees imported, such as Next.js standalone, doesn't have the file.
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw code === 'MODULE_NOT_FOUND' && message.includes(`/${name}.cjs'`) ? missing() : error;
+  }
 }
 
 /**
