@@ -69,7 +69,7 @@ impl CommandLine {
                 arguments.push("--read");
                 "shared"
             }
-            Kind::Semaphore { limit: of, permits: taken } => {
+            Kind::Semaphore { limit: of, permits: taken, per: None } => {
                 (limit, permits) = (of.to_string(), taken.to_string());
                 arguments.extend(["--permits", &permits, "--of", &limit]);
                 "exclusive"
