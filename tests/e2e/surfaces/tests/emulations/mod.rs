@@ -74,6 +74,7 @@ pub(crate) const ALL: &[Emulation] = &[
 const DRAGONFLY: &str = "# Server\r\nredis_version:7.4.0\r\ndragonfly_version:df-v1.40.0\r\nredis_mode:standalone\r\n";
 const GARNET: &str =
     "# Server\r\ngarnet_version:1.1.1\r\nserver_name:garnet\r\nredis_version:7.4.3\r\nredis_mode:standalone\r\n";
+const ENTERPRISE: &str = "# Server\r\nredis_version:7.4.0\r\nredis_mode:standalone\r\n";
 const KVROCKS: &str =
     "# Server\r\nversion:2.10.0\r\nkvrocks_version:2.10.0\r\nredis_version:4.0.0\r\nredis_mode:standalone\r\n";
 
@@ -115,8 +116,10 @@ fn without_time() -> Running {
     Server::builder().refusing_time().start().unwrap().into()
 }
 
+/// Its `INFO` is that of a single server.
 fn slots() -> Running {
-    Server::builder().start_enforcing_slots().unwrap().into()
+    let fate = |words: &resp::Words| if is_info(words) { telling(ENTERPRISE) } else { Fate::Passes };
+    Proxy::start(Server::builder().start_enforcing_slots().unwrap(), fate).into()
 }
 
 fn kvrocks() -> Running {
