@@ -170,7 +170,7 @@ impl Service {
     }
 }
 
-/// Whether a host name has the form, in which each `*` stands for any text.
+/// Whether a host name matches the pattern. Each `*` stands for any text.
 fn matches(pattern: &str, host: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = host.strip_prefix(parts.next().unwrap_or_default()) else { return false };

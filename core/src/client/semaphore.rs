@@ -25,7 +25,7 @@ const ASKING: u32 = 16;
 /// The lanes that ask for permits.
 struct Asking {
     lanes: u32,
-    /// The one that stands for all callers behind, as long as it asks: the server has their number in its record.
+    /// The lane whose record on the server has the number of all callers behind, as long as it asks.
     first: Option<LockId>,
     /// The first one that is known to wait.
     known: Option<LockId>,

@@ -1,6 +1,6 @@
 //! Which local callers are refused because enough others wait: `max_waiters`.
 //!
-//! A caller that may wait behind few others is decided about once, as soon as it is clear that it has to wait. The callers behind
+//! The client decides once about a caller with this option: as soon as it is clear that the caller has to wait. The callers behind
 //! one token count exactly. Those of all other tokens count as the server has them: each token tells it their number when it joins
 //! the queue, and with each heartbeat. These are tokens of other clients, and those with which this client waits for more permits
 //! of the same semaphore. The client that holds the lock counts each other client once, because it doesn't wait.

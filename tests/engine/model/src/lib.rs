@@ -111,7 +111,7 @@ impl ModelServer {
 
     /// Another library's script runs in Lua in any case.
     fn execute_in(&mut self, engine: Engine, now_us: u64, words: &[&[u8]]) -> Executed {
-        // What the scripts then know of the time, the functions are told.
+        // Scripts that may not run `TIME` know whole milliseconds. The functions get the same.
         let is_coarse = engine == Engine::Rust && self.interpreter.refuses_time();
         let now_us = if is_coarse { now_us / 1_000 * 1_000 } else { now_us };
         self.server.borrow_mut().step_clock(now_us);

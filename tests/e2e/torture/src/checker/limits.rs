@@ -260,7 +260,7 @@ impl<'a> Semaphore<'a> {
         problems
     }
 
-    /// Counts what a rate granted in the window that ends now, whatever the server believes.
+    /// Counts what a rate granted in the window that ends now, by the fences alone.
     fn in_window(&mut self, at: u64, count: u64, per: u64) -> Option<String> {
         self.grants.push_back((at, count));
         let limit = self.used.limit;
