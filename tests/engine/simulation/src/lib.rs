@@ -31,6 +31,7 @@ mod observe_clients;
 mod observe_kinds;
 mod observe_outcomes;
 mod observe_scripts;
+mod process;
 pub mod quorum;
 mod rate;
 pub mod run;

@@ -1,32 +1,22 @@
-//! One client: an engine, its clock, and what its user does.
+//! One client: its process, and what its user does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_core::{
-    AcquireOptions, ClientId, CommandId, Config, Engine, Failure, Input, Instant, LeaseId, OpId, Reply,
-};
+use leasehold_core::{AcquireOptions, CommandId, Input, LeaseId, OpId};
 use leasehold_harness::{Clock, Micros, Rng};
+
+use crate::process::Process;
 
 /// The election.
 pub(super) const NAME: &str = "chief";
 
 pub(super) struct Client {
-    /// Its number, unique in the run. A crash ends its life, and another client takes its place.
-    pub(super) life: u64,
-    /// None after a crash or a close.
-    pub(super) engine: Option<Engine>,
-    pub(super) clock: Clock,
+    pub(super) process: Process,
     /// What it tells when it leads.
     pub(super) value: String,
-    pub(super) asleep_until: Option<Micros>,
-    /// What arrived while it slept.
-    pub(super) inbox: Vec<Delivery>,
     /// Its event loop is slow for so long: everything that it does comes later by up to the second time.
     pub(super) slow: (Micros, Micros),
-    /// The channels on which the server sends it messages.
-    pub(super) listens: BTreeSet<String>,
-    pub(super) wake: (Option<Instant>, u32),
     pub(super) campaign: Option<OpId>,
     pub(super) term: Option<LeaseId>,
     pub(super) observes: Option<OpId>,
@@ -40,7 +30,6 @@ pub(super) struct Client {
     pub(super) woke: Micros,
     pub(super) questions: Questions,
     pub(super) closes: bool,
-    last_op: u64,
 }
 
 /// What its observer has asked, and may ask.
@@ -56,31 +45,16 @@ pub(super) struct Questions {
     pub(super) deaf: bool,
 }
 
-/// What reaches a client.
-pub(super) enum Delivery {
-    Reply(CommandId, Result<Reply, Failure>),
-    Message(String, Vec<u8>),
-    Subscribed(String),
-    Unsubscribed(String, Failure),
-}
-
 impl Client {
     pub(super) fn start(rng: &mut Rng, life: u64, claim_ms: u64, drift_ppm: u64, now: Micros) -> Self {
-        let mut id = [0; 16];
-        id.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
-        let config = Config { claim_window: Duration::from_millis(claim_ms), ..Config::default() };
-        let engine = Engine::new(ClientId::from_random(id), config).expect("valid options");
-        let drift = rng.range((0, 2 * drift_ppm)) as i64 - drift_ppm as i64;
+        let clock = |rng: &mut Rng| {
+            let drift = rng.range((0, 2 * drift_ppm)) as i64 - drift_ppm as i64;
+            Clock::new(rng.below(1_000_000_000), drift)
+        };
         Self {
-            life,
-            engine: Some(engine),
-            clock: Clock::new(rng.below(1_000_000_000), drift),
+            process: Process::start(rng, life, claim_ms, clock),
             value: format!("client {life}"),
-            asleep_until: None,
-            inbox: Vec::new(),
             slow: (0, 0),
-            listens: BTreeSet::new(),
-            wake: (None, 0),
             campaign: None,
             term: None,
             observes: None,
@@ -90,28 +64,18 @@ impl Client {
             woke: now,
             questions: Questions { since: now, ..Questions::default() },
             closes: false,
-            last_op: 0,
         }
-    }
-
-    pub(super) fn is_awake(&self) -> bool {
-        self.engine.is_some() && self.asleep_until.is_none()
-    }
-
-    pub(super) fn next_op(&mut self) -> OpId {
-        self.last_op += 1;
-        OpId(self.last_op)
     }
 
     /// Whether it believes that it leads. It only looks at its clock.
     pub(super) fn leads(&self, now: Micros) -> bool {
-        let until = self.term.and_then(|lease| self.engine.as_ref()?.valid_until(lease));
-        until.is_some_and(|until| until > self.clock.instant(now))
+        let until = self.term.and_then(|lease| self.process.engine.as_ref()?.valid_until(lease));
+        until.is_some_and(|until| until > self.process.clock.instant(now))
     }
 
     /// What its user asks next, if it has nothing to do.
     pub(super) fn campaigns(&mut self) -> OpId {
-        let op = self.next_op();
+        let op = self.process.next_op();
         self.campaign = Some(op);
         op
     }

@@ -151,7 +151,9 @@ impl Watch {
 
     /// What observers know, and how often they have asked.
     pub(super) fn observers(&mut self, now: Micros, clients: &[Client], times: Times) {
-        for client in clients.iter().filter(|client| client.is_awake() && client.observes.is_some() && !client.closes) {
+        for client in
+            clients.iter().filter(|client| client.process.is_awake() && client.observes.is_some() && !client.closes)
+        {
             let asking = &client.questions;
             let ttls = (now - asking.since) / times.ttl;
             if !asking.deaf && asking.asked > 2 + asking.reasons + ttls + ttls / 20 {

@@ -1,12 +1,13 @@
 //! The clients, the server, and what goes wrong.
 
-use leasehold_core::{Command, CommandId, Failure, Input, NodeId, OpId, Outcome, Output, Reply, Scalar};
+use leasehold_core::{Command, CommandId, Failure, Input, OpId, Outcome, Output, Reply, Scalar};
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
-use super::client::{Client, Delivery, NAME, campaign, options};
+use super::client::{Client, NAME, campaign, options};
 use super::watch::{SLACK, Times, Watch};
 use crate::invariants::{Verdict, broken};
+use crate::process::{self, Delivery, gone};
 use crate::world::Counts;
 
 const CLIENTS: usize = 5;
@@ -19,43 +20,19 @@ const PATIENCE: Micros = 1_900_000;
 /// Roughly the microseconds from 1970 to the beginning of a run.
 const EPOCH: u64 = 1_800_000_000_000_000;
 
-enum Event {
-    Arrive {
-        client: usize,
-        life: u64,
-        id: CommandId,
-        command: Command,
-    },
-    Deliver {
-        client: usize,
-        life: u64,
-        what: Delivery,
-    },
-    Subscribe {
-        client: usize,
-        life: u64,
-        channel: String,
-    },
-    Wake {
-        client: usize,
-        life: u64,
-        number: u32,
-    },
+/// What users do.
+enum Step {
     /// The user of a leader does something.
-    Step {
-        client: usize,
-        life: u64,
-    },
-    Resume {
+    Lead {
         client: usize,
         life: u64,
     },
     Start {
         client: usize,
     },
-    Strike,
-    Check,
 }
+
+type Event = process::Event<Step>;
 
 /// The settings of a run. Times are in µs unless the name says ms.
 struct Mix {
@@ -169,18 +146,14 @@ impl<'a> ElectionRun<'a> {
     }
 
     fn end(&mut self) -> Verdict {
-        let now = self.world.now;
-        for place in 0..self.clients.len() {
-            let op = self.clients[place].next_op();
-            let it = &mut self.clients[place];
-            if it.closes {
+        for it in &mut self.clients {
+            if it.closes || it.process.engine.is_none() {
                 continue;
             }
             let ends: Vec<OpId> = it.campaign.iter().chain(&it.observes).copied().collect();
             it.closes = true;
-            let Some(engine) = &mut it.engine else { continue };
-            engine.handle(it.clock.instant(now), Input::Close { op });
-            let outputs: Vec<Output> = std::iter::from_fn(|| engine.poll_output()).collect();
+            let op = it.process.next_op();
+            let outputs = it.process.tell(&mut self.world, Input::Close { op });
             let ended = |op: &OpId| {
                 outputs.iter().any(|output| matches!(output, Output::Completed { op: ended, .. } if ended == op))
             };
@@ -201,7 +174,7 @@ impl<'a> ElectionRun<'a> {
             self.clients.push(client);
         }
         if !self.world.rng.once_in(4) {
-            let op = self.clients[place].next_op();
+            let op = self.clients[place].process.next_op();
             self.clients[place].observes = Some(op);
             self.tell(place, Input::Observe { op, name: NAME });
         }
@@ -210,7 +183,7 @@ impl<'a> ElectionRun<'a> {
 
     fn campaign(&mut self, place: usize) {
         let it = &mut self.clients[place];
-        if it.engine.is_none() || it.closes {
+        if it.process.engine.is_none() || it.closes {
             return;
         }
         let (op, value, options) = (it.campaigns(), it.value.clone(), options(self.mix.ttl_ms));
@@ -224,15 +197,13 @@ impl<'a> ElectionRun<'a> {
             Event::Deliver { client, life, what } => self.deliver(client, life, what),
             Event::Subscribe { client, life, channel } => self.subscribe(client, life, channel),
             Event::Wake { client, life, number } => {
-                let it = &mut self.clients[client];
-                if it.life == life && it.wake.1 == number && it.is_awake() {
-                    it.wake.0 = None;
+                if self.clients[client].process.wakes(life, number) {
                     self.tell(client, Input::Wake);
                 }
             }
-            Event::Step { client, life } => self.step(client, life),
+            Event::Own(Step::Lead { client, life }) => self.step(client, life),
+            Event::Own(Step::Start { client }) => self.start(client),
             Event::Resume { client, life } => self.resume(client, life),
-            Event::Start { client } => self.start(client),
             Event::Strike => self.strike(),
             Event::Check => {
                 let (now, fields) = (self.world.now, self.fields());
@@ -251,18 +222,17 @@ impl<'a> ElectionRun<'a> {
     fn arrive(&mut self, client: usize, life: u64, id: CommandId, command: &Command) {
         let now = self.world.now;
         if now < self.outage {
-            if self.clients[client].life == life {
+            if self.clients[client].process.life == life {
                 self.clients[client].questions.reasons += 1;
             }
             // The connection breaks, or nothing is heard of the command.
             if self.world.rng.once_in(2) {
-                let failure = Failure::Interrupted("the server is gone".into());
-                self.send(client, life, Delivery::Reply(id, Err(failure)));
+                self.send(client, life, Delivery::Reply(id, Err(gone())));
             }
             return;
         }
         let words: Vec<&[u8]> = command.words().collect();
-        if is_question(&words) && self.clients[client].life == life {
+        if is_question(&words) && self.clients[client].process.life == life {
             self.clients[client].questions.asked += 1;
         }
         let server_now = self.server_clock.reads(now);
@@ -278,21 +248,20 @@ impl<'a> ElectionRun<'a> {
         if self.world.rng.chance(if self.mix.calm { 0 } else { self.mix.late / 4 }) {
             // The reply is lost.
             self.watch.disturb(now);
-            if self.clients[client].life == life {
+            if self.clients[client].process.life == life {
                 self.clients[client].questions.reasons += 1;
             }
-            let failure = Failure::Interrupted("reset".into());
-            return self.send(client, life, Delivery::Reply(id, Err(failure)));
+            return self.send(client, life, Delivery::Reply(id, Err(gone())));
         }
         self.send(client, life, Delivery::Reply(id, executed.reply.map_err(Failure::Refused)));
     }
 
     fn publish(&mut self, channel: &str, payload: &[u8]) {
         for place in 0..self.clients.len() {
-            if !self.clients[place].listens.contains(channel) || self.world.now < self.mute {
+            if !self.clients[place].process.listens.contains(channel) || self.world.now < self.mute {
                 continue;
             }
-            let life = self.clients[place].life;
+            let life = self.clients[place].process.life;
             let copies = if self.world.rng.chance(self.mix.late) { 2 } else { 1 };
             for copy in 0..copies {
                 let what = Delivery::Message(channel.to_owned(), payload.to_vec());
@@ -310,14 +279,13 @@ impl<'a> ElectionRun<'a> {
     }
 
     fn subscribe(&mut self, client: usize, life: u64, channel: String) {
-        if self.clients[client].life != life {
+        if self.clients[client].process.life != life {
             return;
         }
         if self.world.now < self.outage {
-            let failure = Failure::Interrupted("the server is gone".into());
-            return self.send(client, life, Delivery::Unsubscribed(channel, failure));
+            return self.send(client, life, Delivery::Unsubscribed(channel, gone()));
         }
-        self.clients[client].listens.insert(channel.clone());
+        self.clients[client].process.listens.insert(channel.clone());
         self.clients[client].questions.reasons += 1;
         self.send(client, life, Delivery::Subscribed(channel));
     }
@@ -325,56 +293,41 @@ impl<'a> ElectionRun<'a> {
     fn deliver(&mut self, client: usize, life: u64, what: Delivery) {
         let now = self.world.now;
         let it = &mut self.clients[client];
-        if it.life != life || it.engine.is_none() {
-            return;
-        }
-        if !it.is_awake() {
-            return it.inbox.push(what);
-        }
+        let Some(what) = it.process.receive(life, what) else { return };
         if now < it.slow.0 && self.world.rng.once_in(2) {
             let late = self.world.rng.below(it.slow.1);
             return self.world.after(late, Event::Deliver { client, life, what });
         }
-        let node = NodeId(0);
-        match what {
+        let mut answers = false;
+        match &what {
             Delivery::Reply(id, result) => {
-                let asked = it.questions.open.remove(&id);
+                let asked = it.questions.open.remove(id);
                 // An answer that is overdue doesn't count.
-                let left = left_by(&result).filter(|_| asked.is_some_and(|asked| now < asked + PATIENCE));
+                let left = left_by(result).filter(|_| asked.is_some_and(|asked| now < asked + PATIENCE));
                 it.heard.1 = it.heard.1.max(left.unwrap_or(0));
-                // The client first sees what was due before the answer came: the end of an earlier question, perhaps.
-                self.tell(client, Input::Reply { id, result });
-                if left.is_some() {
-                    self.clients[client].heard.0 = now;
-                }
+                answers = left.is_some();
             }
-            Delivery::Message(channel, payload) => {
-                let words = str::from_utf8(&payload).unwrap_or_default();
+            Delivery::Message(_, payload) => {
+                let words = str::from_utf8(payload).unwrap_or_default();
                 let left: Option<Micros> =
                     words.strip_prefix("leader ").and_then(|it| it.split(' ').nth(2)?.parse().ok());
                 it.heard.1 = it.heard.1.max(left.unwrap_or(0) * 1_000);
-                self.tell(client, Input::Message { node, channel: &channel, payload: &payload });
             }
-            // It broke while the server's answer was on its way.
-            Delivery::Subscribed(channel) if !it.listens.contains(&channel) => {}
-            Delivery::Subscribed(channel) => self.tell(client, Input::Subscribed { node, channel: &channel }),
-            Delivery::Unsubscribed(channel, cause) => {
-                it.questions.deaf = true;
-                self.tell(client, Input::Unsubscribed { node, channel: &channel, cause });
-            }
+            Delivery::Subscribed(_) => {}
+            Delivery::Unsubscribed(..) => it.questions.deaf = true,
+        }
+        let outputs = it.process.deliver(&mut self.world, what);
+        self.carry_out(client, outputs);
+        if answers {
+            // The client first saw what was due before the answer came: the end of an earlier question, perhaps.
+            self.clients[client].heard.0 = now;
         }
     }
 
     fn resume(&mut self, client: usize, life: u64) {
         let it = &mut self.clients[client];
-        if it.life != life || it.engine.is_none() {
-            return;
-        }
-        (it.asleep_until, it.wake.0, it.woke) = (None, None, self.world.now);
-        let (now, inbox) = (it.clock.instant(self.world.now), std::mem::take(&mut it.inbox));
-        if let Some(engine) = &mut it.engine {
-            engine.catch_up(now);
-        }
+        let Some(inbox) = it.process.resume(self.world.now, life) else { return };
+        it.woke = self.world.now;
         self.watch.disturb(self.world.now);
         self.tell(client, Input::Wake);
         for what in inbox {
@@ -382,43 +335,23 @@ impl<'a> ElectionRun<'a> {
         }
     }
 
-    /// Passes an input to an engine, and carries its outputs out.
     fn tell(&mut self, place: usize, input: Input<'_>) {
-        let now = self.world.now;
-        let it = &mut self.clients[place];
-        let at = it.clock.instant(now);
-        let Some(engine) = &mut it.engine else { return };
-        if self.world.transcript.is_written() {
-            self.world.transcript.line(now, &it.value, format_args!("<- {input:?}"));
-        }
-        engine.handle(at, input);
-        let outputs: Vec<Output> = std::iter::from_fn(|| engine.poll_output()).collect();
-        for output in outputs {
-            self.carry_out(place, output);
-        }
-        self.schedule_wake(place);
+        let outputs = self.clients[place].process.tell(&mut self.world, input);
+        self.carry_out(place, outputs);
     }
 
-    fn schedule_wake(&mut self, place: usize) {
-        let (now, mix_slow) = (self.world.now, self.clients[place].slow);
-        let it = &mut self.clients[place];
-        let Some((due, _)) = it.engine.as_ref().and_then(leasehold_core::Engine::poll_timeout) else { return };
-        if it.wake.0.is_some_and(|set| set <= due) {
-            return;
+    /// Carries an engine's outputs out, and sets its timer.
+    fn carry_out(&mut self, place: usize, outputs: Vec<Output>) {
+        outputs.into_iter().for_each(|output| self.carry_out_one(place, output));
+        let (now, Client { process, slow, .. }) = (self.world.now, &mut self.clients[place]);
+        if let Some((at, number)) = process.next_wake(now) {
+            let late = if now < slow.0 { self.world.rng.below(slow.1) } else { 0 };
+            self.world.agenda.push(at + late, Event::Wake { client: place, life: process.life, number });
         }
-        let number = it.wake.1.wrapping_add(1);
-        it.wake = (Some(due), number);
-        let late = if now < mix_slow.0 { self.world.rng.below(mix_slow.1) } else { 0 };
-        let at = it.clock.when(due.as_micros()).max(now) + late;
-        self.world.agenda.push(at, Event::Wake { client: place, life: it.life, number });
     }
 
-    fn carry_out(&mut self, place: usize, output: Output) {
-        let (now, life) = (self.world.now, self.clients[place].life);
-        if self.world.transcript.is_written() {
-            let value = self.clients[place].value.clone();
-            self.world.transcript.line(now, value, format_args!("-> {output:?}"));
-        }
+    fn carry_out_one(&mut self, place: usize, output: Output) {
+        let (now, life) = (self.world.now, self.clients[place].process.life);
         let trip = self.world.rng.range(self.mix.trip);
         match output {
             Output::Send { id, command, .. } => {
@@ -430,7 +363,7 @@ impl<'a> ElectionRun<'a> {
             Output::Subscribe { channel, .. } => {
                 self.world.after(trip, Event::Subscribe { client: place, life, channel });
             }
-            Output::Unsubscribe { channel, .. } => _ = self.clients[place].listens.remove(&channel),
+            Output::Unsubscribe { channel, .. } => _ = self.clients[place].process.listens.remove(&channel),
             Output::Completed { op, result } => {
                 if self.clients[place].campaign == Some(op) {
                     self.clients[place].campaign = None;
@@ -440,7 +373,7 @@ impl<'a> ElectionRun<'a> {
                             self.clients[place].term = Some(grant.lease);
                             self.watch.begins(&self.clients[place], grant.fence);
                             let after = self.world.rng.spread(self.mix.term);
-                            self.world.after(after, Event::Step { client: place, life });
+                            self.world.after(after, Event::Own(Step::Lead { client: place, life }));
                         }
                         Err(leasehold_core::Error::Closed) if self.clients[place].closes => {}
                         other => self.watch.check(broken("campaign-ends", format!("a campaign ended: {other:?}"))),
@@ -454,7 +387,7 @@ impl<'a> ElectionRun<'a> {
                 if self.clients[place].term == Some(lease) {
                     self.clients[place].term = None;
                     // The user releases what was lost, and campaigns again.
-                    let op = self.clients[place].next_op();
+                    let op = self.clients[place].process.next_op();
                     self.tell(place, Input::Release { op, lease });
                     self.campaign(place);
                 }
@@ -481,16 +414,16 @@ impl<'a> ElectionRun<'a> {
     /// The user of a leader resigns, or closes the client, or goes on.
     fn step(&mut self, place: usize, life: u64) {
         let it = &self.clients[place];
-        if it.life != life || !it.is_awake() {
+        if it.process.life != life || !it.process.is_awake() {
             return;
         }
         let Some(lease) = it.term else { return };
-        let op = self.clients[place].next_op();
+        let op = self.clients[place].process.next_op();
         match self.world.rng.below(10) {
             0..=5 => {
                 let others = self.clients.iter().enumerate().filter(|(other, client)| {
                     *other != place
-                        && client.is_awake()
+                        && client.process.is_awake()
                         && client.campaign.is_some()
                         && client.questions.since + 2_000_000 < self.world.now
                 });
@@ -509,7 +442,7 @@ impl<'a> ElectionRun<'a> {
             }
             _ => {
                 let after = self.world.rng.spread(self.mix.term);
-                self.world.after(after, Event::Step { client: place, life });
+                self.world.after(after, Event::Own(Step::Lead { client: place, life }));
             }
         }
     }
@@ -517,11 +450,11 @@ impl<'a> ElectionRun<'a> {
     /// A client is gone. Another one takes its place.
     fn leave(&mut self, place: usize) {
         let it = &mut self.clients[place];
-        (it.engine, it.term, it.campaign) = (None, None, None);
-        it.listens.clear();
+        (it.process.engine, it.term, it.campaign) = (None, None, None);
+        it.process.listens.clear();
         self.watch.dies(self.world.now);
         let after = self.world.rng.spread((10_000, 3_000_000));
-        self.world.after(after, Event::Start { client: place });
+        self.world.after(after, Event::Own(Step::Start { client: place }));
     }
 
     fn strike(&mut self) {
@@ -531,7 +464,7 @@ impl<'a> ElectionRun<'a> {
         }
         self.counts.faults += 1;
         let place = self.world.rng.below(CLIENTS as u64) as usize;
-        let life = self.clients[place].life;
+        let life = self.clients[place].process.life;
         let times = self.mix.times();
         let what = if self.mix.calm { 0 } else { self.world.rng.below(7) };
         if self.world.transcript.is_written() {
@@ -540,14 +473,14 @@ impl<'a> ElectionRun<'a> {
         match what {
             // SIGKILL.
             0 => {
-                if self.clients[place].engine.is_some() {
+                if self.clients[place].process.engine.is_some() {
                     self.leave(place);
                 }
             }
             // SIGSTOP.
-            1 | 2 if self.clients[place].is_awake() => {
+            1 | 2 if self.clients[place].process.is_awake() => {
                 let until = now + self.world.rng.spread((50_000, 3 * times.ttl));
-                self.clients[place].asleep_until = Some(until);
+                self.clients[place].process.asleep = true;
                 self.watch.disturb(until);
                 self.world.agenda.push(until, Event::Resume { client: place, life });
             }
@@ -572,9 +505,8 @@ impl<'a> ElectionRun<'a> {
             }
             _ => {
                 self.watch.disturb(now + times.claim);
-                for channel in std::mem::take(&mut self.clients[place].listens) {
-                    let failure = Failure::Interrupted("reset".into());
-                    self.send(place, life, Delivery::Unsubscribed(channel, failure));
+                for channel in std::mem::take(&mut self.clients[place].process.listens) {
+                    self.send(place, life, Delivery::Unsubscribed(channel, gone()));
                 }
             }
         }

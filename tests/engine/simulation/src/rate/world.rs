@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, Kind, NodeId, OpId,
-    Outcome, Output, Reply, Scalar, Wait,
+    AcquireOptions, Command, CommandId, Error, Failure, Input, Kind, OpId, Outcome, Output, Reply, Scalar, Wait,
 };
 use leasehold_harness::{Clock, Micros, Rng, Transcript, World};
 use leasehold_model::ModelServer;
 
 use super::watch::{Seen, Watch};
 use crate::invariants::{Verdict, broken};
+use crate::process::{self, Delivery, Process, gone};
 use crate::world::Counts;
 
 const NAME: &str = "api";
@@ -23,24 +23,13 @@ const LOOK_EVERY: Micros = 5_000;
 /// Roughly the microseconds from 1970 to the beginning of a run.
 const EPOCH: u64 = 1_800_000_000_000_000;
 
-enum Delivery {
-    Reply(CommandId, Result<Reply, Failure>),
-    Message(String, Vec<u8>),
-    Subscribed(String),
-    Unsubscribed(String, Failure),
-}
-
-enum Event {
-    Arrive { client: usize, life: u64, id: CommandId, command: Command },
-    Deliver { client: usize, life: u64, what: Delivery },
-    Subscribe { client: usize, life: u64, channel: String },
-    Wake { client: usize, life: u64, number: u32 },
+/// What users do.
+enum Step {
     Call { client: usize, life: u64 },
     Cancel { client: usize, life: u64, op: OpId },
-    Resume { client: usize, life: u64 },
-    Strike,
-    Look,
 }
+
+type Event = process::Event<Step>;
 
 /// The settings of a run. Times are in µs unless the name says ms.
 struct Mix {
@@ -57,17 +46,8 @@ struct Mix {
 }
 
 struct Client {
-    /// Its number, unique in the run. A crash ends its life, and another client takes its place.
-    life: u64,
-    id: String,
-    engine: Engine,
-    clock: Clock,
-    asleep: bool,
-    inbox: Vec<Delivery>,
-    listens: BTreeSet<String>,
-    wake: (Option<Instant>, u32),
+    process: Process,
     open: BTreeSet<OpId>,
-    last_op: u64,
 }
 
 /// One run of a rate.
@@ -131,7 +111,7 @@ impl<'a> RateRun<'a> {
             self.start(client);
         }
         self.world.after(self.mix.gap, Event::Strike);
-        self.world.after(LOOK_EVERY, Event::Look);
+        self.world.after(LOOK_EVERY, Event::Check);
         while let Some(event) = self.world.advance() {
             self.counts.micros = self.world.now;
             if self.world.now > BUSY + RESTING {
@@ -147,22 +127,20 @@ impl<'a> RateRun<'a> {
 
     /// A close ends all calls, and finds nothing that is held.
     fn end(&mut self) -> Verdict {
-        let now = self.world.now;
         for it in &mut self.clients {
-            let op = it.next_op();
-            it.engine.handle(it.clock.instant(now), Input::Close { op });
-            while let Some(output) = it.engine.poll_output() {
+            let op = it.process.next_op();
+            for output in it.process.tell(&mut self.world, Input::Close { op }) {
                 if let Output::Completed { op, result } = output {
                     it.open.remove(&op);
                     if let Ok(Outcome::Closed { lost, .. }) = result
                         && lost > 0
                     {
-                        return broken("rate-held", format!("{lost} leases were held: {}", it.id));
+                        return broken("rate-held", format!("{lost} leases were held: {}", it.process.id));
                     }
                 }
             }
             if !it.open.is_empty() {
-                return broken("call-stays", format!("{:?} of {} go on after a close", it.open, it.id));
+                return broken("call-stays", format!("{:?} of {} go on after a close", it.open, it.process.id));
             }
         }
         Ok(())
@@ -170,15 +148,17 @@ impl<'a> RateRun<'a> {
 
     fn start(&mut self, place: usize) {
         self.lives += 1;
-        let client = Client::start(&mut self.world.rng, self.lives, self.mix.claim_ms);
-        let life = client.life;
+        let clock = |rng: &mut Rng| Clock::new(rng.below(1_000_000_000), rng.range((0, 2_000)) as i64 - 1_000);
+        let life = self.lives;
+        let process = Process::start(&mut self.world.rng, life, self.mix.claim_ms, clock);
+        let client = Client { process, open: BTreeSet::new() };
         if place < self.clients.len() {
             self.clients[place] = client;
         } else {
             self.clients.push(client);
         }
         let after = self.world.rng.range(self.mix.think);
-        self.world.after(after, Event::Call { client: place, life });
+        self.world.after(after, Event::Own(Step::Call { client: place, life }));
     }
 
     fn handle(&mut self, event: Event) {
@@ -189,42 +169,39 @@ impl<'a> RateRun<'a> {
                 if self.world.now < self.outage {
                     return self.send(client, life, Delivery::Unsubscribed(channel, gone()));
                 }
-                self.clients[client].listens.insert(channel.clone());
+                self.clients[client].process.listens.insert(channel.clone());
                 self.send(client, life, Delivery::Subscribed(channel));
             }
             Event::Wake { client, life, number } => {
-                let it = &mut self.clients[client];
-                if it.life == life && it.wake.1 == number && !it.asleep {
-                    it.wake.0 = None;
+                if self.clients[client].process.wakes(life, number) {
                     self.tell(client, Input::Wake);
                 }
             }
-            Event::Call { client, life } if self.lives_on(client, life) => self.call(client, life),
-            Event::Cancel { client, life, op } if self.lives_on(client, life) && !self.clients[client].asleep => {
-                self.tell(client, Input::Cancel { op });
+            Event::Own(Step::Call { client, life }) if self.lives_on(client, life) => self.call(client, life),
+            Event::Own(Step::Cancel { client, life, op }) if self.lives_on(client, life) => {
+                if self.clients[client].process.is_awake() {
+                    self.tell(client, Input::Cancel { op });
+                }
             }
-            Event::Resume { client, life } if self.lives_on(client, life) => {
-                let it = &mut self.clients[client];
-                (it.asleep, it.wake.0) = (false, None);
-                it.engine.catch_up(it.clock.instant(self.world.now));
-                let inbox = std::mem::take(&mut it.inbox);
+            Event::Resume { client, life } => {
+                let Some(inbox) = self.clients[client].process.resume(self.world.now, life) else { return };
                 self.tell(client, Input::Wake);
                 inbox.into_iter().for_each(|what| self.deliver(client, life, what));
             }
             Event::Strike => self.strike(),
-            Event::Look => {
+            Event::Check => {
                 if self.mix.calm {
                     let seen = self.seen(("", 0));
                     self.watch.look(self.world.now, &seen, (self.mix.limit, self.mix.per_ms), self.mix.trip.1);
                 }
-                self.world.after(LOOK_EVERY, Event::Look);
+                self.world.after(LOOK_EVERY, Event::Check);
             }
-            Event::Subscribe { .. } | Event::Call { .. } | Event::Cancel { .. } | Event::Resume { .. } => {}
+            Event::Subscribe { .. } | Event::Own(_) => {}
         }
     }
 
     fn lives_on(&self, client: usize, life: u64) -> bool {
-        self.clients[client].life == life
+        self.clients[client].process.life == life
     }
 
     /// A user of a client wants to start.
@@ -245,19 +222,19 @@ impl<'a> RateRun<'a> {
         let options =
             AcquireOptions { kind: Kind::Semaphore { permits, limit }, per, wait, ..AcquireOptions::default() };
         if self.world.now < BUSY {
-            self.world.after(after, Event::Call { client, life });
+            self.world.after(after, Event::Own(Step::Call { client, life }));
         }
         // Another kind would have permits of its own once these have ended, so it only tries while there are some.
         let counts = self.server.hash(self.server_clock.reads(self.world.now), "leasehold:{api}:permits");
-        if self.clients[client].asleep || other && (counts.is_empty() || self.mix.per_ms < 1_000) {
+        if self.clients[client].process.asleep || other && (counts.is_empty() || self.mix.per_ms < 1_000) {
             return;
         }
         let options = if other { AcquireOptions { wait: Wait::No, ..options } } else { options };
         let it = &mut self.clients[client];
-        let op = it.next_op();
+        let op = it.process.next_op();
         it.open.insert(op);
         if let Some(after) = gives_up {
-            self.world.after(after, Event::Cancel { client, life, op });
+            self.world.after(after, Event::Own(Step::Cancel { client, life, op }));
         }
         self.tell(client, Input::Acquire { op, name: NAME, options: &options });
     }
@@ -342,10 +319,10 @@ impl<'a> RateRun<'a> {
 
     fn publish(&mut self, channel: &str, payload: &[u8]) {
         for place in 0..self.clients.len() {
-            if !self.clients[place].listens.contains(channel) || self.world.rng.chance(self.mix.faulty / 2) {
+            if !self.clients[place].process.listens.contains(channel) || self.world.rng.chance(self.mix.faulty / 2) {
                 continue;
             }
-            let (life, trip) = (self.clients[place].life, self.world.rng.range(self.mix.trip));
+            let (life, trip) = (self.clients[place].process.life, self.world.rng.range(self.mix.trip));
             let late = if self.world.rng.chance(self.mix.faulty) { self.world.rng.below(3_000_000) } else { 0 };
             for after in [trip, trip + late].into_iter().take(if late > 0 { 2 } else { 1 }) {
                 let what = Delivery::Message(channel.to_owned(), payload.to_vec());
@@ -360,55 +337,29 @@ impl<'a> RateRun<'a> {
     }
 
     fn deliver(&mut self, client: usize, life: u64, what: Delivery) {
-        let it = &mut self.clients[client];
-        if it.life != life {
-            return;
-        }
-        if it.asleep {
-            return it.inbox.push(what);
-        }
-        let node = NodeId(0);
-        match what {
-            Delivery::Reply(id, result) => self.tell(client, Input::Reply { id, result }),
-            Delivery::Message(channel, payload) => {
-                self.tell(client, Input::Message { node, channel: &channel, payload: &payload });
-            }
-            // It broke while the server's answer was on its way.
-            Delivery::Subscribed(channel) if !it.listens.contains(&channel) => {}
-            Delivery::Subscribed(channel) => self.tell(client, Input::Subscribed { node, channel: &channel }),
-            Delivery::Unsubscribed(channel, cause) => {
-                self.tell(client, Input::Unsubscribed { node, channel: &channel, cause });
-            }
-        }
+        let process = &mut self.clients[client].process;
+        let Some(what) = process.receive(life, what) else { return };
+        let outputs = process.deliver(&mut self.world, what);
+        self.carry_out(client, outputs);
     }
 
-    /// Passes an input to an engine, and carries its outputs out.
     fn tell(&mut self, place: usize, input: Input<'_>) {
-        let now = self.world.now;
-        let it = &mut self.clients[place];
-        if self.world.transcript.is_written() {
-            self.world.transcript.line(now, &it.id, format_args!("<- {input:?}"));
-        }
-        it.engine.handle(it.clock.instant(now), input);
-        let outputs: Vec<Output> = std::iter::from_fn(|| it.engine.poll_output()).collect();
-        for output in outputs {
-            self.carry_out(place, output);
-        }
-        let it = &mut self.clients[place];
-        let Some((due, _)) = it.engine.poll_timeout() else { return };
-        if it.wake.0.is_none_or(|set| set > due) {
-            it.wake = (Some(due), it.wake.1.wrapping_add(1));
-            let at = it.clock.when(due.as_micros()).max(now);
-            self.world.agenda.push(at, Event::Wake { client: place, life: it.life, number: it.wake.1 });
+        let outputs = self.clients[place].process.tell(&mut self.world, input);
+        self.carry_out(place, outputs);
+    }
+
+    /// Carries an engine's outputs out, and sets its timer.
+    fn carry_out(&mut self, place: usize, outputs: Vec<Output>) {
+        outputs.into_iter().for_each(|output| self.carry_out_one(place, output));
+        let process = &mut self.clients[place].process;
+        if let Some((at, number)) = process.next_wake(self.world.now) {
+            self.world.agenda.push(at, Event::Wake { client: place, life: process.life, number });
         }
     }
 
-    fn carry_out(&mut self, place: usize, output: Output) {
+    fn carry_out_one(&mut self, place: usize, output: Output) {
         let it = &mut self.clients[place];
-        let (now, life) = (self.world.now, it.life);
-        if self.world.transcript.is_written() {
-            self.world.transcript.line(now, &it.id, format_args!("-> {output:?}"));
-        }
+        let life = it.process.life;
         let trip = self.world.rng.range(self.mix.trip);
         match output {
             Output::Send { id, command, .. } => {
@@ -417,16 +368,16 @@ impl<'a> RateRun<'a> {
             Output::Subscribe { channel, .. } => {
                 self.world.after(trip, Event::Subscribe { client: place, life, channel });
             }
-            Output::Unsubscribe { channel, .. } => _ = it.listens.remove(&channel),
+            Output::Unsubscribe { channel, .. } => _ = it.process.listens.remove(&channel),
             Output::Completed { op, result } => {
                 it.open.remove(&op);
                 match result {
                     Ok(Outcome::Acquired(grant)) => {
                         self.counts.grants += 1;
-                        self.watch.starts(&self.clients[place].id, grant.fence);
+                        self.watch.starts(&self.clients[place].process.id, grant.fence);
                         // The user doesn't know that there is nothing to give back.
                         if self.world.rng.once_in(4) {
-                            let (op, lease) = (self.clients[place].next_op(), grant.lease);
+                            let (op, lease) = (self.clients[place].process.next_op(), grant.lease);
                             self.tell(place, Input::Release { op, lease });
                         }
                     }
@@ -450,13 +401,13 @@ impl<'a> RateRun<'a> {
         self.counts.faults += 1;
         self.watch.disturb();
         let place = self.world.rng.below(CLIENTS as u64) as usize;
-        let life = self.clients[place].life;
+        let life = self.clients[place].process.life;
         match self.world.rng.below(4) {
             // SIGKILL.
             0 => self.start(place),
             // SIGSTOP.
-            1 if !self.clients[place].asleep => {
-                self.clients[place].asleep = true;
+            1 if self.clients[place].process.is_awake() => {
+                self.clients[place].process.asleep = true;
                 let after = self.world.rng.spread((20_000, 5_000_000));
                 self.world.after(after, Event::Resume { client: place, life });
             }
@@ -467,7 +418,7 @@ impl<'a> RateRun<'a> {
                 }
             }
             _ => {
-                for channel in std::mem::take(&mut self.clients[place].listens) {
+                for channel in std::mem::take(&mut self.clients[place].process.listens) {
                     self.send(place, life, Delivery::Unsubscribed(channel, gone()));
                 }
             }
@@ -475,34 +426,4 @@ impl<'a> RateRun<'a> {
         let gap = self.world.rng.spread((self.mix.gap / 4, self.mix.gap * 2));
         self.world.after(gap, Event::Strike);
     }
-}
-
-impl Client {
-    fn start(rng: &mut Rng, life: u64, claim_ms: u64) -> Self {
-        let mut id = [0; 16];
-        id.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
-        let id = ClientId::from_random(id);
-        let config = Config { claim_window: Duration::from_millis(claim_ms), ..Config::default() };
-        Self {
-            life,
-            id: id.to_string(),
-            engine: Engine::new(id, config).expect("valid options"),
-            clock: Clock::new(rng.below(1_000_000_000), rng.range((0, 2_000)) as i64 - 1_000),
-            asleep: false,
-            inbox: Vec::new(),
-            listens: BTreeSet::new(),
-            wake: (None, 0),
-            open: BTreeSet::new(),
-            last_op: 0,
-        }
-    }
-
-    fn next_op(&mut self) -> OpId {
-        self.last_op += 1;
-        OpId(self.last_op)
-    }
-}
-
-fn gone() -> Failure {
-    Failure::Interrupted("the server is gone".into())
 }
