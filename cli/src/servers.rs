@@ -13,7 +13,7 @@ use leasehold::redis_1::redis::{
     RedisError, RedisResult, TlsCertificates, Value,
 };
 use leasehold::{Builder, LockManager};
-use leasehold_core::{PROBE, check_probe, hash_slot};
+use leasehold_core::{PROBE, hash_slot, is_cross_slot};
 
 use crate::args::Servers;
 use crate::keyspace::Spread;
@@ -206,7 +206,7 @@ impl Servers {
         match node.query::<Value>(&probe).await {
             // A server that wants a password refuses only the first command.
             Err(error) if error.code() == Some("NOAUTH") => return Err(failed(error)),
-            Err(error) if check_probe(false, Err(&error.to_string())) == Ok(true) => {
+            Err(error) if is_cross_slot(&error.to_string()) => {
                 node.slots = Some(vec![0..=u16::MAX >> 2]);
             }
             _ => {}

@@ -234,14 +234,15 @@ pub use options::{
     MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };
 pub use server::{
-    DeleteIfEqual, KEYDB, PROBE, REFUSED_SERVERS, check_eviction, check_probe, check_server, is_keydb, refuses_info,
+    DeleteIfEqual, KEYDB, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, check_eviction, check_probe, check_server,
+    is_keydb, refuses_info,
 };
 pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;
 /// The lengths of time in this API: those of the standard library, unless the feature `std-times` is off.
 #[doc(hidden)]
 pub use time::{api::Duration, millis};
-pub use wire::{Command, NO_RIGHT, NOT_READY, Reply, Scalar, hash_slot, slot_tag};
+pub use wire::{Command, NO_RIGHT, NOT_READY, Reply, Scalar, hash_slot, is_cross_slot, slot_tag};
 
 #[cfg(test)]
 extern crate std;

@@ -3,9 +3,10 @@
 
 use alloc::string::String;
 
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::text::Digits;
-use crate::wire::{NO_RIGHT, Reply, Scalar};
+use crate::time::api::Duration;
+use crate::wire::{NO_RIGHT, Reply, Scalar, is_cross_slot};
 
 /// Servers that can't be used, whatever their version is: what a line of their `INFO` begins with, and the problem, before and
 /// after the rest of that line.
@@ -95,7 +96,8 @@ pub fn check_eviction(policy: &str) -> Result<(), Error> {
 }
 
 /// A command that shows whether one address enforces the slots of a cluster, and whether its scripts can read the clock. It has two
-/// keys of different slots, and writes nothing.
+/// keys of different slots, and writes nothing. They are counters of fences, because any user at such an address needs
+/// `~leasehold:fence:*`.
 ///
 /// A driver sends it together with `INFO`, before the first lock, and gives the answer to [`check_probe`]. It doesn't ask where
 /// that is known: the client library knows the cluster's servers, or the server is behind Sentinel or in memory.
@@ -106,33 +108,53 @@ pub const PROBE: [&str; 5] = [
     "local clock = redis.pcall('TIME') if clock.err then clock = redis.pcall('PEXPIRETIME', KEYS[1]) end \
      return type(clock) == 'table' and clock.err and 'no clock: ' .. clock.err or 0",
     "2",
-    "leasehold:fence",
-    "leasehold:none",
+    "leasehold:fence:{@@@@}",
+    "leasehold:fence:{@@@A}",
 ];
 
-/// Whether the address enforces slots, by its answer to [`PROBE`]: a reply, or the text of its refusal. If so, call
-/// [`set_cluster`](crate::Engine::set_cluster). `wanted` is the option `cluster_slots`.
+/// How long a driver waits before it sends [`PROBE`] again, because the server was [not ready](Probed::NotReady).
+pub const PROBE_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the answer to [`PROBE`] says about slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probed {
+    /// The address enforces slots, so each slot has its own counter of fences: call [`set_cluster`](crate::Engine::set_cluster).
+    Slots,
+    /// The address takes keys of different slots in one call, or doesn't tell. All names have one counter of fences.
+    NoSlots,
+    /// The server can't answer now. The driver sends [`PROBE`] again after [`PROBE_PAUSE`]. When the time for connecting is over,
+    /// connecting fails with [`Error::of_connecting`] of this failure.
+    NotReady(Failure),
+}
+
+/// Whether the address enforces slots, by its answer to [`PROBE`]: a reply, or why there is none. `wanted` is the option
+/// `cluster_slots`.
 ///
 /// All clients must decide alike, because each way has its own counters of fences. So only this answer decides: a refusal for another
-/// reason, such as a missing right, says nothing, and then each slot has no counter of its own.
+/// reason, such as a missing right, says nothing, and then each slot has no counter of its own. A server that is not ready has given
+/// no answer.
 ///
 /// # Errors
 /// [`Error::InvalidOption`] if the option is set and the answer doesn't show that the address enforces slots.
 /// [`Error::Unsupported`] if scripts have no way to read the clock, or [`Error::Auth`] if the user has no right to it.
 ///
 /// ```
-/// use leasehold_core::{Reply, Scalar, check_probe};
+/// use leasehold_core::{Failure, Probed, Reply, Scalar, check_probe};
 ///
-/// let fine = Reply::One(Scalar::Int(0));
-/// assert_eq!(check_probe(false, Ok(&fine)), Ok(false));
-/// assert_eq!(check_probe(false, Err("CROSSSLOT Keys in request don't hash to the same slot")), Ok(true));
-/// assert_eq!(check_probe(false, Err("NOPERM User u has no permissions to run the 'eval' command")), Ok(false));
-/// assert_eq!(check_probe(true, Ok(&fine)).unwrap_err().code(), "invalid-option");
+/// let refused = |text: &str| Err(Failure::Refused(text.into()));
+/// let fine = Ok(Reply::One(Scalar::Int(0)));
+/// assert_eq!(check_probe(false, &fine), Ok(Probed::NoSlots));
+/// assert_eq!(check_probe(false, &refused("CROSSSLOT Keys in request don't hash to the same slot")), Ok(Probed::Slots));
+/// assert_eq!(check_probe(false, &refused("NOPERM User u has no permissions to run the 'eval' command")), Ok(Probed::NoSlots));
+/// assert!(matches!(check_probe(false, &refused("LOADING Redis is loading the dataset in memory")), Ok(Probed::NotReady(_))));
+/// assert_eq!(check_probe(true, &fine).unwrap_err().code(), "invalid-option");
 /// ```
-pub fn check_probe(wanted: bool, answer: Result<&Reply, &str>) -> Result<bool, Error> {
+pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Probed, Error> {
     let problem = match answer {
-        // Some proxies have words of their own: `ERR 'EVAL' command keys must in same slot`.
-        Err(text) if text.contains("CROSSSLOT") || text.contains("same slot") => return Ok(true),
+        Err(Failure::Refused(text)) if is_cross_slot(text) => return Ok(Probed::Slots),
+        Err(failure) if Error::of_connecting(failure.clone(), Duration::ZERO).is_retryable() => {
+            return Ok(Probed::NotReady(failure.clone()));
+        }
         Ok(Reply::One(Scalar::Text(text))) if text.starts_with(b"no clock: ") => {
             let refusal = String::from_utf8_lossy(text.get(10..).unwrap_or_default());
             if NO_RIGHT.iter().any(|words| refusal.contains(words)) {
@@ -147,9 +169,9 @@ pub fn check_probe(wanted: bool, answer: Result<&Reply, &str>) -> Result<bool, E
                 .concat(),
             ));
         }
-        _ if !wanted => return Ok(false),
+        _ if !wanted => return Ok(Probed::NoSlots),
         Ok(_) => "is set, but the server takes keys of different slots in one call: leave it out",
-        Err(text) => return Err(Error::invalid("cluster_slots", &["can't be checked: ", text].concat())),
+        Err(failure) => return Err(Error::invalid("cluster_slots", &["can't be checked: ", failure.text()].concat())),
     };
     Err(Error::invalid("cluster_slots", problem))
 }
@@ -207,7 +229,10 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 mod tests {
     use alloc::string::ToString;
 
-    use super::{DeleteIfEqual, PROBE, Reply, Scalar, check_eviction, check_probe, check_server, is_keydb};
+    use super::{
+        DeleteIfEqual, Failure, PROBE, Probed, Reply, Scalar, check_eviction, check_probe, check_server, is_keydb,
+    };
+    use crate::NOT_READY;
 
     #[test]
     fn a_server_too_old_is_refused_with_the_versions_found_and_needed() {
@@ -256,21 +281,41 @@ mod tests {
             "ERR 'EVAL' command keys must in same slot",
         ];
         for (wanted, refusal) in [false, true].iter().zip(refusals.iter().cycle()) {
-            assert_eq!(check_probe(*wanted, Err(refusal)), Ok(true), "{refusal}");
+            assert_eq!(check_probe(*wanted, &refused(refusal)), Ok(Probed::Slots), "{refusal}");
         }
-        let fine = Reply::One(Scalar::Int(0));
-        for answer in [Ok(&fine), Err("NOPERM no"), Err("LOADING not yet"), Err("ERR unknown command 'EVAL'")] {
-            assert_eq!(check_probe(false, answer), Ok(false), "{answer:?}");
-            let text = check_probe(true, answer).unwrap_err().to_string();
-            assert!(text.contains("cluster_slots") && text.contains(answer.err().unwrap_or("leave it out")), "{text}");
+        let fine = Ok(Reply::One(Scalar::Int(0)));
+        for (answer, words) in
+            [(fine, "leave it out"), (refused("NOPERM no"), "NOPERM no"), (refused("ERR what"), "ERR what")]
+        {
+            assert_eq!(check_probe(false, &answer), Ok(Probed::NoSlots), "{answer:?}");
+            let text = check_probe(true, &answer).unwrap_err().to_string();
+            assert!(text.contains("cluster_slots") && text.contains(words), "{text}");
         }
-        let refused = Reply::One(Scalar::Text(b"no clock: ERR Unknown Redis command called from script".to_vec()));
+        let refused = Ok(Reply::One(Scalar::Text(b"no clock: ERR Unknown Redis command called from script".to_vec())));
         for wanted in [false, true] {
-            let error = check_probe(wanted, Ok(&refused)).unwrap_err();
+            let error = check_probe(wanted, &refused).unwrap_err();
             assert!(error.code() == "unsupported" && error.to_string().contains("Unknown Redis command"), "{error}");
         }
         let [.., one, other] = PROBE;
         assert_ne!(crate::hash_slot(one.as_bytes()), crate::hash_slot(other.as_bytes()));
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_has_not_said_whether_it_enforces_slots() {
+        let codes = NOT_READY.map(|code| refused(&[code, " some text"].concat()));
+        let others = [Failure::TimedOut, Failure::Unavailable("down".into()), Failure::Interrupted("broken".into())];
+        for answer in codes.into_iter().chain(others.map(Err)) {
+            for wanted in [false, true] {
+                let Ok(Probed::NotReady(failure)) = check_probe(wanted, &answer) else {
+                    panic!("{wanted}: {answer:?}")
+                };
+                assert_eq!(Some(failure), answer.clone().err());
+            }
+        }
+    }
+
+    fn refused(text: &str) -> Result<Reply, Failure> {
+        Err(Failure::Refused(text.into()))
     }
 
     #[test]

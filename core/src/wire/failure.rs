@@ -101,8 +101,14 @@ impl Failed {
     }
 }
 
+/// Whether a refusal says that the keys of a command are in different slots. Some proxies have words of their own:
+/// `ERR 'EVAL' command keys must in same slot`.
+pub fn is_cross_slot(text: &str) -> bool {
+    has(text, "CROSSSLOT") || has(text, "same slot")
+}
+
 /// `str::contains` adds two kilobytes of WebAssembly for speed that isn't needed here.
-pub(crate) fn has(text: &str, words: &str) -> bool {
+fn has(text: &str, words: &str) -> bool {
     text.as_bytes().windows(words.len()).any(|window| window == words.as_bytes())
 }
 

@@ -371,7 +371,7 @@ impl Error {
                 Self::Unsupported { name, problem }
             }
             // A name and the server's one counter of fences are seldom in the same slot.
-            Engine::Server(problem) if problem.contains("CROSSSLOT ") => {
+            Engine::Server(problem) if leasehold_core::is_cross_slot(&problem) => {
                 let problem = format!(
                     "the server enforces the slots of a cluster, and did not show that when the manager connected; connect \
                      again, or with `LockManager::cluster`: {problem}"

@@ -2,7 +2,7 @@
 
 use alloc::format;
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use core::cell::RefCell;
@@ -87,15 +87,11 @@ pub(super) async fn server_info(
 }
 
 /// What the server answers to a script on keys of two slots: a reply, or why there is none.
-pub(super) async fn probe(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<Reply, String> {
+pub(super) async fn probe(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<Reply, Failure> {
     let endpoint = Rc::clone(endpoint);
     let words = PROBE.iter().map(|word| word.as_bytes().to_vec()).collect();
-    match timeout(limit, async move { endpoint.call(words).await }).await.map(codec::result) {
-        Some(Ok(reply)) => Ok(reply),
-        Some(Err(Failure::Refused(text))) => Err(text),
-        Some(Err(failure)) => Err(failure.to_string()),
-        None => Err(Failure::TimedOut.to_string()),
-    }
+    let answer = timeout(limit, async move { endpoint.call(words).await }).await.map(codec::result);
+    answer.unwrap_or(Err(Failure::TimedOut))
 }
 
 /// Fails if the server is too old. A server that doesn't report its version is accepted.

@@ -8,7 +8,7 @@ use alloc::string::String;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use leasehold_core::{DeleteIfEqual, Failure, check_probe};
+use leasehold_core::{DeleteIfEqual, Failure, Probed, check_probe};
 
 use super::codec;
 use super::member::{INFO, Member, PING, check_version, probe, server_info};
@@ -63,11 +63,16 @@ pub(crate) async fn connect(
     let limit = stopwatch.remaining(limit);
     let answer = if asks { Some(probe(&endpoint, limit).await) } else { None };
     check_version(&info)?;
-    let enforced = answer.map(|answer| {
-        let answer = answer.as_ref().map_err(String::as_str);
-        check_probe(slots == Some(true), answer).map_err(|error| error::from_engine(&error, None))
-    });
-    let has_slots = is_cluster || enforced.transpose()?.unwrap_or(false);
+    let probed = match answer {
+        Some(answer) => check_probe(slots == Some(true), &answer).map_err(|error| error::from_engine(&error, None))?,
+        None => Probed::NoSlots,
+    };
+    let has_slots = match probed {
+        Probed::Slots => true,
+        // A proxy may close the connection when it sees the question.
+        Probed::NoSlots | Probed::NotReady(Failure::Interrupted(_)) => is_cluster,
+        Probed::NotReady(failure) => return Err(failed(failure)),
+    };
     Ok((server, Abilities { delete_if_equal: DeleteIfEqual::of(&info), has_slots }))
 }
 

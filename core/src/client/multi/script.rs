@@ -13,7 +13,9 @@ use crate::ids::{Caller, LeaseId, LockId, PartId, Token};
 use crate::lock::LockState;
 use crate::session::{Body, Context, InFlight, Purpose, Request, SentCommand, needed, ttl_of};
 use crate::time::Duration;
-use crate::wire::{Answer, Failed, FailureClass, FenceCounter, Reply, Scalar, Status, fence, has, integer, time_left};
+use crate::wire::{
+    Answer, Failed, FailureClass, FenceCounter, Reply, Scalar, Status, fence, integer, is_cross_slot, time_left,
+};
 
 impl Client {
     pub(crate) fn send_multi(&mut self, id: LeaseId) {
@@ -101,8 +103,7 @@ impl Client {
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             // The client has learned since then that the server enforces slots.
             FailureClass::Fatal(Error::Server(text))
-                if (has(&text, "CROSSSLOT") || has(&text, "same slot"))
-                    && matches!(self.cx.counter, FenceCounter::Slots(_)) =>
+                if is_cross_slot(&text) && matches!(self.cx.counter, FenceCounter::Slots(_)) =>
             {
                 self.start_over(group, None, Error::CrossSlot);
             }

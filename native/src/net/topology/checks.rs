@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{DeleteIfEqual, Failure, PROBE, Reply, Roster, check_probe};
+use leasehold_core::{DeleteIfEqual, Failure, Reply, Roster};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Value};
 
+use super::probe::{Slots, enforces_slots, probe};
 use crate::errors::{Error, error_text, shortened};
-use crate::net::codec;
 use crate::net::connection::{SharedConnection, with_timeout};
 
 /// The option with the members' addresses.
@@ -25,18 +25,6 @@ pub(crate) struct Requirements {
     pub(crate) slots: Slots,
 }
 
-/// Whether an address enforces the slots of a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Slots {
-    /// It is known, so the client doesn't ask.
-    #[default]
-    Known,
-    /// The server's answer decides.
-    Asked,
-    /// It must enforce them: the option `cluster_slots` is set.
-    Required,
-}
-
 /// What the client uses of what a server can do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Abilities {
@@ -50,8 +38,8 @@ pub(crate) struct Abilities {
 pub(super) struct Description {
     pub(super) info: String,
     pub(super) policy: Option<String>,
-    /// Its answer to the probe, or its refusal.
-    probe: Option<Result<Reply, String>>,
+    /// Its answer to the question about slots.
+    probe: Option<Result<Reply, Failure>>,
 }
 
 /// Checks the server's version, role and eviction policy, and whether it enforces slots. A server that hides its version and role is
@@ -63,37 +51,15 @@ pub(crate) async fn check_server(
     (since, limit): (Instant, Duration),
 ) -> Result<Abilities, Error> {
     let failed = |error| Error::from_connecting(error, server, since.elapsed());
-    let limit = limit.saturating_sub(since.elapsed());
-    let server = with_timeout(limit, query_server(connection, requirements)).await.map_err(failed)?;
-    check_info(&server.info, requirements, server.policy.as_deref())?;
-    let enforces_slots = enforces_slots(requirements.slots, server.probe)?;
-    Ok(Abilities { delete_if_equal: DeleteIfEqual::of(&server.info), enforces_slots })
-}
-
-/// Whether the address enforces slots, for a server that doesn't answer `INFO`.
-pub(super) async fn ask_about_slots(connection: &SharedConnection, slots: Slots) -> RedisResult<Result<bool, Error>> {
-    let answer = if slots == Slots::Known { None } else { Some(probe(connection).await?) };
-    Ok(enforces_slots(slots, answer))
-}
-
-fn enforces_slots(slots: Slots, answer: Option<Result<Reply, String>>) -> Result<bool, Error> {
-    let Some(answer) = answer else { return Ok(false) };
-    let checked = check_probe(slots == Slots::Required, answer.as_ref().map_err(String::as_str));
-    checked.map_err(|error| Error::from_engine(error, None, None))
-}
-
-/// What the server answers to a script on two keys of different slots.
-async fn probe(connection: &SharedConnection) -> RedisResult<Result<Reply, String>> {
-    let mut command = redis::cmd(PROBE[0]);
-    command.arg(&PROBE[1..]);
-    let answer = match connection.run(command).await {
-        Err(error) if error.is_unrecoverable_error() => return Err(error),
-        answer => codec::decode(answer),
+    let left = limit.saturating_sub(since.elapsed());
+    let Description { info, policy, probe } =
+        with_timeout(left, query_server(connection, requirements)).await.map_err(failed)?;
+    check_info(&info, requirements, policy.as_deref())?;
+    let enforces_slots = match probe {
+        Some(answer) => enforces_slots(connection, server, requirements.slots, answer, (since, limit)).await?,
+        None => false,
     };
-    Ok(answer.map_err(|failure| match failure {
-        Failure::Refused(text) => text,
-        failure => failure.to_string(),
-    }))
+    Ok(Abilities { delete_if_equal: DeleteIfEqual::of(&info), enforces_slots })
 }
 
 /// The server's `INFO`, and what else matters, in one round trip.

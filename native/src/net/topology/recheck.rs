@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use redis::RedisError;
 
-use super::checks::{Abilities, Requirements, Slots, ask_about_slots, check_info, check_server, eviction_policy};
+use super::checks::{Abilities, Requirements, check_info, check_server, eviction_policy};
 use super::endpoint::Endpoint;
+use super::probe::{Slots, enforces_slots, probe};
 use crate::errors::Error;
 use crate::net::connection::{SharedConnection, with_timeout};
 
@@ -46,13 +47,18 @@ pub(crate) async fn check_again(
     let mut connection = connect().await.map_err(failed)?;
     let left = || limit.saturating_sub(since.elapsed());
     let mut abilities = Abilities::default();
-    match with_timeout(left(), ask_about_slots(&connection, requirements.slots)).await {
-        Ok(enforces_slots) => abilities.enforces_slots = enforces_slots?,
-        // The connection breaks at this question, too.
-        Err(error) if requirements.slots == Slots::Asked && error.is_connection_dropped() => {
-            connection = connect().await.map_err(failed)?;
+    if requirements.slots != Slots::Known {
+        match with_timeout(left(), probe(&connection)).await {
+            Ok(answer) => {
+                abilities.enforces_slots =
+                    enforces_slots(&connection, Some(&url), requirements.slots, answer, (since, limit)).await?;
+            }
+            // The connection breaks at this question, too.
+            Err(error) if requirements.slots == Slots::Asked && error.is_connection_dropped() => {
+                connection = connect().await.map_err(failed)?;
+            }
+            Err(error) => return Err(failed(error)),
         }
-        Err(error) => return Err(failed(error)),
     }
     if requirements.no_eviction {
         let policy = with_timeout(left(), eviction_policy(&connection)).await.map_err(failed)?;

@@ -1,5 +1,8 @@
 //! One address that enforces the slots of a cluster.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
 use leasehold::{Error, LockManager, Owner, redis_1};
 use leasehold_live::{CLOSE, FENCE, Tested, ToyServer, client, is_there, keys, options, shared_server, unique};
 use leasehold_servers::Server;
@@ -80,6 +83,54 @@ async fn a_server_that_does_not_tell_is_used_without_slots_and_refuses_the_optio
     options().connect(toy.url()).await?;
     let refused = options().cluster_slots(true).connect(toy.url()).await.err();
     assert!(matches!(refused, Some(Error::Unreachable { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() -> Tested {
+    for (last, enforces) in [("-CROSSSLOT Keys in request don't hash to the same slot\r\n", true), (":0\r\n", false)] {
+        let questions = AtomicU32::new(0);
+        let toy = ToyServer::start(move |words| match words.first().map(String::as_str) {
+            Some("EVAL") => match questions.fetch_add(1, Ordering::Relaxed) {
+                0 => "-LOADING Redis is loading the dataset in memory\r\n".to_owned(),
+                1 => "-BUSY Redis is busy running a script\r\n".to_owned(),
+                _ => last.to_owned(),
+            },
+            _ => "+OK\r\n".to_owned(),
+        })?;
+        let connected = options().cluster_slots(true).connect(toy.url()).await;
+        match connected.err() {
+            None => assert!(enforces),
+            refused => assert_refused(refused, "leave it out"),
+        }
+    }
+
+    let toy = ToyServer::start(|words| match words.first().map(String::as_str) {
+        Some("EVAL") => "-LOADING Redis is loading the dataset in memory\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    })?;
+    for slots in [None, Some(true)] {
+        let options = LockManager::builder().response_timeout(Duration::from_millis(300));
+        let options = slots.map_or(options.clone(), |wanted| options.cluster_slots(wanted));
+        let error = options.connect(toy.url()).await.err();
+        let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(
+            matches!(&error, Some(error @ Error::Unreachable { .. }) if error.is_retryable()),
+            "{slots:?}: {error:?}"
+        );
+        assert!(text.contains("LOADING Redis is loading"), "{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_counters_of_the_slots_are_enough_to_find_out() -> Tested {
+    let server = Server::builder().start_enforcing_slots()?;
+    let keys = ["~orders:*", "~leasehold:{orders:*", "~leasehold:fence:*"].map(str::to_owned);
+    let rules = ["on", ">secret", "&leasehold:*", "+@all"].map(str::to_owned).into_iter().chain(keys);
+    let url = user(&server, "tenant", &rules.collect::<Vec<_>>())?;
+    let locks = options().connect(url.as_str()).await?;
+    locks.mutex("orders:7").acquire().await?.release().await?;
     Ok(())
 }
 
