@@ -235,7 +235,7 @@ pub use options::{
 };
 pub use server::{
     DeleteIfEqual, KEYDB, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, check_eviction, check_probe, check_server,
-    is_keydb, refuses_info,
+    check_slot, is_keydb, refuses_info, slot_counters,
 };
 pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;

@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::error::{Error, Failure};
 use crate::text::Digits;
 use crate::time::api::Duration;
-use crate::wire::{NO_RIGHT, Reply, Scalar, is_cross_slot};
+use crate::wire::{NO_RIGHT, Reply, Scalar, is_cross_slot, slot_tag};
 
 /// Servers that can't be used, whatever their version is: what a line of their `INFO` begins with, and the problem, before and
 /// after the rest of that line.
@@ -118,7 +118,8 @@ pub const PROBE_PAUSE: Duration = Duration::from_millis(100);
 /// What the answer to [`PROBE`] says about slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probed {
-    /// The address enforces slots, so each slot has its own counter of fences: call [`set_cluster`](crate::Engine::set_cluster).
+    /// The address enforces slots, so each slot has its own counter of fences: call [`set_cluster`](crate::Engine::set_cluster). It may
+    /// be just one node of a cluster: ask for the [`slot_counters`] first.
     Slots,
     /// The address takes keys of different slots in one call, or doesn't tell. All names have one counter of fences.
     NoSlots,
@@ -176,6 +177,36 @@ pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Prob
     Err(Error::invalid("cluster_slots", problem))
 }
 
+/// The counters of 16 slots, evenly spaced. A driver sends `GET` for each of them to an address that enforces slots, all at once, and
+/// gives each answer to [`check_slot`]. So it finds out whether the address is one node of a cluster, whose other nodes have the
+/// other slots.
+// CLUSTER INFO doesn't tell: a proxy may pass it on to one of its servers, and a user may lack the right to it.
+pub fn slot_counters() -> impl Iterator<Item = String> {
+    (0..16).map(|part| {
+        let tag = slot_tag(part << 10).map(char::from);
+        ["leasehold:fence:{", &String::from_iter(tag), "}"].concat()
+    })
+}
+
+/// Whether an address serves a slot, by its answer for one of the [`slot_counters`].
+///
+/// # Errors
+/// The error for `MOVED`, if another node of the cluster has the slot. Then a client must connect as to a cluster.
+///
+/// ```
+/// use leasehold_core::{Failure, Reply, Scalar, check_slot};
+///
+/// assert!(check_slot(&Ok(Reply::One(Scalar::Nil))).is_ok());
+/// assert!(check_slot(&Err(Failure::Refused("NOPERM no".into()))).is_ok());
+/// assert!(check_slot(&Err(Failure::Refused("MOVED 1024 10.0.0.2:6379".into()))).is_err());
+/// ```
+pub fn check_slot(answer: &Result<Reply, Failure>) -> Result<(), Error> {
+    match answer {
+        Err(Failure::Refused(text)) if text.starts_with("MOVED ") => Err(Error::Server(text.clone())),
+        _ => Ok(()),
+    }
+}
+
 /// A command that deletes a key if it has a value. It does what `release-fast` does, without a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeleteIfEqual {
@@ -228,9 +259,11 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
+    use alloc::vec::Vec;
 
     use super::{
         DeleteIfEqual, Failure, PROBE, Probed, Reply, Scalar, check_eviction, check_probe, check_server, is_keydb,
+        slot_counters,
     };
     use crate::NOT_READY;
 
@@ -312,6 +345,12 @@ mod tests {
                 assert_eq!(Some(failure), answer.clone().err());
             }
         }
+    }
+
+    #[test]
+    fn the_counters_that_are_asked_for_are_those_of_slots_all_over_the_cluster() {
+        let slots: Vec<u16> = slot_counters().map(|key| crate::hash_slot(key.as_bytes())).collect();
+        assert_eq!(slots, (0..16).map(|part| part * 1_024).collect::<Vec<_>>());
     }
 
     fn refused(text: &str) -> Result<Reply, Failure> {

@@ -6,6 +6,7 @@ use leasehold::redis_1::redis::{self, RedisResult};
 use tokio::time::sleep;
 
 use super::check::{Check, Verdict};
+use super::remedies::{is_one_of_several, slots};
 use crate::args::Servers;
 use crate::keyspace::{EVERY_SIDE_KEY, Spread};
 use crate::refusals::{answer, refused};
@@ -28,11 +29,15 @@ const GREATEST_FENCE: u64 = (1 << 53) - 4096;
 /// So many keys take more than 100 MB.
 const MANY: u64 = 1_000_000;
 
-pub(super) async fn check(node: &mut Node, servers: &Servers) -> Vec<Check> {
+pub(super) async fn check(node: &mut Node, servers: &Servers, user: &str) -> Vec<Check> {
     let mut checks = vec![clock(node).await, latency(node, servers).await];
     // In a cluster each slot has its own.
     match (servers.spread(), servers.spread_on(node)) {
         (Spread::Cluster, _) => {}
+        (_, Spread::Cluster) if is_one_of_several(node).await => {
+            let finding = "this server has only some of the slots of its cluster";
+            checks.push(Check::new("slots", Verdict::Problem, finding, slots(node, user).await));
+        }
         (_, Spread::Cluster) => {
             let finding = "this address enforces the slots of a cluster, so each slot has its own counter of fences";
             checks.push(Check::ok("slots", finding));

@@ -65,7 +65,7 @@ pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -
 async fn checks(node: &mut Node, servers: &Servers, names: &Names, trial: Option<&Trial>) -> Vec<Check> {
     let user = rights::user(node).await;
     let mut checks = settings::check(node).await;
-    checks.extend(measures::check(node, servers).await);
+    checks.extend(measures::check(node, servers, &user).await);
     let rights = rights::check(node, servers, names, &user).await;
     // Without a right, a lock could be taken and not be released.
     let missing = rights.iter().find(|check| check.verdict == Verdict::Problem && !check.name.starts_with(rights::ONE));

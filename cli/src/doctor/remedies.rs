@@ -1,6 +1,7 @@
 //! What to do about an error, in the words of the command line and of ACL rules.
 
-use leasehold::redis_1::redis::{self, Value};
+use leasehold::redis_1::redis::{self, RedisResult, Value};
+use leasehold_core::{Failure as Refusal, check_slot, is_cross_slot, slot_counters};
 
 use crate::refusals::{Refused, answer, named_command, refused_by};
 use crate::report::Failure;
@@ -14,8 +15,8 @@ const BY_CODE: [(&str, &str); 5] = [
     ("READONLY", "connect to its primary, or use --sentinel, which follows the primary"),
     ("CLUSTERDOWN", "CLUSTER NODES says which servers have failed; each slot needs a primary"),
 ];
-/// Why a server does not run a command for a key, or for several.
-const SLOTS: [&str; 3] = ["CROSSSLOT", "MOVED", "ASK"];
+/// Why a server of a cluster does not run a command for a key.
+const SLOTS: [&str; 2] = ["MOVED", "ASK"];
 
 pub(super) const MEMORY: &str = "raise maxmemory, or free memory";
 pub(super) const REPLICAS: &str = "start the replicas, or lower min-replicas-to-write";
@@ -54,19 +55,23 @@ pub(super) fn for_every_write(text: &str) -> Option<&'static str> {
 
 /// Whether a server answered that it does not have a key, or not all keys, of a command.
 pub(super) fn is_about_slots(text: &str) -> bool {
-    SLOTS.iter().any(|code| has(text, code))
+    is_cross_slot(text) || SLOTS.iter().any(|code| has(text, code))
 }
 
 fn has(text: &str, code: &str) -> bool {
     text.split([' ', ':']).any(|word| word == code)
 }
 
-/// Whether other servers of its cluster have slots, too. False for one address that enforces slots and refuses `CLUSTER INFO`.
+/// Whether this server of a cluster has only some of the slots. One address that enforces slots has them all.
 pub(super) async fn is_one_of_several(node: &mut Node) -> bool {
-    let mut query = redis::cmd("CLUSTER");
-    query.arg("INFO");
-    let info = node.query::<String>(&query).await.unwrap_or_default();
-    info.lines().any(|line| line.strip_prefix("cluster_size:").is_some_and(|size| size.trim() != "1"))
+    for counter in slot_counters() {
+        let read: RedisResult<Value> = node.query(redis::cmd("GET").arg(counter)).await;
+        let Err(error) = read else { continue };
+        if check_slot(&Err(Refusal::Refused(answer(&error)))).is_err() {
+            return true;
+        }
+    }
+    false
 }
 
 /// What to do about a server that belongs to a cluster, or behaves like one. With --cluster, a client sends CLUSTER SLOTS.

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::check::{Check, Verdict};
 use super::names::Names;
-use super::remedies::{for_every_write, is_one_of_several, remedy, slots};
+use super::remedies::{for_every_write, remedy};
 use crate::args::Servers;
 use crate::keyspace::Spread;
 use crate::render::time;
@@ -60,10 +60,6 @@ impl Trial {
 
     /// Takes and releases locks that are on this server.
     pub(super) async fn check(&self, node: &mut Node, names: &Names, user: &str) -> Check {
-        if self.spread == Spread::Single && node.slots.is_some() && is_one_of_several(node).await {
-            let finding = "this server has only some of the slots of its cluster";
-            return Check::new(NAME, Verdict::Problem, finding, slots(node, user).await);
-        }
         let pair = match &node.slots {
             Some(slots) => names.two_in(slots),
             None => Some([names.name(0), names.name(1)]),

@@ -495,6 +495,7 @@ mod tests {
             ("ERR This instance has cluster support disabled", "`LockManager::connect` to a single server"),
             ("ERR unknown command 'SENTINEL', with args beginning with: 'MASTER' 'main' ", "addresses of sentinels"),
             ("MOVED 866 127.0.0.1:7001", "`LockManager::cluster`"),
+            ("ERR 'EVAL' command keys must in same slot", "`LockManager::cluster`"),
         ] {
             let failure = Failure::Refused(answer.into());
             let engine = leasehold_core::Error::of_connecting(failure, Duration::ZERO);

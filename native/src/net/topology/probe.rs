@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_core::{Failure, PROBE, PROBE_PAUSE, Probed, Reply, check_probe};
+use futures_util::future::try_join_all;
+use leasehold_core::{Failure, PROBE, PROBE_PAUSE, Probed, Reply, check_probe, check_slot, slot_counters};
 use redis::RedisResult;
 
 use crate::errors::Error;
@@ -21,14 +22,11 @@ pub(crate) enum Slots {
     Required,
 }
 
-/// What the server answers to a script on two keys of different slots. An error means that the connection is broken.
+/// What the server answers to a script on two keys of different slots.
 pub(super) async fn probe(connection: &SharedConnection) -> RedisResult<Result<Reply, Failure>> {
     let mut command = redis::cmd(PROBE[0]);
     command.arg(&PROBE[1..]);
-    match connection.run(command).await {
-        Err(error) if error.is_unrecoverable_error() => Err(error),
-        answer => Ok(codec::decode(answer)),
-    }
+    ask(connection, command).await
 }
 
 /// Whether the address enforces slots, by its answer. A server that is not ready is asked again until the time is over.
@@ -41,7 +39,12 @@ pub(super) async fn enforces_slots(
 ) -> Result<bool, Error> {
     loop {
         let failure = match check_probe(slots == Slots::Required, &answer) {
-            Ok(Probed::Slots) => return Ok(true),
+            Ok(Probed::Slots) => {
+                let left = limit.saturating_sub(since.elapsed());
+                let asked = with_timeout(left, has_all_slots(connection)).await;
+                asked.map_err(|error| Error::from_connecting(error, server, since.elapsed()))??;
+                return Ok(true);
+            }
             Ok(Probed::NoSlots) => return Ok(false),
             Ok(Probed::NotReady(failure)) => failure,
             Err(error) => return Err(Error::from_engine(error, None, server)),
@@ -61,5 +64,25 @@ pub(super) async fn enforces_slots(
             Err(error) if error.is_timeout() => return Err(unready(failure)),
             asked => asked.map_err(|error| Error::from_connecting(error, server, since.elapsed()))?,
         };
+    }
+}
+
+/// Fails if the address is one node of a cluster, whose other nodes have the other slots.
+async fn has_all_slots(connection: &SharedConnection) -> RedisResult<Result<(), Error>> {
+    let answers = slot_counters().map(|key| {
+        let mut command = redis::cmd("GET");
+        command.arg(key);
+        ask(connection, command)
+    });
+    let answers = try_join_all(answers).await?;
+    let checked = answers.iter().try_for_each(check_slot);
+    Ok(checked.map_err(|error| Error::from_engine(error, None, None)))
+}
+
+/// An error means that the connection is broken.
+async fn ask(connection: &SharedConnection, command: redis::Cmd) -> RedisResult<Result<Reply, Failure>> {
+    match connection.run(command).await {
+        Err(error) if error.is_unrecoverable_error() => Err(error),
+        answer => Ok(codec::decode(answer)),
     }
 }
