@@ -95,13 +95,28 @@ async fn info(connection: &SharedConnection, section: &str) -> RedisResult<Strin
     }
 }
 
-pub(super) async fn eviction_policy(connection: &SharedConnection) -> RedisResult<String> {
+async fn eviction_policy(connection: &SharedConnection) -> RedisResult<String> {
     const NAME: &str = "maxmemory-policy";
     let mut query = redis::cmd("CONFIG");
     query.arg("GET").arg(NAME);
     let answer = connection.run(query).await.and_then(Value::extract_error)?;
     let mut settings: HashMap<String, String> = redis::from_redis_value(answer)?;
     Ok(settings.remove(NAME).unwrap_or_default())
+}
+
+/// What is left to check of a server that closes the connection at `INFO`: that it answers, and what doesn't need `INFO`.
+pub(super) async fn check_without_info(
+    connection: &SharedConnection,
+    requirements: Requirements,
+) -> RedisResult<Result<(), Error>> {
+    tracing::debug!("the connection breaks at INFO: the server's version and role are not checked");
+    if requirements.no_eviction {
+        let policy = eviction_policy(connection).await?;
+        return Ok(check_info("", requirements, Some(&policy)));
+    }
+    // Any answer is enough, also a refusal.
+    connection.run(redis::cmd("PING")).await?;
+    Ok(Ok(()))
 }
 
 /// Compares a server's `INFO` and its eviction policy with the requirements.
@@ -178,19 +193,31 @@ impl MemberCheck {
         self.admissions().refusal.take()
     }
 
-    /// Asks the server about itself and checks the answer. A server that fails the checks counts as one that is down.
-    pub(super) async fn check(&self, connection: &MultiplexedConnection) -> RedisResult<()> {
+    /// Asks the server about itself. An error means that it didn't answer. The result is that of the check of its answer: a server
+    /// that fails the check counts as one that is down.
+    pub(super) async fn check(&self, connection: &MultiplexedConnection) -> RedisResult<RedisResult<()>> {
         let connection: SharedConnection = Arc::new(connection.clone());
         let Description { info, policy, .. } = query_server(&connection, self.requirements).await?;
-        let checked = check_info(&info, self.requirements, policy.as_deref());
-        let checked = checked.map_err(|refusal| match refusal {
+        let checked = self.named(check_info(&info, self.requirements, policy.as_deref()));
+        Ok(self.record(checked.and_then(|()| self.admit(&info))))
+    }
+
+    /// The same for a server that closes the connection at `INFO`.
+    pub(super) async fn check_without_info(&self, connection: &MultiplexedConnection) -> RedisResult<RedisResult<()>> {
+        let connection: SharedConnection = Arc::new(connection.clone());
+        let checked = check_without_info(&connection, self.requirements).await?;
+        Ok(self.record(self.named(checked)))
+    }
+
+    /// Adds the member's name to a refusal.
+    fn named(&self, checked: Result<(), Error>) -> Result<(), Error> {
+        checked.map_err(|refusal| match refusal {
             Error::Unsupported { name, problem } => {
                 let (this, _) = self.names(self.index);
                 Error::Unsupported { name, problem: format!("{this}: {problem}") }
             }
             other => other,
-        });
-        self.record(checked.and_then(|()| self.admit(&info)))
+        })
     }
 
     /// Checks that no other member has one of these nodes, if the member is a cluster.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisResult, ServerErrorKind};
 
+use super::recheck::MOST_BROKEN;
 use super::server::Server;
 use crate::net::connection::with_timeout;
 
@@ -21,11 +22,22 @@ impl Server {
         with_timeout(self.response_timeout, self.connect_checked()).await
     }
 
+    /// A connection to a server of a quorum is checked. A proxy may close it at `INFO`: see [`check_again`](super::check_again).
     async fn connect_checked(&self) -> RedisResult<MultiplexedConnection> {
-        let connection = self.connect_unchecked().await?;
-        if let Some(check) = &self.check {
-            check.check(&connection).await?;
+        let Some(check) = &self.check else { return self.connect_unchecked().await };
+        for _ in 0..MOST_BROKEN {
+            if self.closes_at_info.load(Ordering::Relaxed) {
+                break;
+            }
+            let connection = self.connect_unchecked().await?;
+            match check.check(&connection).await {
+                Err(error) if error.is_connection_dropped() => {}
+                checked => return checked?.map(|()| connection),
+            }
         }
+        let connection = self.connect_unchecked().await?;
+        check.check_without_info(&connection).await??;
+        self.closes_at_info.store(true, Ordering::Relaxed);
         Ok(connection)
     }
 

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use redis::RedisError;
 
-use super::checks::{Abilities, Requirements, check_info, check_server, eviction_policy};
+use super::checks::{Abilities, Requirements, check_server, check_without_info};
 use super::endpoint::Endpoint;
 use super::probe::{Slots, enforces_slots, probe};
 use crate::errors::Error;
 use crate::net::connection::{SharedConnection, with_timeout};
 
 /// After this many checks broke the connection, the client uses the server unchecked.
-const MOST_BROKEN: u32 = 3;
+pub(super) const MOST_BROKEN: u32 = 3;
 
 /// Does what [`check_server`] does, after that has failed with `error` for the first connection to `endpoint`. Returns the
 /// connection to use, and what the server can do.
@@ -43,7 +43,6 @@ pub(crate) async fn check_again(
     if !is_broken(&error) {
         return Err(error);
     }
-    tracing::debug!("the connection breaks at INFO: the server's version and role are not checked");
     let mut connection = connect().await.map_err(failed)?;
     let left = || limit.saturating_sub(since.elapsed());
     let mut abilities = Abilities::default();
@@ -60,13 +59,7 @@ pub(crate) async fn check_again(
             Err(error) => return Err(failed(error)),
         }
     }
-    if requirements.no_eviction {
-        let policy = with_timeout(left(), eviction_policy(&connection)).await.map_err(failed)?;
-        check_info("", requirements, Some(&policy))?;
-    } else {
-        // Any answer is enough, also a refusal.
-        with_timeout(left(), connection.run(redis::cmd("PING"))).await.map_err(failed)?;
-    }
+    with_timeout(left(), check_without_info(&connection, requirements)).await.map_err(failed)??;
     Ok((connection, abilities))
 }
 

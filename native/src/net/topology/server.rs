@@ -1,7 +1,7 @@
 //! One server: its address, credentials and settings.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -19,6 +19,8 @@ pub(crate) struct Server {
     pub(super) response_timeout: Duration,
     /// The checks to run when connecting, if it belongs to a quorum.
     pub(super) check: Option<MemberCheck>,
+    /// It answers, but closes the connection at INFO.
+    pub(super) closes_at_info: Arc<AtomicBool>,
     /// How often in a row it has closed a connection at SUBSCRIBE.
     pub(super) closed_at_subscribe: Arc<AtomicU32>,
     /// It refuses scripts, so the client runs them.
@@ -36,6 +38,7 @@ impl Server {
             client: Client::open(plain(info.set_tcp_settings(tcp)))?,
             response_timeout,
             check: None,
+            closes_at_info: Arc::default(),
             closed_at_subscribe: Arc::default(),
             refuses_scripts: false,
         })
@@ -93,7 +96,7 @@ impl Server {
             },
             _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        Ok(Self { client: Client::open(info.set_addr(addr))?, ..self.clone() })
+        Ok(Self { client: Client::open(info.set_addr(addr))?, closes_at_info: Arc::default(), ..self.clone() })
     }
 
     /// The same server as one of a quorum.

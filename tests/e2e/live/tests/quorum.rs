@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockManager, LossReason, ReleaseOutcome};
-use leasehold_live::{LONG, PATIENCE, RENEWED, Tested, all_have, begin, hasty_quorum, options, queued, soon, until};
-use leasehold_servers::{Reply, Server};
+use leasehold_live::{
+    LONG, PATIENCE, RENEWED, Tested, all_have, begin, hasty_quorum, is_there, options, queued, soon, until,
+};
+use leasehold_servers::{Fate, Proxy, Reply, Server};
 
 const NAME: &str = "invoice:42";
 /// The TTL of a lease whose end a test awaits.
@@ -61,6 +63,30 @@ async fn clients_get_it_in_the_order_in_which_they_came() -> Tested {
     for client in 0..CLIENTS {
         assert_eq!(soon("the next", order.recv()).await, Some(client));
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn servers_behind_proxies_that_close_the_connection_at_info_grant_it_too() -> Tested {
+    let [a, b, c] = [Server::start()?, Server::start()?, Server::start()?];
+    let start = |server| Proxy::start(server, Fate::as_of_twemproxy);
+    let proxies = [start(a)?, start(b)?, start(c)?];
+    let locks = options().quorum(proxies.iter().map(Proxy::url)).await?;
+    let lease = locks.mutex(NAME).acquire().await?;
+    for proxy in &proxies {
+        until("all three have it", async || is_there(proxy.server(), NAME).unwrap_or(false)).await;
+    }
+    assert_eq!(lease.release().await?, ReleaseOutcome::Released);
+    // Each is asked a few times, and not again with the next connection.
+    let asked = || proxies.iter().map(|proxy| proxy.asked("INFO")).collect::<Vec<_>>();
+    let at_first = asked();
+    assert!(at_first.iter().all(|times| (1..=3).contains(times)), "{at_first:?}");
+    proxies[1].cut();
+    proxies[2].cut();
+    let lease = locks.mutex(NAME).acquire().await?;
+    until("they are reached again", async || is_there(proxies[1].server(), NAME).unwrap_or(false)).await;
+    lease.release().await?;
+    assert_eq!(asked(), at_first);
     Ok(())
 }
 

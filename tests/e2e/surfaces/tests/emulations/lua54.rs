@@ -10,8 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold_core::{Reply, Scalar};
 use leasehold_model::ModelServer;
-
-use super::resp::{Words, is, list, receive, text};
+use leasehold_servers::requests::{Words, is, list, receive, text};
 
 /// Its thread ends with the last connection, after it was dropped.
 pub(super) struct Lua54 {

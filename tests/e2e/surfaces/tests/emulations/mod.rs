@@ -5,19 +5,17 @@
 
 mod lua54;
 mod proxies;
-mod proxy;
-mod resp;
 mod smoke;
 
 use std::any::Any;
 use std::env;
 use std::net::SocketAddr;
 
-use leasehold_servers::Server;
+use leasehold_servers::requests::{Words, is};
+use leasehold_servers::{Fate, Proxy, Server};
 
 use lua54::Lua54;
 use proxies::{Proxied, start_envoy, start_twemproxy};
-use proxy::{Fate, Proxy, is_info, refusing, telling};
 
 /// A server or a proxy.
 pub(crate) struct Emulation {
@@ -87,29 +85,29 @@ fn keydb(role: &str) -> Running {
         if is_replica {
             server.cli(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
         }
-        return Proxy::start(server, |_| Fate::Passes).into();
+        return Proxy::start(server, |_| Fate::Passes).unwrap().into();
     }
     let fate = if role == "master" { as_keydb::<false> } else { as_keydb::<true> };
-    Proxy::start(Server::start().unwrap(), fate).into()
+    Proxy::start(Server::start().unwrap(), fate).unwrap().into()
 }
 
-fn as_keydb<const REPLICA: bool>(words: &resp::Words) -> Fate {
+fn as_keydb<const REPLICA: bool>(words: &Words) -> Fate {
     if !is_info(words) {
         return Fate::Passes;
     }
     let server = "# Server\r\nredis_version:6.3.4\r\nredis_mode:standalone\r\nfeatures:cluster_mget\r\n";
     let role = if REPLICA { "active-replica" } else { "master" };
     match words.get(1) {
-        Some(section) if section.eq_ignore_ascii_case(b"replication") => telling(&format!("role:{role}\r\n")),
-        Some(_) => telling(server),
-        None => telling(&format!("{server}\r\n# Replication\r\nrole:{role}\r\n")),
+        Some(section) if section.eq_ignore_ascii_case(b"replication") => Fate::telling(&format!("role:{role}\r\n")),
+        Some(_) => Fate::telling(server),
+        None => Fate::telling(&format!("{server}\r\n# Replication\r\nrole:{role}\r\n")),
     }
 }
 
 /// It says so, and doesn't close the connection.
 fn without_info() -> Running {
-    let fate = |words: &resp::Words| if is_info(words) { refusing("INFO") } else { Fate::Passes };
-    Proxy::start(Server::start().unwrap(), fate).into()
+    let fate = |words: &Words| if is_info(words) { Fate::refusing("INFO") } else { Fate::Passes };
+    Proxy::start(Server::start().unwrap(), fate).unwrap().into()
 }
 
 fn without_time() -> Running {
@@ -118,13 +116,13 @@ fn without_time() -> Running {
 
 /// Its `INFO` is that of a single server.
 fn slots() -> Running {
-    let fate = |words: &resp::Words| if is_info(words) { telling(ENTERPRISE) } else { Fate::Passes };
-    Proxy::start(Server::builder().start_enforcing_slots().unwrap(), fate).into()
+    let fate = |words: &Words| if is_info(words) { Fate::telling(ENTERPRISE) } else { Fate::Passes };
+    Proxy::start(Server::builder().start_enforcing_slots().unwrap(), fate).unwrap().into()
 }
 
 fn kvrocks() -> Running {
-    let fate = |words: &resp::Words| if is_info(words) { telling(KVROCKS) } else { Fate::Passes };
-    Proxy::start(Server::start().unwrap(), fate).into()
+    let fate = |words: &Words| if is_info(words) { Fate::telling(KVROCKS) } else { Fate::Passes };
+    Proxy::start(Server::start().unwrap(), fate).unwrap().into()
 }
 
 impl From<Server> for Running {
@@ -142,7 +140,7 @@ impl From<Proxied> for Running {
 
 impl From<Proxy> for Running {
     fn from(proxy: Proxy) -> Self {
-        Self { url: proxy.url(), server: proxy.server(), _keep: Box::new(proxy) }
+        Self { url: proxy.url(), server: proxy.server().address(), _keep: Box::new(proxy) }
     }
 }
 
@@ -150,4 +148,8 @@ impl From<Lua54> for Running {
     fn from(server: Lua54) -> Self {
         Self { url: server.url(), server: server.address(), _keep: Box::new(server) }
     }
+}
+
+fn is_info(words: &Words) -> bool {
+    is(words.first(), "INFO")
 }

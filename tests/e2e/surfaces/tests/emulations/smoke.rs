@@ -6,13 +6,11 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use leasehold_component_tests::{tcp_component, with_tcp_component};
-use leasehold_servers::Server;
+use leasehold_servers::{Fate, Proxy, Server};
 use leasehold_surfaces::{CommandLine, Component, Native, Node, Step, Surface};
 use leasehold_wasmtime_host::Locks;
 use serde_json::{Value, json};
 
-use super::proxy::{Fate, Proxy};
-use super::resp::is;
 use super::{ALL, Emulation, ONLY_LOCKS, Outcome, Running};
 use crate::play::Stage;
 
@@ -108,7 +106,7 @@ async fn every_kind_works_on_every_emulation_from_every_surface() {
 /// Plays the first kinds on a proxy that closes the connection at some commands, and counts how often it was asked.
 async fn asked_of<S: Surface>(proxy: &Proxy, surface: &S) {
     let scenario: Value = serde_json::from_str(SCENARIO).unwrap();
-    let stage = Stage::new(surface, proxy.server());
+    let stage = Stage::new(surface, proxy.server().address());
     stage.play(&opening(ONLY_LOCKS)).await;
     for kind in scenario["kinds"].as_array().unwrap().iter().take(1).cycle().take(4) {
         stage.play(kind["steps"].as_array().unwrap()).await;
@@ -122,12 +120,7 @@ async fn asked_of<S: Surface>(proxy: &Proxy, surface: &S) {
 #[tokio::test]
 async fn a_proxy_that_closes_the_connection_at_a_command_is_asked_a_few_times() {
     tcp_component();
-    let start = || {
-        Proxy::start(Server::start().unwrap(), |words| {
-            let known = ["EVAL", "EVALSHA", "GET", "SET", "DEL", "PING"];
-            if known.iter().any(|name| is(words.first(), name)) { Fate::Passes } else { Fate::Closes }
-        })
-    };
+    let start = || Proxy::start(Server::start().unwrap(), Fate::as_of_twemproxy).unwrap();
     let proxies = [start(), start(), start()];
     asked_of(&proxies[0], &Native::new(&[proxies[0].url()])).await;
     asked_of(&proxies[1], &Node::new(&[proxies[1].url()])).await;

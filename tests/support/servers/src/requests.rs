@@ -2,10 +2,14 @@
 
 use std::io::{self, BufRead};
 
-pub(super) type Words = Vec<Vec<u8>>;
+/// The words of a command.
+pub type Words = Vec<Vec<u8>>;
 
 /// One command: `*<n>`, then n times `$<length>` and the word.
-pub(super) fn receive(requests: &mut impl BufRead) -> io::Result<Words> {
+///
+/// # Errors
+/// If the connection has ended, or if this is no command.
+pub fn receive(requests: &mut impl BufRead) -> io::Result<Words> {
     let count = length(requests)?;
     (0..count)
         .map(|_| {
@@ -26,16 +30,21 @@ fn length(requests: &mut impl BufRead) -> io::Result<usize> {
 }
 
 /// A command, or a reply that is a list of texts.
-pub(super) fn list<T: AsRef<[u8]>>(words: &[T]) -> Vec<u8> {
+#[must_use]
+pub fn list<T: AsRef<[u8]>>(words: &[T]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     words.iter().for_each(|word| bytes.extend(text(word.as_ref())));
     bytes
 }
 
-pub(super) fn text(text: &[u8]) -> Vec<u8> {
+/// A reply that is a text.
+#[must_use]
+pub fn text(text: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
 }
 
-pub(super) fn is(word: Option<&Vec<u8>>, name: &str) -> bool {
+/// Whether a word is this one, in upper or lower case.
+#[must_use]
+pub fn is(word: Option<&Vec<u8>>, name: &str) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
 }

@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use leasehold_servers::Server;
-
-use super::resp::{Words, is, list, receive};
+use crate::requests::{Words, is, list, receive};
+use crate::server::Server;
 
 /// What becomes of a command.
-pub(super) enum Fate {
+pub enum Fate {
+    /// The server gets it.
     Passes,
     /// The server gets this command instead.
     Becomes(Words),
@@ -18,56 +18,82 @@ pub(super) enum Fate {
     Closes,
 }
 
-/// Dropping it ends the server. Its own threads end with their connections.
-pub(super) struct Proxy {
+/// A proxy in front of a server. Dropping it ends the server. Its own threads end with their connections.
+pub struct Proxy {
     port: u16,
     server: Server,
     asked: Arc<Mutex<Vec<String>>>,
+    clients: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Proxy {
-    pub(super) fn start(server: Server, fate: fn(&Words) -> Fate) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let (port, address) = (listener.local_addr().unwrap().port(), server.address());
+    /// Starts one. `fate` says what becomes of each command.
+    ///
+    /// # Errors
+    /// If there is no free port.
+    pub fn start(server: Server, fate: fn(&Words) -> Fate) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let (port, address) = (listener.local_addr()?.port(), server.address());
         let asked = Arc::<Mutex<Vec<String>>>::default();
-        let record = Arc::clone(&asked);
+        let clients = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let (record, open) = (Arc::clone(&asked), Arc::clone(&clients));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                open.lock().unwrap_or_else(PoisonError::into_inner).extend(client.try_clone());
                 let record = Arc::clone(&record);
                 thread::spawn(move || serve(client, address, fate, &record));
             }
         });
-        Self { port, server, asked }
+        Ok(Self { port, server, asked, clients })
     }
 
-    pub(super) fn url(&self) -> String {
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    pub(super) fn server(&self) -> SocketAddr {
-        self.server.address()
+    /// The server behind it.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Closes all connections. Clients can connect again.
+    pub fn cut(&self) {
+        for client in self.clients.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = client.shutdown(Shutdown::Both);
+        }
     }
 
     /// How often clients have sent a command.
-    pub(super) fn asked(&self, name: &str) -> usize {
+    #[must_use]
+    pub fn asked(&self, name: &str) -> usize {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.iter().filter(|command| command.eq_ignore_ascii_case(name)).count()
     }
 }
 
-/// A proxy that answers `INFO` with this text.
-pub(super) fn telling(info: &str) -> Fate {
-    Fate::Becomes(vec![b"ECHO".to_vec(), info.as_bytes().to_vec()])
-}
+impl Fate {
+    /// The answer is this text.
+    #[must_use]
+    pub fn telling(text: &str) -> Self {
+        Self::Becomes(vec![b"ECHO".to_vec(), text.as_bytes().to_vec()])
+    }
 
-/// What a server says that doesn't know a command.
-pub(super) fn refusing(name: &str) -> Fate {
-    let script = format!("return redis.error_reply(\"ERR unknown command '{name}'\")");
-    Fate::Becomes(vec![b"EVAL".to_vec(), script.into_bytes(), b"0".to_vec()])
-}
+    /// The answer is that of a server that doesn't know this command.
+    #[must_use]
+    pub fn refusing(name: &str) -> Self {
+        let script = format!("return redis.error_reply(\"ERR unknown command '{name}'\")");
+        Self::Becomes(vec![b"EVAL".to_vec(), script.into_bytes(), b"0".to_vec()])
+    }
 
-pub(super) fn is_info(words: &Words) -> bool {
-    is(words.first(), "INFO")
+    /// As twemproxy does with commands that it doesn't know.
+    #[must_use]
+    pub fn as_of_twemproxy(words: &Words) -> Self {
+        let known = ["EVAL", "EVALSHA", "GET", "SET", "DEL", "PING"];
+        if known.iter().any(|name| is(words.first(), name)) { Self::Passes } else { Self::Closes }
+    }
 }
 
 fn serve(
