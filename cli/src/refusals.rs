@@ -2,9 +2,13 @@
 
 use leasehold::redis_1::redis::RedisError;
 
-/// What a server says about a command that an administrator has renamed or disabled.
+/// What a server says about a command that an administrator has renamed or disabled. A proxy says it about the commands that it
+/// doesn't know.
 pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
-pub(crate) const RENAMED: &str = "an administrator has renamed or disabled this command; use a server that has it";
+pub(crate) const DISABLED: &str =
+    "an administrator has disabled this command, or a proxy doesn't know it: give the URL of a server that has it";
+/// What to do about a connection that breaks at a command.
+pub(crate) const CLOSED: &str = "see that the server runs; a proxy may also close the connection at a command that it doesn't know: then give the URL of the server";
 
 /// What to do about a login that a server refuses.
 pub(crate) const LOGIN: &str = "check the user and the password, in --url or in REDIS_USERNAME and REDIS_PASSWORD";
@@ -12,6 +16,8 @@ pub(crate) const LOGIN: &str = "check the user and the password, in --url or in 
 /// What the server doesn't allow this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
+    /// The server, or a proxy, doesn't know the command.
+    Unknown,
     Command,
     Key,
     Channel,
@@ -35,7 +41,7 @@ pub(crate) fn answer(error: &RedisError) -> String {
 pub(crate) fn refused_by(text: &str) -> Option<Refused> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&[UNKNOWN_COMMAND]) {
-        return Some(Refused::Command);
+        return Some(Refused::Unknown);
     }
     if !has(&["NOPERM", "can't run this command", "can't access"]) {
         return None;

@@ -8,7 +8,7 @@ use leasehold::Error;
 use leasehold_core::LOCK_SETTINGS;
 use serde_json::{Value, json};
 
-use crate::refusals::{LOGIN, RENAMED, UNKNOWN_COMMAND, named_command, refused_by};
+use crate::refusals::{DISABLED, LOGIN, UNKNOWN_COMMAND, named_command, refused_by};
 
 /// The exit codes. `docs/cli.md` and `--help` list them.
 pub(crate) mod exit {
@@ -216,7 +216,7 @@ impl From<Error> for Failure {
                  the type of other data",
             ),
             Error::Unsupported { .. } => (exit::UNSUPPORTED, "--cluster, --sentinel and --quorum choose the topology"),
-            Error::Server { problem, .. } if problem.contains(UNKNOWN_COMMAND) => (exit::SERVER, RENAMED),
+            Error::Server { problem, .. } if problem.contains(UNKNOWN_COMMAND) => (exit::SERVER, DISABLED),
             Error::Server { problem, .. } if problem.contains("DB index is out of range") => {
                 (exit::SERVER, "choose another --db, or another number in the URL; most servers have 0 to 15")
             }

@@ -17,11 +17,14 @@ use leasehold_core::{PROBE, hash_slot, is_cross_slot};
 
 use crate::args::Servers;
 use crate::keyspace::Spread;
-use crate::refusals::{LOGIN, RENAMED, UNKNOWN_COMMAND, answer, named_command, refused};
+use crate::refusals::{CLOSED, DISABLED, LOGIN, UNKNOWN_COMMAND, answer, named_command, refused};
 use crate::report::{Failure, Outcome, exit};
 
 /// The password for the servers that hold the locks. Other users of the machine can read a command line, but not this.
 const PASSWORD: &str = "REDIS_PASSWORD";
+
+/// What was done when a server could not be connected to.
+const CONNECTING: &str = "connecting";
 
 /// A plain connection to one server.
 pub(crate) struct Node {
@@ -192,13 +195,21 @@ impl Servers {
         info.set_redis_settings(settings)
     }
 
+    /// Gives the node another connection.
+    pub(crate) async fn reconnect(&self, node: &mut Node) -> Outcome<()> {
+        node.connection = self.node(node.info.clone()).await?.connection;
+        Ok(())
+    }
+
     async fn node(&self, info: ConnectionInfo) -> Result<Node, Failure> {
         let address = info.addr().to_string();
-        let failed = |error: RedisError| of_server(&error, &address, "connecting");
+        let failed = |error: RedisError| of_server(&error, &address, CONNECTING);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.timeout))
             .set_response_timeout(Some(self.timeout.max(Duration::from_secs(10))));
-        let client = Client::open(info.clone()).map_err(failed)?;
+        // A proxy that doesn't know CLIENT SETINFO closes the connection.
+        let plain = info.redis_settings().clone().set_skip_set_lib_name();
+        let client = Client::open(info.clone().set_redis_settings(plain)).map_err(failed)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
         let mut node = Node { address: address.clone(), info, slots: None, connection };
         let mut probe = redis::cmd(PROBE[0]);
@@ -316,15 +327,12 @@ pub(crate) fn of_server(error: &RedisError, address: &str, what: &str) -> Failur
         return Failure::new(exit::REFUSED, "auth", message, remedy);
     }
     if message.contains(UNKNOWN_COMMAND) {
-        return Failure::new(exit::REFUSED, "auth", message, RENAMED);
+        return Failure::new(exit::REFUSED, "auth", message, DISABLED);
     }
     if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
-        return Failure::new(
-            exit::UNREACHABLE,
-            "unreachable",
-            message,
-            "check --url or REDIS_URL, and that the server runs",
-        );
+        let connected = what != CONNECTING && error.is_connection_dropped();
+        let remedy = if connected { CLOSED } else { "check --url or REDIS_URL, and that the server runs" };
+        return Failure::new(exit::UNREACHABLE, "unreachable", message, remedy);
     }
     Failure::new(exit::SERVER, "server", message, "")
 }

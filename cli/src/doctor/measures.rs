@@ -6,7 +6,7 @@ use leasehold::redis_1::redis::{self, RedisResult};
 use tokio::time::sleep;
 
 use super::check::{Check, Verdict};
-use super::remedies::{is_one_of_several, slots};
+use super::remedies::{granting, is_one_of_several, slots};
 use crate::args::Servers;
 use crate::keyspace::{EVERY_SIDE_KEY, Spread};
 use crate::refusals::{answer, refused};
@@ -115,7 +115,7 @@ fn precise(time: Duration) -> String {
 }
 
 /// The counter that every lock of this server needs.
-async fn fences(node: &mut Node, key: &str) -> Check {
+pub(super) async fn fences(node: &mut Node, key: &str) -> Check {
     const NAME: &str = "fences";
     let mut get = redis::cmd("GET");
     get.arg(key);
@@ -159,7 +159,7 @@ async fn keyspace(node: &mut Node) -> Check {
             Check::new(NAME, Verdict::Warning, finding, remedy)
         }
         Err(error) => {
-            let remedy = "grant this user +scan and +dbsize, which only `ls` and the doctor need";
+            let remedy = granting(&error, "grant this user +scan and +dbsize, which only `ls` and the doctor need");
             Check::new(NAME, Verdict::Unknown, format!("SCAN: {error}"), remedy)
         }
     }

@@ -3,6 +3,7 @@
 mod check;
 mod measures;
 mod names;
+mod proxied;
 mod remedies;
 mod rights;
 mod services;
@@ -63,6 +64,15 @@ pub(crate) async fn run(servers: &Servers, arguments: &Doctor, output: Output) -
 }
 
 async fn checks(node: &mut Node, servers: &Servers, names: &Names, trial: Option<&Trial>) -> Vec<Check> {
+    if proxied::is_proxied(node, servers).await {
+        let mut checks = proxied::check(node, servers).await;
+        let user = node.info.redis_settings().username().unwrap_or("default").to_owned();
+        checks.push(match trial {
+            Some(trial) => trial.check(node, names, &user).await,
+            None => not_tried(),
+        });
+        return checks;
+    }
     let user = rights::user(node).await;
     let mut checks = settings::check(node).await;
     checks.extend(measures::check(node, servers, &user).await);
@@ -70,7 +80,7 @@ async fn checks(node: &mut Node, servers: &Servers, names: &Names, trial: Option
     // Without a right, a lock could be taken and not be released.
     let missing = rights.iter().find(|check| check.verdict == Verdict::Problem && !check.name.starts_with(rights::ONE));
     let locks = match (trial, missing) {
-        (None, _) => Check::new(trial::NAME, Verdict::Unknown, "not tried: no lock manager connects", ""),
+        (None, _) => not_tried(),
         (_, Some(Check { finding, remedy, .. })) => {
             let finding = format!("not tried on `{}`: {finding}", names.key(&names.name(0)));
             Check::new(trial::NAME, Verdict::Problem, finding, remedy.as_str())
@@ -80,6 +90,10 @@ async fn checks(node: &mut Node, servers: &Servers, names: &Names, trial: Option
     checks.extend(rights);
     checks.push(locks);
     checks
+}
+
+fn not_tried() -> Check {
+    Check::new(trial::NAME, Verdict::Unknown, "not tried: no lock manager connects", "")
 }
 
 struct Report {
@@ -101,7 +115,7 @@ impl Report {
                 })
             };
             // A person needs only the rights that are missing, and how many are not.
-            if self.output.json || check.verdict != Verdict::Ok || !check.name.starts_with(rights::ONE) {
+            if self.output.json || check.verdict == Verdict::Problem || !check.name.starts_with(rights::ONE) {
                 self.output.print(json, || check.line())?;
             }
         }

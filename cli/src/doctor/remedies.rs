@@ -1,9 +1,9 @@
 //! What to do about an error, in the words of the command line and of ACL rules.
 
-use leasehold::redis_1::redis::{self, RedisResult, Value};
+use leasehold::redis_1::redis::{self, RedisError, RedisResult, Value};
 use leasehold_core::{Failure as Refusal, check_slot, is_cross_slot, slot_counters};
 
-use crate::refusals::{Refused, answer, named_command, refused_by};
+use crate::refusals::{DISABLED, Refused, answer, named_command, refused, refused_by};
 use crate::report::Failure;
 use crate::servers::Node;
 
@@ -36,8 +36,14 @@ pub(super) async fn remedy(failure: Failure, node: &mut Node, user: &str) -> Str
             Some(command) => format!("ACL SETUSER {user} +{command}"),
             None => "grant the rights that the other checks miss".to_owned(),
         },
+        Some(Refused::Unknown) => DISABLED.to_owned(),
         _ => without_doctor(failure).remedy,
     }
+}
+
+/// What to do about a command that the server refuses: grant it, unless the address doesn't know it.
+pub(super) fn granting(error: &RedisError, grant: &'static str) -> &'static str {
+    if refused(error) == Some(Refused::Unknown) { DISABLED } else { grant }
 }
 
 /// What to do if this user may not write a key.

@@ -11,7 +11,7 @@ use super::names::Names;
 use super::remedies;
 use crate::args::Servers;
 use crate::keyspace::{all_keys, channel};
-use crate::refusals::{Refused, refused};
+use crate::refusals::{DISABLED, Refused, refused};
 use crate::servers::Node;
 
 /// How the names of the checks of single rights begin.
@@ -53,7 +53,7 @@ const COMMANDS: [&[&str]; 28] = [
 pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, user: &str) -> Vec<Check> {
     let key = names.key(&names.name(0));
     let (keys, channel) = (all_keys(&key), channel(&format!("doctor-{}", names.id)));
-    let (mut checks, mut missing, mut channel_refused) = (Vec::new(), Vec::new(), false);
+    let (mut checks, mut missing, mut unknown, mut channel_refused) = (Vec::new(), Vec::new(), Vec::new(), false);
     let mut key_refused = None;
     for words in COMMANDS {
         let Some((command, _)) = words.split_first() else { continue };
@@ -72,6 +72,12 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, use
                 let remedy = format!("ACL SETUSER {user} {right}");
                 checks.push(Check::new(&format!("{ONE}{right}"), Verdict::Problem, finding, remedy));
                 missing.push(right);
+                continue;
+            }
+            Some(Refused::Unknown) => {
+                let finding = format!("this address doesn't know {command}");
+                checks.push(Check::new(&format!("{ONE}{right}"), Verdict::Unknown, finding, DISABLED));
+                unknown.push(*command);
                 continue;
             }
             Some(Refused::Key) => key_refused = key_refused.or(keys.first().cloned()),
@@ -94,8 +100,13 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, use
         }
     }
     checks.push(keys_check(user, key_refused));
-    checks.push(channels_check(user, channel_refused));
+    checks.push(channels_check(user, channel_refused, unknown.contains(&"SUBSCRIBE")));
     checks.push(match missing.len() {
+        0 if !unknown.is_empty() => {
+            let finding =
+                format!("this address doesn't know {}; the check `locks` shows whether locks work", unknown.join(", "));
+            Check::new("rights", Verdict::Unknown, finding, DISABLED)
+        }
         0 => Check::ok("rights", format!("user `{user}` may run all {} commands that locks need", COMMANDS.len())),
         count => {
             let finding = format!("user `{user}` lacks {count} of {} commands: {}", COMMANDS.len(), missing.join(" "));
@@ -115,7 +126,11 @@ fn keys_check(user: &str, refused: Option<String>) -> Check {
     }
 }
 
-fn channels_check(user: &str, refused: bool) -> Check {
+fn channels_check(user: &str, refused: bool, unknown: bool) -> Check {
+    if unknown {
+        let finding = "this address doesn't know SUBSCRIBE, so waiters poll, which is slower";
+        return Check::new("channels", Verdict::Warning, finding, DISABLED);
+    }
     if refused {
         let finding = format!("user `{user}` may not use the channels leasehold:*, so waiters poll, which is slower");
         return Check::new("channels", Verdict::Warning, finding, format!("ACL SETUSER {user} '&leasehold:*'"));

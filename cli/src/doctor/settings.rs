@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use leasehold::redis_1::redis;
 
 use super::check::{Check, Verdict};
-use super::remedies::{MEMORY, REPLICAS};
+use super::remedies::{MEMORY, REPLICAS, granting};
 use super::services;
 use crate::servers::Node;
 
@@ -31,7 +31,8 @@ pub(super) async fn check(node: &mut Node) -> Vec<Check> {
         Err(error) => {
             let finding = format!("the server refuses INFO: {error}");
             let names = ["version", "role", "eviction", "memory", "persistence", "replicas"];
-            let unknown = names.iter().map(|name| Check::new(name, Verdict::Unknown, &finding, INFO_REMEDY));
+            let remedy = granting(&error, INFO_REMEDY);
+            let unknown = names.iter().map(|name| Check::new(name, Verdict::Unknown, &finding, remedy));
             return services::check(&node.address, &HashMap::new()).into_iter().chain(unknown).collect();
         }
     };

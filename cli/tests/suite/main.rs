@@ -13,4 +13,5 @@ mod labels;
 mod lead;
 mod listing;
 mod operating;
+mod proxies;
 mod steps;

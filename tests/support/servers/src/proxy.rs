@@ -88,11 +88,19 @@ impl Fate {
         Self::Becomes(vec![b"EVAL".to_vec(), script.into_bytes(), b"0".to_vec()])
     }
 
-    /// As twemproxy does with commands that it doesn't know.
+    /// As twemproxy does with commands that it doesn't know. It knows some more.
     #[must_use]
     pub fn as_of_twemproxy(words: &Words) -> Self {
         let known = ["EVAL", "EVALSHA", "GET", "SET", "DEL", "PING"];
         if known.iter().any(|name| is(words.first(), name)) { Self::Passes } else { Self::Closes }
+    }
+
+    /// As Envoy 1.40 does with commands that it doesn't know.
+    #[must_use]
+    pub fn as_of_envoy(words: &Words) -> Self {
+        let unknown = ["ACL", "DBSIZE", "MEMORY", "SUBSCRIBE"];
+        let name = unknown.iter().find(|name| is(words.first(), name));
+        name.map_or(Self::Passes, |name| Self::refusing(name))
     }
 }
 
