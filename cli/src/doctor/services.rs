@@ -201,6 +201,8 @@ mod tests {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/services.md");
     const BEGIN: &str =
         "<!-- The table in cli/src/doctor/services.rs: LEASEHOLD_BLESS=1 cargo test -p leasehold-cli services -->\n";
+    /// As the rest of the manual.
+    const COLUMNS: usize = 130;
     const END: &str = "<!-- end of the table -->\n";
 
     fn sections() -> String {
@@ -213,13 +215,34 @@ mod tests {
                 (false, true) => format!("by the host {}", code(hosts)),
                 (false, false) => format!("by the host {} with `{info}` in `INFO`", code(hosts)),
             };
-            let _ = write!(
-                text,
-                "\n### {name}\n\n- **Choose** {topology}.\n- **Set** {options}.\n- **In a failover**, {failover}.\n- \
-                 **Evidence**: {evidence}.\n- **Found by the doctor**: {found}.\n"
-            );
+            let _ = writeln!(text, "\n### {name}\n");
+            for (what, told) in [
+                ("**Choose** ", *topology),
+                ("**Set** ", options),
+                ("**In a failover**, ", failover),
+                ("**Evidence**: ", evidence),
+                ("**Found by the doctor**: ", &found),
+            ] {
+                text += &item(&format!("{what}{told}."));
+            }
         }
         text
+    }
+
+    /// An item of a list, in lines of at most [`COLUMNS`].
+    fn item(words: &str) -> String {
+        let (mut text, mut column) = ("-".to_owned(), 1);
+        for word in words.split(' ') {
+            let length = word.chars().count() + 1;
+            if column + length > COLUMNS {
+                text += "\n ";
+                column = 1;
+            }
+            text += " ";
+            text += word;
+            column += length;
+        }
+        text + "\n"
     }
 
     #[test]

@@ -300,7 +300,9 @@ options! {
         /// With `true`, connecting fails with `invalid-option` if the server takes such calls. With `false`, the client doesn't ask.
         /// The answer decides which counters of fences a client uses, so all clients of a server must come to the same result.
         ///
-        /// Only for [`connect`](Self::connect) and [`from_connection`](Self::from_connection).
+        /// For [`connect`](Self::connect) and [`from_connection`](Self::from_connection). A [`cluster`](Self::cluster) has slots anyway,
+        /// so there the option changes nothing. [`sentinel`](Self::sentinel) and [`quorum`](Self::quorum) fail with `invalid-option`
+        /// if it is `true`.
         cluster_slots(enforced: bool) from bool, |builder| { builder.cluster_slots = Some(enforced); };
         /// A name for this client: at most 128 bytes without control characters. Default: `<host>/<process id>`. An
         /// empty label tells them nothing.

@@ -62,6 +62,15 @@ async fn the_option_is_refused_where_the_server_takes_keys_of_different_slots() 
     assert_refused(refused, "leave it out");
     let locks = options().cluster_slots(false).connect(server.url()).await?;
     locks.mutex(unique("door")).acquire().await?.release().await?;
+    // Where a server can't be such an address, it is not even asked.
+    let slots = || options().cluster_slots(true);
+    assert_refused(slots().sentinel("main", [server.url()]).await.err(), "behind Sentinel");
+    assert_refused(slots().quorum([server.url()]).await.err(), "in a quorum");
+    let without_scripts = slots().without_scripts().connect(server.url()).await.err();
+    assert!(
+        matches!(without_scripts, Some(Error::InvalidOption { field: "without_scripts", .. })),
+        "{without_scripts:?}"
+    );
     Ok(())
 }
 

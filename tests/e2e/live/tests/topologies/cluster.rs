@@ -137,6 +137,11 @@ async fn a_server_that_is_no_cluster_and_one_that_is_are_told_apart() -> Tested 
         assert_eq!(error.code(), "unsupported", "{error}");
         assert!(error.to_string().contains("connect with `LockManager::cluster`: MOVED "), "{error}");
     }
+    // A cluster has slots anyway.
+    for slots in [true, false] {
+        let locks = options().cluster_slots(slots).cluster(cluster.urls()).await?;
+        locks.mutex("a").acquire().await?.release().await?;
+    }
     let error = options().database(1).cluster(cluster.urls()).await;
     // In Valkey 9, a cluster can have several databases.
     assert!(error.as_ref().err().is_none_or(|error| !error.is_retryable()), "{error:?}");
