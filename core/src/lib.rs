@@ -234,8 +234,8 @@ pub use options::{
     MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
 };
 pub use server::{
-    DeleteIfEqual, KEYDB, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, check_eviction, check_probe, check_server,
-    check_slot, is_keydb, refuses_info, slot_counters,
+    DeleteIfEqual, KEYDB, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, REFUSES_INFO, check_eviction, check_probe,
+    check_server, check_slot, is_keydb, refuses_info, slot_counters,
 };
 pub use session::{MOST_PAUSES, Renewal};
 pub use time::Instant;

@@ -32,11 +32,25 @@ pub fn is_keydb(info: &str) -> bool {
     rest(info, KEYDB).is_some()
 }
 
+/// What an error reply to `INFO` says, in lower case, if the server doesn't tell about itself. Redis, Valkey, Dragonfly, Garnet and
+/// Envoy don't know the command, or deny it to the user. Camellia doesn't support it. Codis looks for a server with the section's name,
+/// and predixy says `auth permission deny`.
+pub const REFUSES_INFO: [&str; 7] = [
+    "noperm",
+    "unknown command",
+    "unsupported command",
+    "not support",
+    "not allowed",
+    "permission deny",
+    "server' not found",
+];
+
 /// Whether an error reply to `INFO` says that the server doesn't tell about itself: to this user, or because a proxy doesn't know
-/// the command. Then it is used as it is.
+/// the command. Then it is used as it is. Other errors are those of a server that can't be used now: proxies begin them with `ERR`, too.
 #[must_use]
 pub fn refuses_info(error: &str) -> bool {
-    error.starts_with("NOPERM") || error.starts_with("ERR ") && !error.starts_with("ERR max number of clients")
+    let error = error.to_ascii_lowercase();
+    REFUSES_INFO.iter().any(|words| error.contains(words))
 }
 
 /// Checks a server by its reply to `INFO server`. A server that hides its version is accepted.
@@ -263,7 +277,7 @@ mod tests {
 
     use super::{
         DeleteIfEqual, Failure, PROBE, Probed, Reply, Scalar, check_eviction, check_probe, check_server, is_keydb,
-        slot_counters,
+        refuses_info, slot_counters,
     };
     use crate::NOT_READY;
 
@@ -304,6 +318,46 @@ mod tests {
         assert!(check_server(keydb).is_ok() && check_server(&[keydb, "role:master\r\n"].concat()).is_ok());
         let text = check_server(&[keydb, "# Replication\r\nrole:active-replica\r\n"].concat()).unwrap_err().to_string();
         assert!(text.contains("active-replica no"), "{text}");
+    }
+
+    #[test]
+    fn an_answer_to_info_says_that_the_command_is_refused_or_that_the_server_is_not_there() {
+        let refusals = [
+            "NOPERM this user has no permissions to run the 'info' command",
+            "NOPERM: app has no ACL permissions",
+            "ERR unknown command 'INFO', with args beginning with: 'server' ",
+            "ERR unknown command `INFO`",
+            "unsupported command 'info'",
+            "ERR Unsupported command 'info'",
+            "ERR command 'info' not support",
+            "ERR command is not supported",
+            "ERR handle request, command 'INFO' is not allowed",
+            "ERR backend server 'server' not found",
+            "ERR auth permission deny",
+        ];
+        for refusal in refusals {
+            assert!(refuses_info(refusal), "{refusal}");
+        }
+        let others = [
+            "ERR max number of clients reached",
+            "ERR Connection refused",
+            "ERR Connection timed out",
+            "ERR Host is down",
+            "ERR router is not online",
+            "ERR handle response, backend conn failure, dial tcp: connection refused",
+            "ERR no server connection avaliable",
+            "ERR server connection close",
+            "ERR Protocol error: unauthenticated multibulk length",
+            "ERR invalid password",
+            "NOAUTH Authentication required.",
+            "LOADING Redis is loading the dataset in memory",
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            "no upstream host",
+            "upstream failure",
+        ];
+        for other in others {
+            assert!(!refuses_info(other), "{other}");
+        }
     }
 
     #[test]
