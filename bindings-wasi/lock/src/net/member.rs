@@ -1,4 +1,4 @@
-//! What a server must be like: new enough, and in a quorum different from the others.
+//! What a server of a quorum must be like: new enough, and different from the others.
 
 use alloc::format;
 use alloc::rc::Rc;
@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::time::Duration;
 
-use leasehold_core::{Failure, PROBE, Reply, Roster, Scalar, is_keydb, refuses_info};
+use leasehold_core::{Failure, Roster};
 
-use super::codec;
+use super::questions::{check_version, info_of};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::Endpoint;
-use crate::calls::timeout;
 use crate::error;
+use crate::time::Stopwatch;
 
 /// Checks a server of a quorum: it must be new enough and different from the others. A server that is down at the start
 /// is checked when the driver connects to it.
@@ -32,8 +32,13 @@ pub(super) struct Quorum {
 
 impl Member {
     /// Asks the server for its version and identity, and checks them.
-    pub(super) async fn check(&self, endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), Failure> {
-        let info = server_info(endpoint, INFO, limit).await?;
+    pub(super) async fn check(
+        &self,
+        endpoint: &Rc<Endpoint>,
+        stopwatch: Stopwatch,
+        limit: Duration,
+    ) -> Result<(), Failure> {
+        let info = info_of(endpoint, stopwatch, limit).await?;
         let invalid = match check_version(&info) {
             Err(error) => error,
             Ok(()) => match self.quorum.roster.borrow_mut().admit(self.index, &info) {
@@ -54,47 +59,4 @@ impl Member {
             format!("lists one server twice: {other} and {this} are the same server; list each server once"),
         )
     }
-}
-
-/// What to ask a server. KeyDB tells in a second section that it is an active replica.
-pub(super) const INFO: &[&[&str]] = &[&["INFO", "server"], &["INFO", "replication"]];
-/// What to ask a server that doesn't answer `INFO`.
-pub(super) const PING: &[&[&str]] = &[&["PING"]];
-
-/// The server's answer to these commands. Empty if it refuses to tell.
-pub(super) async fn server_info(
-    endpoint: &Rc<Endpoint>,
-    commands: &[&[&str]],
-    limit: Duration,
-) -> Result<String, Failure> {
-    let mut info = String::new();
-    for command in commands {
-        let endpoint = Rc::clone(endpoint);
-        let words: Vec<_> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
-        let telling = async move { endpoint.call(words).await };
-        match timeout(limit, telling).await.map(codec::result) {
-            Some(Ok(Reply::One(Scalar::Text(text)))) => info += &String::from_utf8_lossy(&text),
-            Some(Ok(_)) => {}
-            Some(Err(Failure::Refused(text))) if refuses_info(&text) => {}
-            Some(Err(failure)) => return Err(failure),
-            None => return Err(Failure::TimedOut),
-        }
-        if !is_keydb(&info) {
-            break;
-        }
-    }
-    Ok(info)
-}
-
-/// What the server answers to a script on keys of two slots: a reply, or why there is none.
-pub(super) async fn probe(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<Reply, Failure> {
-    let endpoint = Rc::clone(endpoint);
-    let words = PROBE.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let answer = timeout(limit, async move { endpoint.call(words).await }).await.map(codec::result);
-    answer.unwrap_or(Err(Failure::TimedOut))
-}
-
-/// Fails if the server is too old. A server that doesn't report its version is accepted.
-pub(super) fn check_version(info: &str) -> Result<(), Error> {
-    leasehold_core::check_server(info).map_err(|error| error::from_engine(&error, None))
 }

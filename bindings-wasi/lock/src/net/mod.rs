@@ -2,12 +2,14 @@
 //!
 //! - [`Server`] holds the endpoint of one server. [`connect`] and [`connect_quorum`] open and check the servers of a
 //!   manager.
+//! - `questions` is what is asked of a server before its first lock.
 //! - [`codec`] converts commands, replies and failures.
 //!
 //! Nothing in this folder knows the client that uses it.
 
 pub(crate) mod codec;
 mod member;
+mod questions;
 mod quorum;
 mod server;
 

@@ -3,7 +3,6 @@
 
 use alloc::borrow::ToOwned;
 use alloc::rc::Rc;
-use alloc::string::String;
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -11,7 +10,8 @@ use core::time::Duration;
 use leasehold_core::{DeleteIfEqual, Failure, Probed, check_probe};
 
 use super::codec;
-use super::member::{INFO, Member, PING, check_version, probe, server_info};
+use super::member::Member;
+use super::questions::{check_version, info_of, probe};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::calls::timeout;
@@ -59,7 +59,7 @@ pub(crate) async fn connect(
     let failed = |failure| error::of_connecting(failure, stopwatch.elapsed());
     let server = Server::new(servers, limit, None);
     let endpoint = server.connect().await.map_err(failed)?;
-    let info = info_of(&endpoint, &stopwatch, limit).await.map_err(failed)?;
+    let info = info_of(&endpoint, stopwatch, limit).await.map_err(failed)?;
     let limit = stopwatch.remaining(limit);
     let answer = if asks { Some(probe(&endpoint, limit).await) } else { None };
     check_version(&info)?;
@@ -74,22 +74,6 @@ pub(crate) async fn connect(
         Probed::NotReady(failure) => return Err(failed(failure)),
     };
     Ok((server, Abilities { delete_if_equal: DeleteIfEqual::of(&info), has_slots }))
-}
-
-/// After so many questions that broke the connection, the server is used unchecked.
-const MOST_BROKEN: u32 = 3;
-
-/// The server's answer to `INFO`. A proxy may close the connection when it sees that command. Then any answer to another one is
-/// enough, also a refusal.
-async fn info_of(endpoint: &Rc<Endpoint>, stopwatch: &Stopwatch, limit: Duration) -> Result<String, Failure> {
-    let mut broken = 0;
-    loop {
-        let commands = if broken < MOST_BROKEN { INFO } else { PING };
-        match server_info(endpoint, commands, stopwatch.remaining(limit)).await {
-            Err(Failure::Interrupted(_)) if broken < MOST_BROKEN => broken += 1,
-            told => return told,
-        }
-    }
 }
 
 impl Server {
@@ -125,7 +109,7 @@ impl Server {
             None => return Err(nothing_sent(Failure::TimedOut)),
         };
         if let Some(member) = &self.member {
-            member.check(&endpoint, stopwatch.remaining(self.limit)).await.map_err(nothing_sent)?;
+            member.check(&endpoint, stopwatch, self.limit).await.map_err(nothing_sent)?;
         }
         Ok(endpoint)
     }

@@ -16,6 +16,7 @@ mod limits;
 mod lying;
 mod memory;
 mod once;
+mod questions;
 mod quorum;
 mod rates;
 mod readers;
