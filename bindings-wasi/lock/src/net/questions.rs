@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 
 use core::time::Duration;
 
-use leasehold_core::{Failure, PROBE, Reply, Scalar, is_keydb, refuses_info};
+use leasehold_core::{Failure, PROBE, PROBE_PAUSE, Probed, Reply, Scalar, check_probe, is_keydb, refuses_info};
 
 use super::codec;
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::Endpoint;
 use crate::calls::timeout;
 use crate::error;
-use crate::time::Stopwatch;
+use crate::time::{Stopwatch, sleep};
 
 /// What to ask a server. KeyDB tells in a second section that it is an active replica.
 const INFO: &[&[&str]] = &[&["INFO", "server"], &["INFO", "replication"]];
@@ -40,15 +40,11 @@ pub(super) async fn info_of(endpoint: &Rc<Endpoint>, stopwatch: Stopwatch, limit
 async fn server_info(endpoint: &Rc<Endpoint>, commands: &[&[&str]], limit: Duration) -> Result<String, Failure> {
     let mut info = String::new();
     for command in commands {
-        let endpoint = Rc::clone(endpoint);
-        let words: Vec<_> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
-        let telling = async move { endpoint.call(words).await };
-        match timeout(limit, telling).await.map(codec::result) {
-            Some(Ok(Reply::One(Scalar::Text(text)))) => info += &String::from_utf8_lossy(&text),
-            Some(Ok(_)) => {}
-            Some(Err(Failure::Refused(text))) if refuses_info(&text) => {}
-            Some(Err(failure)) => return Err(failure),
-            None => return Err(Failure::TimedOut),
+        match call(endpoint, command, limit).await {
+            Ok(Reply::One(Scalar::Text(text))) => info += &String::from_utf8_lossy(&text),
+            Ok(_) => {}
+            Err(Failure::Refused(text)) if refuses_info(&text) => {}
+            Err(failure) => return Err(failure),
         }
         if !is_keydb(&info) {
             break;
@@ -57,12 +53,44 @@ async fn server_info(endpoint: &Rc<Endpoint>, commands: &[&[&str]], limit: Durat
     Ok(info)
 }
 
-/// What the server answers to a script on keys of two slots: a reply, or why there is none.
-pub(super) async fn probe(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<Reply, Failure> {
+/// Whether the server enforces slots. One that is not ready is asked again, until the time is over. If each question breaks the
+/// connection, a proxy refuses it.
+pub(super) async fn enforces_slots(
+    endpoint: &Rc<Endpoint>,
+    is_required: bool,
+    stopwatch: Stopwatch,
+    limit: Duration,
+) -> Result<bool, Error> {
+    let (mut broken, mut unready) = (0, Failure::TimedOut);
+    loop {
+        let answer = call(endpoint, &PROBE, stopwatch.remaining(limit)).await;
+        let failure = match check_probe(is_required, &answer) {
+            Ok(Probed::Slots) => return Ok(true),
+            Ok(Probed::NoSlots) => return Ok(false),
+            Ok(Probed::NotReady(failure)) => failure,
+            Err(error) => return Err(error::from_engine(&error, None)),
+        };
+        broken += u32::from(matches!(failure, Failure::Interrupted(_)));
+        if broken >= MOST_BROKEN && !is_required {
+            return Ok(false);
+        }
+        // If there is no answer in the end, the words of an earlier one are more useful.
+        if failure != Failure::TimedOut {
+            unready = failure;
+        }
+        if stopwatch.remaining(limit) <= PROBE_PAUSE {
+            return Err(error::of_connecting(unready, stopwatch.elapsed()));
+        }
+        sleep(PROBE_PAUSE).await;
+    }
+}
+
+/// The answer to a command, within `limit`.
+async fn call(endpoint: &Rc<Endpoint>, command: &[&str], limit: Duration) -> Result<Reply, Failure> {
     let endpoint = Rc::clone(endpoint);
-    let words = PROBE.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let answer = timeout(limit, async move { endpoint.call(words).await }).await.map(codec::result);
-    answer.unwrap_or(Err(Failure::TimedOut))
+    let words: Vec<_> = command.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let answer = timeout(limit, async move { endpoint.call(words).await }).await;
+    answer.map_or(Err(Failure::TimedOut), codec::result)
 }
 
 /// Fails if the server is too old. A server that doesn't report its version is accepted.

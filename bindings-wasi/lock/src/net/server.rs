@@ -7,11 +7,11 @@ use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use leasehold_core::{DeleteIfEqual, Failure, Probed, check_probe};
+use leasehold_core::{DeleteIfEqual, Failure};
 
 use super::codec;
 use super::member::Member;
-use super::questions::{check_version, info_of, probe};
+use super::questions::{check_version, enforces_slots, info_of};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::calls::timeout;
@@ -60,19 +60,8 @@ pub(crate) async fn connect(
     let server = Server::new(servers, limit, None);
     let endpoint = server.connect().await.map_err(failed)?;
     let info = info_of(&endpoint, stopwatch, limit).await.map_err(failed)?;
-    let limit = stopwatch.remaining(limit);
-    let answer = if asks { Some(probe(&endpoint, limit).await) } else { None };
     check_version(&info)?;
-    let probed = match answer {
-        Some(answer) => check_probe(slots == Some(true), &answer).map_err(|error| error::from_engine(&error, None))?,
-        None => Probed::NoSlots,
-    };
-    let has_slots = match probed {
-        Probed::Slots => true,
-        // A proxy may close the connection when it sees the question.
-        Probed::NoSlots | Probed::NotReady(Failure::Interrupted(_)) => is_cluster,
-        Probed::NotReady(failure) => return Err(failed(failure)),
-    };
+    let has_slots = is_cluster || asks && enforces_slots(&endpoint, slots == Some(true), stopwatch, limit).await?;
     Ok((server, Abilities { delete_if_equal: DeleteIfEqual::of(&info), has_slots }))
 }
 

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use leasehold_core::PROBE;
 use leasehold_wasmtime_host::{
-    Answer, Connected, Endpoint, ErrorKind, Failure, Future, Messages, Provider, Servers, Topology,
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, Servers, Topology,
 };
 
 use crate::common::*;
 use crate::memory::{Memories, Memory, on_virtual_time};
 
-/// The answer to a command in place of the server's. The number says how often the endpoint got this command before.
+/// The answer to a command in place of the server's. The question about slots is called `PROBE`, and the number says how often the
+/// endpoint got it before.
 type Answers = fn(command: &str, before: usize) -> Option<Answer>;
 
 /// Servers in memory behind a proxy.
@@ -20,28 +22,23 @@ struct Proxied(Memories, Answers);
 struct Asked {
     server: Arc<dyn Endpoint>,
     answers: Answers,
-    info: AtomicUsize,
-    eval: AtomicUsize,
+    probes: AtomicUsize,
 }
 
 impl Provider for Proxied {
     fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected> {
         let (opening, answers) = (self.0.open(servers, response_timeout), self.1);
         Box::pin(async move {
-            let (info, eval) = Default::default();
-            Ok(Arc::new(Asked { server: opening.await?, answers, info, eval }) as Arc<dyn Endpoint>)
+            Ok(Arc::new(Asked { server: opening.await?, answers, probes: AtomicUsize::new(0) }) as Arc<dyn Endpoint>)
         })
     }
 }
 
 impl Endpoint for Asked {
     fn call(&self, command: Vec<Vec<u8>>) -> Future<Answer> {
-        let name = String::from_utf8_lossy(&command[0]).into_owned();
-        let before = match &*name {
-            "INFO" => self.info.fetch_add(1, Ordering::Relaxed),
-            "EVAL" => self.eval.fetch_add(1, Ordering::Relaxed),
-            _ => 0,
-        };
+        let is_probe = command.iter().map(Vec::as_slice).eq(PROBE.map(str::as_bytes));
+        let name = if is_probe { "PROBE".into() } else { String::from_utf8_lossy(&command[0]).into_owned() };
+        let before = if is_probe { self.probes.fetch_add(1, Ordering::Relaxed) } else { 0 };
         match (self.answers)(&name, before) {
             Some(answer) => Box::pin(async { answer }),
             None => self.server.call(command),
@@ -71,6 +68,66 @@ async fn the_servers_of_a_quorum_may_be_behind_proxies_that_close_the_connection
         let lease = ok(manager.acquire(mutex("job"), None).await);
         until("all three have it", || servers.iter().all(|server| is_there(server, "job"))).await;
         ok(lease.release().await);
+    });
+    work.await.unwrap();
+}
+
+/// What a server says that enforces slots.
+const CROSSSLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
+
+/// How many slots have a counter of fences on the server.
+fn counters_of_slots(server: &Memory) -> usize {
+    server.keys("leasehold:fence:{")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() {
+    let server = Memory::start();
+    let answers = |command: &str, before| match (command, before) {
+        ("PROBE", 0) => refusing("LOADING Redis is loading the dataset in memory"),
+        ("PROBE", 1) => refusing("BUSY Redis is busy running a script"),
+        ("PROBE", 2) => Some(Err(Failure::TimedOut)),
+        ("PROBE", 3) => closing(),
+        ("PROBE", 4) => refusing(CROSSSLOT),
+        _ => None,
+    };
+    let work = on_virtual_time(Proxied(server.provider(), answers), async |locks| {
+        let manager = ok(locks.open(&server.url(), answering_within(5_000)).await);
+        ok(ok(manager.acquire(mutex("job"), None).await).release().await);
+        assert_eq!(counters_of_slots(&server), 1);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_says_whether_it_enforces_slots_is_unreachable_with_its_words() {
+    let server = Memory::start();
+    let never = |command: &str, _| match command {
+        "PROBE" => refusing("LOADING Redis is loading the dataset in memory"),
+        _ => None,
+    };
+    let work = on_virtual_time(Proxied(server.provider(), never), async |locks| {
+        for cluster_slots in [None, Some(true)] {
+            let options = quick().map(|quick| ManagerOptions { cluster_slots, ..quick });
+            let error = refused(locks.open(&server.url(), options).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+            assert!(error.message.contains("LOADING Redis is loading"), "{error:?}");
+            assert!((350..510).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+        }
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_closes_the_connection_at_the_question_about_slots_is_used_without_them() {
+    let server = Memory::start();
+    let closes = |command: &str, _| if command == "PROBE" { closing() } else { None };
+    let work = on_virtual_time(Proxied(server.provider(), closes), async |locks| {
+        let manager = ok(locks.open(&server.url(), quick()).await);
+        ok(manager.inspect("job").await);
+        let options = quick().map(|quick| ManagerOptions { cluster_slots: Some(true), ..quick });
+        let error = refused(locks.open(&server.url(), options).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
     });
     work.await.unwrap();
 }
