@@ -47,15 +47,18 @@ impl Connection {
     /// Connects and logs in, within `limit`.
     pub(crate) async fn open(address: &Address, limit: Duration) -> Result<Self, Failure> {
         let opened = timeout(limit, async {
-            let asks = !address.closes.at_info.get();
-            match Self::logged_in(address, asks).await {
-                // A proxy may close the connection at `INFO`.
-                Err(LoginError::Broken(_)) if asks => {
-                    let connection = Self::logged_in(address, false).await?;
-                    address.closes.at_info.set(true);
-                    Ok(connection)
+            // A proxy may close the connection at `INFO`. One break alone can have another reason, and then the server's mode would
+            // stay hidden.
+            let mut questions = if address.closes.at_info.get() { 0 } else { MOST_CLOSED };
+            loop {
+                match Self::logged_in(address, questions > 0).await {
+                    Err(LoginError::Broken(_)) if questions > 0 => questions -= 1,
+                    Err(error) => return Err(error.into()),
+                    Ok(connection) => {
+                        address.closes.at_info.set(questions == 0);
+                        return Ok(connection);
+                    }
                 }
-                opened => Ok(opened?),
             }
         });
         let late = || Failure::Unavailable(format!("{}, port {} did not answer in time", address.host, address.port));
@@ -184,6 +187,9 @@ impl Input {
         }
     }
 }
+
+/// After so many logins that ended at `INFO`, one without it that succeeds shows that the server closes the connection there.
+const MOST_CLOSED: u32 = 2;
 
 /// Asks for the server's mode: `standalone`, `cluster` or `sentinel`.
 const MODE: &[&str] = &["INFO", "server"];

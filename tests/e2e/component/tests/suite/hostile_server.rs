@@ -22,11 +22,13 @@ enum Manners {
     Says(&'static [u8]),
     /// Sends these bytes, and closes the connection.
     SaysAndCloses(&'static [u8]),
+    /// Closes one connection, and is good after that.
+    ClosesOnce,
     /// Sends these bytes repeatedly.
     Repeats(&'static [u8]),
 }
 
-use Manners::{Good, Repeats, Says, SaysAndCloses};
+use Manners::{ClosesOnce, Good, Repeats, Says, SaysAndCloses};
 
 const ALL: [(&str, Manners); 14] = [
     ("another protocol", SaysAndCloses(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")),
@@ -104,6 +106,10 @@ async fn serve(hostile: Hostile, client: TcpStream, server: TcpStream) {
             Good => (to_server.write_all(&bytes[..count]).await, false),
             Says(text) => (to_client.lock().await.write_all(text).await, false),
             SaysAndCloses(text) => (to_client.lock().await.write_all(text).await, true),
+            ClosesOnce => {
+                hostile.set(Good);
+                (Ok(()), true)
+            }
             Repeats(text) => {
                 let many = text.repeat(200);
                 let mut to_client = to_client.lock().await;
@@ -160,6 +166,19 @@ async fn what_is_no_server_of_locks_is_told_with_what_it_said() {
     let work = with_tcp_component(async |locks| {
         let error = refused(locks.open(&hostile.url(), patient()).await);
         assert!(error.message.contains("HTTP/1.1 400 Bad Request"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_at_the_login_hides_no_sentinel() {
+    let primary = Server::start().unwrap();
+    let sentinel = leasehold_servers::Sentinel::start(Server::builder(), &primary, 0, "").unwrap();
+    let hostile = Hostile::before(sentinel.server()).await;
+    hostile.set(ClosesOnce);
+    let work = with_tcp_component(async |locks| {
+        let error = refused(locks.open(&hostile.url(), patient()).await);
+        assert!(matches!(error.kind, ErrorKind::Unsupported) && error.message.contains("is a Sentinel"), "{error:?}");
     });
     work.await.unwrap();
 }
