@@ -7,7 +7,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
@@ -41,13 +41,14 @@ struct Driver {
     /// Commands, each of which delivers its own reply, and attempts to connect.
     tasks: FuturesUnordered<LocalBoxFuture<'static, ()>>,
     overdue: Rc<RefCell<Overdue>>,
-    subscriptions: Vec<(Rc<str>, LocalBoxFuture<'static, Failure>)>,
+    subscriptions: Vec<Subscription>,
     timer: Timer,
 }
 
-/// Runs until the engine is closed. A command may take `limit`. The manager counts until this ends.
-pub(super) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Duration, _permit: Permit) {
-    let _stop = StopOnDrop(Rc::clone(&shared));
+/// Runs until the engine is closed, and leaves the calls that are still under way: cancelling them could block this instance. A
+/// command may take `limit`. The manager counts until the engine is closed.
+pub(super) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Duration, permit: Permit) {
+    let stop = StopOnDrop(Rc::clone(&shared));
     let mut driver = Driver {
         shared,
         servers,
@@ -57,6 +58,10 @@ pub(super) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Dur
         timer: Timer::default(),
     };
     poll_fn(|context| driver.poll(context)).await;
+    drop((stop, permit));
+    driver.subscriptions.drain(..).for_each(Subscription::end);
+    driver.overdue.borrow_mut().abort_all();
+    while driver.tasks.next().await.is_some() {}
 }
 
 impl Driver {
@@ -104,8 +109,8 @@ impl Driver {
         }
         let mut happened = ended > 0;
         let shared = &self.shared;
-        self.subscriptions.retain_mut(|(channel, subscription)| {
-            let Poll::Ready(cause) = subscription.as_mut().poll(context) else { return true };
+        self.subscriptions.retain_mut(|Subscription { channel, future, .. }| {
+            let Poll::Ready(cause) = future.as_mut().poll(context) else { return true };
             shared.handle(Input::Unsubscribed { node: NODE, channel, cause });
             happened = true;
             false
@@ -150,27 +155,62 @@ impl Driver {
     }
 
     fn unsubscribe(&mut self, channel: &str) {
-        self.subscriptions.retain(|(other, _)| **other != *channel);
+        self.subscriptions.extract_if(.., |other| *other.channel == *channel).for_each(Subscription::end);
     }
 
     fn subscribe(&mut self, channel: String) {
         // An old subscription is dropped first, because an endpoint may have no room for two.
         self.unsubscribe(&channel);
         if let Some(endpoint) = self.servers.first().and_then(|server| server.endpoint().ok()) {
-            let shared = Rc::clone(&self.shared);
-            let channel: Rc<str> = channel.into();
-            let subscription = run_subscription(shared, endpoint, Rc::clone(&channel)).boxed_local();
-            self.subscriptions.push((channel, subscription));
+            self.subscriptions.push(Subscription::start(Rc::clone(&self.shared), endpoint, channel.into()));
         }
     }
 }
 
-/// Subscribes, and delivers messages until the subscription ends. Returns why it ended, or why it failed.
-async fn run_subscription(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: Rc<str>) -> Failure {
+/// Delivers the messages of a channel. Its future is why it ended, or why it failed.
+struct Subscription {
+    channel: Rc<str>,
+    future: LocalBoxFuture<'static, Failure>,
+    stage: Rc<Cell<Stage>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    /// The endpoint has not answered yet.
+    Asked,
+    Subscribed,
+    Unwanted,
+}
+
+impl Subscription {
+    fn start(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: Rc<str>) -> Self {
+        let stage = Rc::new(Cell::new(Stage::Asked));
+        let future = run_subscription(shared, endpoint, Rc::clone(&channel), Rc::clone(&stage)).boxed_local();
+        Self { channel, future, stage }
+    }
+
+    /// Ends it. A call that the endpoint has not answered is [left](leave).
+    fn end(self) {
+        if self.stage.replace(Stage::Unwanted) == Stage::Asked {
+            wit_bindgen::spawn_local(leave(self.future));
+        }
+    }
+}
+
+async fn run_subscription(
+    shared: Rc<Shared>,
+    endpoint: Rc<Endpoint>,
+    channel: Rc<str>,
+    stage: Rc<Cell<Stage>>,
+) -> Failure {
     let mut messages = match endpoint.subscribe(String::from(&*channel)).await {
         Ok(messages) => messages,
         Err(failure) => return codec::failure(failure),
     };
+    let ended = || Failure::Interrupted("the stream of messages ended".to_owned());
+    if stage.replace(Stage::Subscribed) == Stage::Unwanted {
+        return ended();
+    }
     shared.handle(Input::Subscribed { node: NODE, channel: &channel });
     loop {
         let (result, batch) = messages.read(Vec::with_capacity(MAX_MESSAGES)).await;
@@ -178,7 +218,7 @@ async fn run_subscription(shared: Rc<Shared>, endpoint: Rc<Endpoint>, channel: R
             shared.handle(Input::Message { node: NODE, channel: &channel, payload });
         }
         if !matches!(result, StreamResult::Complete(_)) {
-            return Failure::Interrupted("the stream of messages ended".to_owned());
+            return ended();
         }
         wit_bindgen::yield_async().await;
     }
@@ -220,6 +260,13 @@ impl Overdue {
         // Those that had this often enough are the oldest, so the order stays.
         for (sent, _, pauses) in self.sent.iter_mut().filter(|(.., pauses)| *pauses < MOST_PAUSES) {
             (*sent, *pauses) = (now, *pauses + 1);
+        }
+    }
+
+    fn abort_all(&mut self) {
+        self.sent.clear();
+        for (_, abort) in self.unanswered.drain() {
+            abort.abort();
         }
     }
 

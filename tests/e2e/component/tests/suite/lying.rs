@@ -190,3 +190,25 @@ async fn a_provider_that_blocks_keeps_no_call_from_ending_and_no_holder_from_lea
     });
     work.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_is_dropped_while_its_provider_blocks_keeps_no_holder_from_learning_of_its_loss() {
+    let work = lied_to(async |locks| {
+        let [one, other, idle, third] = managers(locks).await;
+        let lease = ok(one.acquire(mutex("good"), ttl(1_500)).await);
+        let start = Instant::now();
+        let dropping = async {
+            let error = refused(other.acquire(mutex("deaf"), wait(100)).await);
+            assert!(matches!(error.kind, ErrorKind::Unreachable), "{error:?}");
+            other.drop().unwrap();
+            idle.drop().unwrap();
+        };
+        let held = async { (ok(lease.hold(60_000).await), start.elapsed()) };
+        let ((), (end, held)) = soon("both end", async { tokio::join!(dropping, held) }).await;
+        assert_eq!(end, HoldEnd::Lost(LossReason::Expired));
+        assert!(held < Duration::from_millis(1_500), "{held:?}");
+        soon("it goes on", async { while one.inspect("good").await.unwrap().is_err() {} }).await;
+        is_usable(one, third, "next").await;
+    });
+    work.await.unwrap();
+}

@@ -225,10 +225,9 @@ async fn calls_that_are_given_up_go_on_until_there_are_too_many() {
         }
         assert!((LEFT..LEFT + 100).contains(&most), "{most} calls were under way");
         manager.drop().unwrap();
-        until("the manager's end cancels the rest", || {
-            given_up.load(Ordering::Relaxed) == asked.load(Ordering::Relaxed)
-        })
-        .await;
+        // The manager's end cancels none of those that go on: a provider that is busy would block the instance.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(asked.load(Ordering::Relaxed) - given_up.load(Ordering::Relaxed), LEFT);
     });
     work.await.unwrap();
 }
