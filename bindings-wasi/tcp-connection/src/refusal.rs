@@ -42,7 +42,7 @@ pub(crate) fn sentinel(server: &str) -> Failure {
 /// The server answered a command with an error. Only a node of a cluster answers with one of these codes, and it did not
 /// run the command.
 pub(crate) fn of_command(text: String) -> Failure {
-    if ["MOVED ", "ASK ", "CROSSSLOT ", "CLUSTERDOWN "].iter().any(|code| text.starts_with(code)) {
+    if ["MOVED ", "ASK ", "CLUSTERDOWN "].iter().any(|code| text.starts_with(code)) {
         cluster_node(&format!("the server, which answered `{text}`,"))
     } else {
         Failure::Refused(text)

@@ -59,8 +59,10 @@ pub(super) async fn run(shared: Rc<Shared>, servers: Vec<Rc<Server>>, limit: Dur
     };
     poll_fn(|context| driver.poll(context)).await;
     drop((stop, permit));
-    driver.subscriptions.drain(..).for_each(Subscription::end);
-    driver.overdue.borrow_mut().abort_all();
+    while let Some(subscription) = driver.subscriptions.pop() {
+        subscription.end();
+    }
+    driver.overdue.borrow_mut().abort(None);
     while driver.tasks.next().await.is_some() {}
 }
 
@@ -86,7 +88,7 @@ impl Driver {
             if self.timer.end_late(now) {
                 self.overdue.borrow_mut().begin_again(now);
             }
-            self.overdue.borrow_mut().abort_overdue(now);
+            self.overdue.borrow_mut().abort(Some(now));
             self.timer.set(now, outbox.wake_at);
             // Every command that was just sent may have its reply already.
             let Some(replies) = self.deliver(context, MAX_PER_TURN + sent) else {
@@ -155,7 +157,9 @@ impl Driver {
     }
 
     fn unsubscribe(&mut self, channel: &str) {
-        self.subscriptions.extract_if(.., |other| *other.channel == *channel).for_each(Subscription::end);
+        if let Some(place) = self.subscriptions.iter().position(|other| *other.channel == *channel) {
+            self.subscriptions.swap_remove(place).end();
+        }
     }
 
     fn subscribe(&mut self, channel: String) {
@@ -263,19 +267,13 @@ impl Overdue {
         }
     }
 
-    fn abort_all(&mut self) {
-        self.sent.clear();
-        for (_, abort) in self.unanswered.drain() {
-            abort.abort();
-        }
-    }
-
-    fn abort_overdue(&mut self, now: Instant) {
+    /// Gives up the commands that are overdue now, or all of them.
+    fn abort(&mut self, now: Option<Instant>) {
         // The engine measures from the time of its output, which is a little earlier. Without this slack, the driver would
         // wake with the engine, find the command not yet overdue, and abort it only at its next wakeup.
         let slack = Duration::from_millis(5);
         while let Some((sent, id, _)) = self.sent.front()
-            && *sent + self.limit <= now + slack
+            && now.is_none_or(|now| *sent + self.limit <= now + slack)
         {
             if let Some(abort) = self.unanswered.remove(id) {
                 abort.abort();

@@ -1,12 +1,17 @@
 //! What is asked of a server before its first lock: its version, and whether it enforces slots.
 
 use alloc::rc::Rc;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use core::cell::RefCell;
 use core::time::Duration;
 
-use leasehold_core::{Failure, PROBE, PROBE_PAUSE, Probed, Reply, Scalar, check_probe, is_keydb, refuses_info};
+use futures_util::future::{FutureExt, LocalBoxFuture};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use leasehold_core::{
+    Failure, PROBE, PROBE_PAUSE, Probed, Reply, Scalar, check_probe, check_slot, is_keydb, refuses_info, slot_counters,
+};
 
 use super::codec;
 use crate::bindings::exports::leasehold::lock::locks::Error;
@@ -65,7 +70,9 @@ pub(super) async fn enforces_slots(
     loop {
         let answer = call(endpoint, &PROBE, stopwatch.remaining(limit)).await;
         let failure = match check_probe(is_required, &answer) {
-            Ok(Probed::Slots) => return Ok(true),
+            Ok(Probed::Slots) => {
+                return has_all_slots(endpoint, stopwatch.remaining(limit)).await.map(|()| true);
+            }
             Ok(Probed::NoSlots) => return Ok(false),
             Ok(Probed::NotReady(failure)) => failure,
             Err(error) => return Err(error::from_engine(&error, None)),
@@ -84,6 +91,32 @@ pub(super) async fn enforces_slots(
         sleep(PROBE_PAUSE).await;
     }
 }
+
+/// Fails if the server is one node of a cluster, whose other nodes have the other slots.
+async fn has_all_slots(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), Error> {
+    let moved = RefCell::new(None);
+    let ask = |key: String| async {
+        let key = key;
+        match call(endpoint, &["GET", &key], limit).await {
+            // The provider may know such a node by its answer.
+            Err(Failure::Unsupported(text)) => drop(moved.replace(Some(text))),
+            answer => {
+                if let Err(error) = check_slot(&answer) {
+                    moved.replace(Some([NODE, &error.to_string()].concat()));
+                }
+            }
+        }
+    };
+    // Boxed as in `quorum.rs`, so that the compiler reuses that code.
+    let mut asked: FuturesUnordered<LocalBoxFuture<'_, ()>> =
+        slot_counters().map(|key| ask(key).boxed_local()).collect();
+    while asked.next().await.is_some() {}
+    drop(asked);
+    moved.into_inner().map_or(Ok(()), |problem| Err(error::unsupported(&problem)))
+}
+
+const NODE: &str =
+    "the server is one node of a cluster, and other nodes have the other slots: connect with the topology `cluster`: ";
 
 /// The answer to a command, within `limit`.
 async fn call(endpoint: &Rc<Endpoint>, command: &[&str], limit: Duration) -> Result<Reply, Failure> {

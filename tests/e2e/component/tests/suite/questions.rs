@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use leasehold_core::PROBE;
 use leasehold_wasmtime_host::{
-    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, Servers, Topology,
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, Sentinel, Servers,
+    Topology,
 };
 
 use crate::common::*;
@@ -128,6 +129,52 @@ async fn a_proxy_that_closes_the_connection_at_the_question_about_slots_is_used_
         let options = quick().map(|quick| ManagerOptions { cluster_slots: Some(true), ..quick });
         let error = refused(locks.open(&server.url(), options).await);
         assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_connection_to_one_node_of_a_cluster_is_refused_at_the_start() {
+    let server = Memory::start();
+    let one_node = |command: &str, _| match command {
+        "PROBE" => refusing(CROSSSLOT),
+        "GET" => refusing("MOVED 1024 10.0.0.2:6379"),
+        _ => None,
+    };
+    let work = on_virtual_time(Proxied(server.provider(), one_node), async |locks| {
+        let error = refused(locks.open(&server.url(), quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
+        assert!(error.message.contains("topology `cluster`") && error.message.contains("MOVED 1024"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+/// A cluster, or the primary behind Sentinel, is the server in memory.
+struct Anywhere(Memory);
+
+impl Provider for Anywhere {
+    fn open(&self, _servers: Servers, response_timeout: Duration) -> Future<Connected> {
+        self.0.provider().open(Servers::Single(self.0.url()), response_timeout)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_has_slots_whatever_the_option_says_and_only_it_and_a_single_address_can_have_them() {
+    let server = Memory::start();
+    let urls = vec![server.url()];
+    let sentinel = || Topology::Sentinel(Sentinel { addresses: urls.clone(), primary: "main".to_owned() });
+    let options = |cluster_slots| quick().map(|quick| ManagerOptions { cluster_slots, ..quick });
+    let work = on_virtual_time(Anywhere(server.clone()), async |locks| {
+        for (place, slots) in [None, Some(false), Some(true)].into_iter().enumerate() {
+            let manager = ok(locks.open_at(Topology::Cluster(urls.clone()), options(slots)).await);
+            ok(ok(manager.acquire(mutex(&format!("job-{place}")), None).await).release().await);
+            assert_eq!(counters_of_slots(&server), place + 1);
+        }
+        ok(locks.open_at(sentinel(), options(Some(false))).await);
+        for topology in [sentinel(), Topology::Quorum(urls.clone())] {
+            let error = refused(locks.open_at(topology, options(Some(true))).await);
+            assert!(matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "cluster-slots"), "{error:?}");
+        }
     });
     work.await.unwrap();
 }
