@@ -10,8 +10,8 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 
-use crate::time;
 use crate::time::api::Duration;
+use crate::time::{self, millis};
 
 table_of! {
 /// Why an operation failed. Every variant has a stable [`code`](Error::code).
@@ -215,7 +215,7 @@ pub fn because_of(busy_name: Option<&str>) -> String {
 
 /// A time as error messages show it: `250 ms`, `1.5 s`, `21 s`.
 pub fn shown_time(time: Duration) -> String {
-    let ms = time.as_millis();
+    let ms = millis(time);
     if ms < 1_000 {
         return format!("{ms} ms");
     }

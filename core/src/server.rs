@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::error::{Error, Failure};
 use crate::text::Digits;
 use crate::time::api::Duration;
-use crate::wire::{NO_RIGHT, Reply, Scalar, is_cross_slot, slot_tag};
+use crate::wire::{NO_RIGHT, Reply, Scalar, has, is_cross_slot, slot_tag};
 
 /// Servers that can't be used, whatever their version is: what a line of their `INFO` begins with, and the problem, before and
 /// after the rest of that line.
@@ -50,7 +50,7 @@ pub const REFUSES_INFO: [&str; 7] = [
 #[must_use]
 pub fn refuses_info(error: &str) -> bool {
     let error = error.to_ascii_lowercase();
-    REFUSES_INFO.iter().any(|words| error.contains(words))
+    REFUSES_INFO.iter().any(|words| has(&error, words))
 }
 
 /// Checks a server by its reply to `INFO server`. A server that hides its version is accepted.
@@ -172,7 +172,7 @@ pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Prob
         }
         Ok(Reply::One(Scalar::Text(text))) if text.starts_with(b"no clock: ") => {
             let refusal = String::from_utf8_lossy(text.get(10..).unwrap_or_default());
-            if NO_RIGHT.iter().any(|words| refusal.contains(words)) {
+            if NO_RIGHT.iter().any(|words| has(&refusal, words)) {
                 return Err(Error::Auth(refusal.into_owned()));
             }
             return Err(Error::Unsupported(

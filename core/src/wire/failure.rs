@@ -108,7 +108,7 @@ pub fn is_cross_slot(text: &str) -> bool {
 }
 
 /// `str::contains` adds two kilobytes of WebAssembly for speed that isn't needed here.
-fn has(text: &str, words: &str) -> bool {
+pub(crate) fn has(text: &str, words: &str) -> bool {
     text.as_bytes().windows(words.len()).any(|window| window == words.as_bytes())
 }
 
