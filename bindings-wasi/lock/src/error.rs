@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use core::time::Duration;
 
-use leasehold_core::{BusyHolder, Error as EngineError, Failure};
+use leasehold_core::{BusyHolder, Error as EngineError, Failure, is_cross_slot};
 
 use crate::bindings::exports::leasehold::lock::locks::{self, Error, ErrorKind, LossReason, Vote, VoteAnswer};
 use crate::time::millis;
@@ -18,6 +18,8 @@ const MAX_QUOTED_CHARS: usize = 500;
 /// Converts an error of the engine. `name` is the lock that it is about, if any.
 pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
     let name = name.filter(|name| !name.is_empty());
+    let in_cluster = in_cluster(error);
+    let error = in_cluster.as_ref().unwrap_or(error);
     let message = match name {
         Some(name) => format!("lock `{}`: {error}", truncated(name.to_owned())),
         None => error.to_string(),
@@ -43,6 +45,19 @@ pub(crate) fn from_engine(error: &EngineError, name: Option<&str>) -> Error {
         message,
         retryable: error.is_retryable(),
     }
+}
+
+/// What to do about an answer of a node of a cluster.
+fn in_cluster(error: &EngineError) -> Option<EngineError> {
+    let EngineError::Server(text) = error else { return None };
+    let problem = if text.starts_with("MOVED ") {
+        "the server belongs to a cluster: connect with the topology `cluster`: "
+    } else if is_cross_slot(text) {
+        "the server enforces the slots of a cluster: open the manager again, or with the topology `cluster`: "
+    } else {
+        return None;
+    };
+    Some(EngineError::Unsupported([problem, text].concat()))
 }
 
 /// Adds to a `busy` error who holds the lock.
@@ -178,6 +193,17 @@ mod tests {
         assert_eq!(error.lock, Some(long));
         assert!(error.message.len() < 1_000, "{} bytes", error.message.len());
     }
+
+    #[test]
+    fn a_node_of_a_cluster_is_told_apart_from_a_server_that_fails() {
+        for answer in ["MOVED 866 127.0.0.1:7001", "CROSSSLOT Keys in request don't hash to the same slot"] {
+            let error = from_engine(&EngineError::Server(answer.to_owned()), None);
+            assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
+            assert!(error.message.contains("topology `cluster`") && error.message.contains(answer), "{error:?}");
+        }
+        assert!(matches!(from_engine(&EngineError::Server("ERR what".to_owned()), None).kind, ErrorKind::Server));
+    }
+
     #[test]
     fn a_long_text_is_truncated() {
         assert_eq!(truncated("ERR no".into()), "ERR no");

@@ -1,7 +1,7 @@
 //! What is asked of a server before its first lock: its version, and whether it enforces slots.
 
 use alloc::rc::Rc;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use core::cell::RefCell;
@@ -10,7 +10,8 @@ use core::time::Duration;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_core::{
-    Failure, PROBE, PROBE_PAUSE, Probed, Reply, Scalar, check_probe, check_slot, is_keydb, refuses_info, slot_counters,
+    Error as EngineError, Failure, PROBE, PROBE_PAUSE, Probed, Reply, Scalar, check_probe, check_slot, is_keydb,
+    refuses_info, slot_counters,
 };
 
 use super::codec;
@@ -97,14 +98,13 @@ async fn has_all_slots(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), E
     let moved = RefCell::new(None);
     let ask = |key: String| async {
         let key = key;
-        match call(endpoint, &["GET", &key], limit).await {
+        let checked = match call(endpoint, &["GET", &key], limit).await {
             // The provider may know such a node by its answer.
-            Err(Failure::Unsupported(text)) => drop(moved.replace(Some(text))),
-            answer => {
-                if let Err(error) = check_slot(&answer) {
-                    moved.replace(Some([NODE, &error.to_string()].concat()));
-                }
-            }
+            Err(Failure::Unsupported(text)) => Err(EngineError::Unsupported(text)),
+            answer => check_slot(&answer),
+        };
+        if let Err(error) = checked {
+            moved.replace(Some(error));
         }
     };
     // Boxed as in `quorum.rs`, so that the compiler reuses that code.
@@ -112,11 +112,8 @@ async fn has_all_slots(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), E
         slot_counters().map(|key| ask(key).boxed_local()).collect();
     while asked.next().await.is_some() {}
     drop(asked);
-    moved.into_inner().map_or(Ok(()), |problem| Err(error::unsupported(&problem)))
+    moved.into_inner().map_or(Ok(()), |error| Err(error::from_engine(&error, None)))
 }
-
-const NODE: &str =
-    "the server is one node of a cluster, and other nodes have the other slots: connect with the topology `cluster`: ";
 
 /// The answer to a command, within `limit`.
 async fn call(endpoint: &Rc<Endpoint>, command: &[&str], limit: Duration) -> Result<Reply, Failure> {
