@@ -36,7 +36,7 @@ end
 if not holds and held_before == mode then
   if adopts then
     -- The former holder may use the fences of its block until it learns of this.
-    pass(us + 1023)
+    pass(us + 2022)
   end
   give_up(old)
   hold(new, mode, ttl)

@@ -12,7 +12,7 @@ end
 repeat purge() until not crowded
 
 -- A victim that is not notified yet may use the fences of its block.
-pass(us + 1023)
+pass(us + 2022)
 draw()
 local victims = holders(-1)
 for _, token in ipairs(victims) do

@@ -81,7 +81,7 @@ local stored = redis.pcall('GET', KEYS[#KEYS])
 if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE') then
   return stored
 end
-local last = not stored and us + 1024
+local last = not stored and us + 3072
   or type(stored) == 'string' and string.match(stored, '^%d+$') and tonumber(stored) or 2 ^ 53
 if last > 2 ^ 53 - 4096 then
   return { err = 'BADFENCE ' .. KEYS[#KEYS] .. ' holds no fence of this version' }

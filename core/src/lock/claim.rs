@@ -4,7 +4,7 @@
 
 use super::LockState;
 use super::claim_state::{Base, Claim};
-use super::hold::{GiveBack, Validity};
+use super::hold::{GiveBack, Validity, earliest};
 use crate::error::Error;
 use crate::event::Outcome;
 use crate::ids::{Caller, LeaseToken, Token};
@@ -177,7 +177,7 @@ impl LockState {
         if hold.is_converting() {
             return;
         }
-        if answer.server <= hold.server {
+        if earliest(answer.server) <= hold.server {
             if matches!(answer.status, Status::Again | Status::Entered) {
                 hold.note_waiting(cx, id, answer.waiting);
                 self.settle(cx, None);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::change::Change;
 use super::claim_state::{Base, Claim};
 use super::fences::Fences;
-use super::hold::{GiveBack, Hold, HoldTimers, Refill, Validity};
+use super::hold::{GiveBack, Hold, HoldTimers, Refill, Validity, earliest};
 use super::{LockState, waited};
 use crate::error::{Error, Failure, LossReason};
 use crate::event::{Grant, Outcome, ReleaseOutcome};
@@ -231,7 +231,7 @@ fn not_detached_by(cx: &mut Context, op: Option<Caller>, reason: LossReason) {
 /// The earliest local time at which the grant can have happened. None if the grant is older than an answer that has arrived.
 fn granted_since(cx: &Context, claim: &Claim, grant: &Granted<'_>) -> Option<Instant> {
     let Some(Base { sent, server }) = claim.base else { return claim.first_sent };
-    if grant.server < server {
+    if grant.server < earliest(server) {
         return None;
     }
     let elapsed = Duration::from_micros(grant.server.saturating_sub(server));

@@ -337,11 +337,9 @@ impl Hold {
     /// The greatest fence that was used, if the next grant might not be above it by the server's clock alone. Else 0.
     pub(super) fn used_fence(&self, cx: &Context) -> u64 {
         let elapsed = cx.now.time_since(self.server_at);
-        let clock = self.server.saturating_add(elapsed.saturating_sub(elapsed / 100).as_micros());
+        let clock = earliest(self.server).saturating_add(elapsed.saturating_sub(elapsed / 100).as_micros());
         let used_fence = self.fences.used_fence();
-        // A server that refuses `TIME` in scripts tells whole milliseconds, so its scripts' clock can be behind by one.
-        let behind = if self.server.is_multiple_of(1_000) { 1_000 } else { 0 };
-        if used_fence.saturating_add(behind) < clock { 0 } else { used_fence }
+        if used_fence < clock { 0 } else { used_fence }
     }
 
     /// Processes a successful renewal or new grant. A late answer never shortens the validity.
@@ -394,6 +392,13 @@ impl Hold {
             cx.timers.set(Timer::Convert(lock), &mut converting.timer, None);
         }
     }
+}
+
+/// The earliest time that the server can have meant. A script that may not run `TIME` knows only the millisecond, and tells its
+/// last microsecond. Another user's script may know more.
+pub(super) const fn earliest(server: u64) -> u64 {
+    let part = server % 1_000;
+    server - if part == 999 { part } else { 0 }
 }
 
 fn is_reader(cx: &Context, id: LeaseId) -> bool {

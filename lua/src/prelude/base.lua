@@ -23,7 +23,7 @@ local stored = redis.pcall('GET', KEYS[2])
 if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE') then
   return stored
 end
-local last = not stored and us + 1024
+local last = not stored and us + 3072
   or type(stored) == 'string' and string.match(stored, '^%d+$') and tonumber(stored) or 2 ^ 53
 if last > 2 ^ 53 - 4096 then
   return { err = 'BADFENCE ' .. KEYS[2] .. ' holds no fence of this version' }
@@ -55,7 +55,7 @@ end
 
 -- Makes the next fence greater than this one, which was used. A wrong number can't move the counter far.
 local function pass(used_fence)
-  last = math.max(last, math.min(used_fence, math.max(last, us) + 1024))
+  last = math.max(last, math.min(used_fence, math.max(last, us) + 2048))
 end
 pass(tonumber(ARGV[#ARGV - 1]))
 

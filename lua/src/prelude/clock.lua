@@ -1,5 +1,6 @@
 -- The server's time, as TIME answers it. A service may refuse TIME in scripts. Then N tells the time in whole milliseconds: the
--- end of its TTL minus what is left of it. If N doesn't exist or has no TTL, it gets one for a moment.
+-- end of its TTL minus what is left of it. If N doesn't exist or has no TTL, it gets one for a moment. The microseconds are the
+-- last ones of that millisecond, so a fence is above all that other users' scripts drew by TIME.
 local clock = redis.pcall('TIME')
 if clock.err then
   -- Each command that is needed later runs before the first write, where it changes nothing. So a missing right stops the script
@@ -18,5 +19,5 @@ if clock.err then
   elseif ends == -1 then
     redis.call('PERSIST', KEYS[1])
   end
-  clock = { math.floor(ms / 1000), ms % 1000 * 1000 }
+  clock = { math.floor(ms / 1000), ms % 1000 * 1000 + 999 }
 end

@@ -38,7 +38,7 @@ pub(crate) fn convert<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outc
     } else if holds.is_none() && held_before.as_deref() == Some(mode) {
         if adopts {
             // The former holder may use the fences of its block until it learns of this.
-            lock.base.pass(lock.base.call.us + 1023);
+            lock.base.pass(lock.base.call.us + 2022);
         }
         lock.give_up(old)?;
         lock.hold(new, mode, ttl)?;

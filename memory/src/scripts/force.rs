@@ -28,7 +28,7 @@ pub(crate) fn force<K: Kind>(call: Call<'_>, arguments: Arguments<'_>) -> Outcom
         }
     }
     // A victim that is not notified yet may use the fences of its block.
-    lock.base.pass(lock.base.call.us + 1023);
+    lock.base.pass(lock.base.call.us + 2022);
     lock.base.draw();
     let victims = lock.holders(-1)?;
     for token in &victims {

@@ -58,7 +58,7 @@ enum How {
 
 pub(crate) fn multi(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let (ttl, counter, parts) = read(arguments)?;
-    let lost = call.us + 1024;
+    let lost = call.us + 3072;
     // Every key is read before the first write, so a key of the wrong type fails the script while nothing has changed.
     let Counter { last, .. } = Counter::read(&mut call, counter, lost)?;
     let mut found = Vec::with_capacity(parts.len());

@@ -80,7 +80,7 @@ pub(crate) fn cut(ms: i64) -> i64 {
 impl<'a> Base<'a> {
     pub(crate) fn read(mut call: Call<'a>, keys: Keys<'a>, used_fence: i64, fleet: Fleet) -> Done<Self> {
         // A lost counter begins above each fence that a block can still contain.
-        let lost = call.us + 1024;
+        let lost = call.us + 3072;
         let Counter { stored, last } = Counter::read(&mut call, keys.fence, lost)?;
         let mut base = Self {
             call,
@@ -107,7 +107,7 @@ impl<'a> Base<'a> {
 
     /// Makes the next fence greater than this one, which was used. A wrong number can't move the counter far.
     pub(crate) fn pass(&mut self, used_fence: i64) {
-        self.last = self.last.max(used_fence.min(self.last.max(self.call.us) + 1024));
+        self.last = self.last.max(used_fence.min(self.last.max(self.call.us) + 2048));
     }
 
     /// The fence of this script. It is greater than every fence before it on this server.

@@ -42,6 +42,18 @@ pub enum Engine {
     Both,
 }
 
+/// Whose scripts may run `TIME`. Without it, a script knows the time in whole milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeFor {
+    /// Those of all users.
+    #[default]
+    All,
+    /// Those of users with an even number.
+    Some,
+    /// Nobody's, as on some services.
+    Nobody,
+}
+
 /// A server with its keys, its script cache and its Lua interpreter.
 pub struct ModelServer {
     server: Rc<RefCell<Server>>,
@@ -50,6 +62,9 @@ pub struct ModelServer {
     engine: Engine,
     interpreter: Interpreter,
     scripts: Scripts,
+    time: TimeFor,
+    /// Whose command is next.
+    user: usize,
 }
 
 /// The result of a command.
@@ -75,7 +90,8 @@ impl ModelServer {
     pub fn new() -> Self {
         let server = Rc::new(RefCell::new(Server::default()));
         let interpreter = Interpreter::new(Rc::clone(&server)).expect("Lua starts");
-        Self { server, twin: Server::default(), engine: Engine::Lua, interpreter, scripts: Scripts::default() }
+        let (twin, engine, scripts, time) = (Server::default(), Engine::Lua, Scripts::default(), TimeFor::All);
+        Self { server, twin, engine, interpreter, scripts, time, user: 0 }
     }
 
     /// Resets the server: no keys, no loaded scripts, no refusals. Compiled scripts and the faults in them are kept.
@@ -83,6 +99,7 @@ impl ModelServer {
         *self.server.borrow_mut() = Server::default();
         self.twin = Server::default();
         self.scripts.flush();
+        self.user = 0;
     }
 
     /// Chooses what runs the scripts from now on. Both can only be chosen for an empty server.
@@ -95,6 +112,11 @@ impl ModelServer {
     /// # Panics
     /// If both engines run and don't do the same.
     pub fn execute(&mut self, now_us: u64, words: &[&[u8]]) -> Executed {
+        self.interpreter.refuse_time(match self.time {
+            TimeFor::All => false,
+            TimeFor::Some => self.user % 2 == 1,
+            TimeFor::Nobody => true,
+        });
         let executed = self.execute_in(self.engine, now_us, words);
         if self.engine == Engine::Both {
             self.swap();
@@ -111,9 +133,8 @@ impl ModelServer {
 
     /// Another library's script runs in Lua in any case.
     fn execute_in(&mut self, engine: Engine, now_us: u64, words: &[&[u8]]) -> Executed {
-        // Scripts that may not run `TIME` know whole milliseconds. The functions get the same.
-        let is_coarse = engine == Engine::Rust && self.interpreter.refuses_time();
-        let now_us = if is_coarse { now_us / 1_000 * 1_000 } else { now_us };
+        // The functions get the time that the scripts would know.
+        let now_us = if engine == Engine::Rust { self.time_in_scripts(now_us) } else { now_us };
         self.server.borrow_mut().step_clock(now_us);
         let in_lua = engine != Engine::Rust || is_foreign_script(words);
         let reply = match words.first().filter(|_| in_lua) {
@@ -126,6 +147,11 @@ impl ModelServer {
         };
         let published = self.server.borrow_mut().take_published();
         Executed::from(leasehold_memory::Executed { reply, published })
+    }
+
+    /// What the next user's scripts take for the time. Without `TIME`, they know the millisecond, and take its last microsecond.
+    pub fn time_in_scripts(&self, now_us: u64) -> u64 {
+        if self.interpreter.refuses_time() { now_us / 1_000 * 1_000 + 999 } else { now_us }
     }
 
     /// The server, and the one beside it.
@@ -170,9 +196,14 @@ impl ModelServer {
         self.each(|server| server.refuse_publish(on));
     }
 
-    /// Whether scripts may not run `TIME`, as on some services. They then know the time in whole milliseconds.
-    pub fn refuse_time(&mut self, on: bool) {
-        self.interpreter.refuse_time(on);
+    /// Chooses whose scripts may run `TIME` from now on.
+    pub fn allow_time(&mut self, time: TimeFor) {
+        self.time = time;
+    }
+
+    /// Whose commands come next. At first, and after [`reset`](Self::reset), user 0's.
+    pub fn set_user(&mut self, user: usize) {
+        self.user = user;
     }
 
     /// Whether the server is a replica. Then it refuses writes.

@@ -11,6 +11,7 @@ use common::model::{Model, model_lock};
 use common::random::{Calls, NAMES, PATHS, Step, redisson_channel};
 use common::{EXCLUSIVE, Host, Lock, SHARED, token};
 use leasehold_lua::ALL;
+use leasehold_model::TimeFor;
 
 const CALLS_A_ROUND: u64 = 200;
 
@@ -24,7 +25,7 @@ fn every_function_does_what_its_script_does() {
     for seed in 0..calls() / CALLS_A_ROUND {
         let mut lock = model_lock();
         // A server that refuses TIME in scripts.
-        lock.host.server.refuse_time(seed % 4 == 3);
+        lock.host.server.allow_time(if seed % 4 == 3 { TimeFor::Nobody } else { TimeFor::All });
         round(seed, &mut lock, &mut seen);
     }
     println!("{} calls: {seen:#?}", calls());

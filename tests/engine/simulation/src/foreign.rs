@@ -185,7 +185,7 @@ impl ClusterRun<'_> {
             (Some(ttl), _) => words.extend([ttl.as_bytes(), count.as_bytes()]),
             (None, _) => {}
         }
-        let executed = self.servers.execute(server, self.world.now, &words);
+        let executed = self.servers.execute(server, 0, self.world.now, &words);
         use leasehold_core::{Reply, Scalar};
         let took = matches!(executed.reply, Ok(Reply::One(Scalar::Text(_) | Scalar::Int(1))));
         if took {
@@ -225,7 +225,7 @@ impl ClusterRun<'_> {
         };
         let text = it.text();
         let words: [&[u8]; 6] = [b"EVAL", script, b"1", name.as_bytes(), text.as_bytes(), channel.as_bytes()];
-        let executed = self.servers.execute(server, self.world.now, &words);
+        let executed = self.servers.execute(server, 0, self.world.now, &words);
         self.note_line("f", format_args!("{text} gives {name} back: {:?}", executed.reply));
         for (channel, payload) in executed.published {
             self.publish(&channel, &payload);

@@ -376,7 +376,8 @@ impl ClusterRun<'_> {
         if matches!(grant.how, Granting::Entered | Granting::Message) {
             lock.fences.granted(grant.token);
         }
-        lock.blocks.granted(grant.token.life, grant.fence, server_us);
+        let in_script = self.servers.models[self.servers.home(name)].time_in_scripts(server_us);
+        lock.blocks.granted(grant.token.life, grant.fence, in_script);
         // An acquire of a once that arrives again keeps its fence. `once-fence` checks that.
         let drawn = if self.mix.kinds[name] == LockKind::Once && grant.how == Granting::Again {
             Ok(())
@@ -411,7 +412,7 @@ impl ClusterRun<'_> {
             LockKind::Semaphore => self.watch.semaphores[place][name].hold(grant.token),
             _ => &mut self.watch.holds[place][name],
         };
-        let granted = ServerGrant { token: grant.token, at: self.world.now, server_us };
+        let granted = ServerGrant { token: grant.token, at: self.world.now, server_us: in_script };
         match grant.how {
             Granting::Converted => hold.last_converted = Some(granted),
             how => hold.server_granted(granted, how != Granting::Again),

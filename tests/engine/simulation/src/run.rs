@@ -1,9 +1,10 @@
 //! Runs one seed from beginning to end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 
 use leasehold_harness::Transcript;
-use leasehold_model::{Engine, ModelServer};
+use leasehold_model::{Engine, ModelServer, TimeFor};
 
 use crate::coverage::Coverage;
 use crate::election::ElectionRun;
@@ -89,11 +90,11 @@ impl Bench {
 
     fn run_with(&mut self, seed: u64, theme: Option<Theme>, written: bool) -> Report {
         let engine = self.engine(seed);
-        // The functions then know the time as scripts do that may not run `TIME`. Such scripts also write, so only one of both runs.
-        let refuses_time = std::env::var_os("LEASEHOLD_REFUSE_TIME").is_some() && engine == Engine::Rust;
+        // Scripts that may not run `TIME` also write to know the time. The functions don't, so only these run.
+        let time = if engine == Engine::Rust { time_for(seed) } else { TimeFor::All };
         self.models.iter_mut().for_each(|model| {
             model.run_scripts_in(engine);
-            model.refuse_time(refuses_time);
+            model.allow_time(time);
         });
         if let Some(theme) = theme {
             return self.run_theme(seed, theme, written);
@@ -178,6 +179,17 @@ impl Bench {
             let _ = self.make_models();
         }
         report
+    }
+}
+
+/// Whose scripts may run `TIME` in a seed. 25 has no factor in common with the numbers of [`BESIDE`]. The environment variable
+/// `LEASEHOLD_REFUSE_TIME` chooses for all seeds: `all` or `some`.
+fn time_for(seed: u64) -> TimeFor {
+    static CHOSEN: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("LEASEHOLD_REFUSE_TIME").ok());
+    match (CHOSEN.as_deref(), seed % 25) {
+        (Some("all"), _) | (None, 10) => TimeFor::Nobody,
+        (Some("some"), _) | (None, 20) => TimeFor::Some,
+        _ => TimeFor::All,
     }
 }
 

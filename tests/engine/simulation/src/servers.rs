@@ -140,13 +140,14 @@ impl<'a> Servers<'a> {
     }
 
     /// Runs one command as a server does.
-    pub(crate) fn execute(&mut self, server: usize, now: Micros, words: &[&[u8]]) -> Executed {
+    pub(crate) fn execute(&mut self, server: usize, user: usize, now: Micros, words: &[&[u8]]) -> Executed {
         let it = &self.list[server];
         let model = &mut self.models[server];
         model.set_out_of_memory(it.suffers(Fault::OutOfMemory, now));
         model.refuse_publish(it.suffers(Fault::PublishRefused, now));
         model.set_migrating(it.suffers(Fault::Migration, now));
         model.set_read_only(it.suffers(Fault::NotReady, now) && it.not_ready_error.starts_with("READONLY"));
+        model.set_user(user);
         model.execute(it.clock.reads(now), words)
     }
 }
@@ -205,7 +206,7 @@ impl ClusterRun<'_> {
         let before = counter(self.servers.models);
         let renewable: Vec<bool> =
             asked.iter().zip(&names).map(|(it, name)| self.may_renew(server, *name, it)).collect();
-        let executed = self.servers.execute(server, self.world.now, &words);
+        let executed = self.servers.execute(server, arrival.client, self.world.now, &words);
         self.counts.calls += 1;
         let after = counter(self.servers.models);
         if is_fast(&words) && before.is_none() && after.is_some() {
@@ -302,7 +303,7 @@ impl ClusterRun<'_> {
         words.extend(keys.iter().map(String::as_bytes));
         words.extend([b"any".as_slice(), b"0", fleet]);
         self.observe_before(server, name);
-        let executed = self.servers.execute(server, self.world.now, &words);
+        let executed = self.servers.execute(server, name, self.world.now, &words);
         self.lose(name, Part::Lock);
         // A lease that was granted at this very moment is taken as well, although its client doesn't know of it yet.
         self.watch.forced.extend(&victims);

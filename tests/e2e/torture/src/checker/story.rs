@@ -6,7 +6,7 @@ use super::{Rule, Verdict};
 use crate::history::{Entry, Event, Op, Share, What, names};
 
 /// Fences run ahead of the server's clock by no more than this, in microseconds.
-const AHEAD: u64 = 1_024;
+const AHEAD: u64 = 3_073;
 
 /// A lease of one name, as its holder saw it. A lease of several names is one for each. A conversion ends a lease and
 /// begins another one.

@@ -125,7 +125,7 @@ fn a_crashed_holder_frees_the_lock_after_its_ttl() {
 fn an_acquire_with_a_lost_counter_enters_and_begins_a_new_one() {
     let mut lock = model_lock();
     let entered = lock.try_acquire(&token(1, 1), EXCLUSIVE);
-    assert_eq!((entered.value, entered.block), (1_700_000_000_001_025, 1));
+    assert_eq!((entered.value, entered.block), (1_700_000_000_003_073, 1));
     assert_eq!(lock.last_fence(), entered.value);
 }
 

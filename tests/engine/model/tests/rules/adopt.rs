@@ -33,7 +33,7 @@ fn the_former_holder_is_told_and_its_token_never_comes_back() {
 }
 
 #[test]
-fn adoptions_leave_the_counter_within_a_millisecond_of_the_clock() {
+fn adoptions_leave_the_counter_within_two_milliseconds_of_the_clock() {
     let mut lock = model_lock();
     lock.wait(&token(1, 1), EXCLUSIVE);
     for counter in 1..1_000 {
@@ -45,7 +45,7 @@ fn adoptions_leave_the_counter_within_a_millisecond_of_the_clock() {
         assert_eq!([adopted.status, again.status, late.status], ["converted", "again", "taken"]);
         lock.pass_ms(1);
     }
-    assert!(lock.last_fence() < lock.now_us() + 1_024, "{} µs ahead", lock.last_fence() - lock.now_us());
+    assert!(lock.last_fence() < lock.now_us() + 2_023, "{} µs ahead", lock.last_fence() - lock.now_us());
 }
 
 #[test]

@@ -51,13 +51,13 @@ fn at_maxmemory_a_release_of_nothing_remembers_the_used_fence() {
     for tombstone in [0, 60_000] {
         let mut lock = model_lock();
         lock.wait(&token(1, 1), EXCLUSIVE);
-        lock.used_fence = lock.host.now_us + 2_000;
+        lock.used_fence = lock.host.now_us + 4_000;
         lock.host.server.set_out_of_memory(true);
         assert_eq!(
             lock.try_release_with_tombstone(&token(2, 1), tombstone).map(|answer| answer.status),
             Ok("taken".to_owned())
         );
-        assert_eq!(lock.last_fence() as u64, lock.host.now_us + 2_000, "{tombstone}");
+        assert_eq!(lock.last_fence() as u64, lock.host.now_us + 4_000, "{tombstone}");
     }
 }
 

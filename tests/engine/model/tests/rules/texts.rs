@@ -187,7 +187,7 @@ fn with_time(source: &str) -> String {
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (_, rest) = part
-            .split_once("\n  clock = { math.floor(ms / 1000), ms % 1000 * 1000 }\nend\n")
+            .split_once("\n  clock = { math.floor(ms / 1000), ms % 1000 * 1000 + 999 }\nend\n")
             .expect("the same everywhere");
         text += rest;
     }

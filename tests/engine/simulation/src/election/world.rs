@@ -238,6 +238,7 @@ impl<'a> ElectionRun<'a> {
         let server_now = self.server_clock.reads(now);
         let before = self.fields();
         self.watch.server_has(now, &before);
+        self.server.set_user(client);
         let executed = self.server.execute(server_now, &words);
         let after = self.fields();
         self.watch.server_has(now, &after);

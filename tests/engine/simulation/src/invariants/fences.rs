@@ -5,10 +5,13 @@ use leasehold_core::Mode;
 use super::{Verdict, broken};
 use crate::wire::Token;
 
-/// How far a fence may be ahead of the server's clock: a millisecond, plus one for each grant at the same moment.
-pub(crate) const AHEAD: u64 = 1_024 + 64;
+/// How far ahead of a script's clock a lost counter begins.
+const BEGINS: u64 = 3_073;
+/// How far a fence may be ahead of the server's clock: as far as after the loss of the counter, plus the microseconds that a script
+/// without `TIME` adds, plus one for each grant at the same moment.
+pub(crate) const AHEAD: u64 = BEGINS + 999 + 64;
 /// The same, after a replica with a slower clock took over. Until its clock has caught up, each grant adds one.
-const AHEAD_OF_A_SLOWER_CLOCK: u64 = 1_024 + 4_096;
+const AHEAD_OF_A_SLOWER_CLOCK: u64 = AHEAD + 4_096;
 
 /// Whether the server still has the lease of whoever uses a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +138,10 @@ impl Fences {
     /// The server lost its counter.
     pub(crate) fn counter_lost(&mut self, server_us: u64) {
         self.least = server_us + 1_023;
+        if self.drawn >= server_us + BEGINS {
+            // It was lost within the last millisecond too, in which a script without `TIME` always begins with the same fence.
+            (self.drawn, self.used, self.used_by_writers) = (0, 0, 0);
+        }
     }
 
     /// A replica with this counter takes over when the clock is at `server_us`. Its own clock is behind. Fences of blocks that
@@ -186,13 +193,13 @@ mod tests {
 
     #[test]
     fn a_draw_far_ahead_of_the_clock_is_seen() {
-        let verdict = Fences::default().drawn(Mode::Exclusive, 5_100, true, 4_000);
+        let verdict = Fences::default().drawn(Mode::Exclusive, 5_100, true, 900);
         assert_eq!(verdict.unwrap_err().invariant, "fence-ahead");
     }
 
     #[test]
     fn a_use_far_ahead_of_the_clock_is_seen() {
-        let verdict = Fences::default().used(Mode::Shared, 5_100, User::Holder, 4_000);
+        let verdict = Fences::default().used(Mode::Shared, 5_100, User::Holder, 900);
         assert_eq!(verdict.unwrap_err().invariant, "fence-ahead");
     }
 
@@ -202,7 +209,7 @@ mod tests {
         fences.used(Mode::Exclusive, 9_005, User::Holder, 9_000).unwrap();
         fences.clock_fell_back(9_000, 9_000);
         fences.drawn(Mode::Exclusive, 9_001, true, 2_000).unwrap();
-        assert_eq!(fences.drawn(Mode::Exclusive, 15_000, true, 2_000).unwrap_err().invariant, "fence-ahead");
+        assert_eq!(fences.drawn(Mode::Exclusive, 18_000, true, 2_000).unwrap_err().invariant, "fence-ahead");
     }
 
     #[test]
@@ -211,6 +218,17 @@ mod tests {
         fences.counter_lost(1_000);
         assert_eq!(fences.drawn(Mode::Exclusive, 2_023, true, 1_100).unwrap_err().invariant, "fence-draw");
         fences.drawn(Mode::Exclusive, 2_024, true, 1_100).unwrap();
+    }
+
+    #[test]
+    fn a_counter_that_is_lost_twice_within_a_millisecond_may_begin_with_the_same_fence() {
+        let mut fences = Fences::default();
+        for (lost, drawn) in [(1_000, 4_999), (1_500, 4_999), (2_000, 5_999)] {
+            fences.counter_lost(lost);
+            fences.drawn(Mode::Exclusive, drawn, true, lost).unwrap();
+        }
+        fences.counter_lost(3_000);
+        assert_eq!(fences.drawn(Mode::Exclusive, 5_999, true, 3_000).unwrap_err().invariant, "fence-draw");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(super) const TABLE: &[Mutant] = &[
     "lock/grant.rs": "    let Some(Base { sent, server }) = claim.base"
         => "    if MUTANT {\n        return Some(cx.now);\n    }\n    let Some(Base { sent, server }) = claim.base" },
     engine! { "stale-grant-taken" Stale "a grant older than the last answered heartbeat is ignored"
-    "lock/grant.rs": "if grant.server < server {" => "if grant.server < server && !MUTANT {" },
+    "lock/grant.rs": "if grant.server < earliest(server) {" => "if grant.server < earliest(server) && !MUTANT {" },
     engine! { "grant-assumes-ttl" Messages "a grant carries the TTL that was written, and only that counts"
     "lock/grant.rs": "Validity::new(cx, since, grant.ttl)"
         => "Validity::new(cx, since, if MUTANT { Duration::from_secs(30) } else { grant.ttl })" },
@@ -192,7 +192,7 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "convert-forgets-used" Converts "so does a convert"
     "lock/convert.rs": "used_fence: hold.fences.used_fence()," => "used_fence: if MUTANT { 0 } else { hold.fences.used_fence() }," },
     engine! { "used-by-a-fast-clock" Hot "only what is below the server's clock need not be told"
-    "lock/hold.rs": "if used_fence.saturating_add(behind) < clock { 0 } else { used_fence }"
+    "lock/hold.rs": "if used_fence < clock { 0 } else { used_fence }"
         => "if used_fence < clock.saturating_add(if MUTANT { 1_000 } else { 0 }) { 0 } else { used_fence }" },
     engine! { "used-by-an-old-answer" Hot "the server's clock is known from the newest answer, at the time when it arrived" seed 275
     "lock/hold.rs": "(self.server, self.server_at) = (server, cx.now);"

@@ -6,11 +6,11 @@ pub(super) const TABLE: &[Mutant] = &[
     engine! { "batch-block-uncut" Adopting "a block that the client computes ends near the clock" seed 314
     "client/batch.rs": ".min(ahead)" => ".min(if MUTANT { AHEAD } else { ahead })" },
     script! { "used-capped-by-the-clock" Adopting "a used fence counts although the server's clock is slower than the one that drew it"
-    "acquire" "release" "convert": "math.min(used_fence, math.max(last, us) + 1024)" => "math.min(used_fence, us + 1024)" },
+    "acquire" "release" "convert": "math.min(used_fence, math.max(last, us) + 2048)" => "math.min(used_fence, us + 2048)" },
     script! { "adoption-draws-in-block" Adopting "an adopter's fence is above the former holder's block" seed 784
-    "convert": "    pass(us + 1023)\n" => "" },
+    "convert": "    pass(us + 2022)\n" => "" },
     script! { "adoption-raises-for-good" Adopting "adoptions leave the counter within a millisecond of the clock"
-    "convert": "    pass(us + 1023)\n" => "    pass(last + 1023)\n" },
+    "convert": "    pass(us + 2022)\n" => "    pass(last + 2022)\n" },
     script! { "sweep-drops-the-living" Crowded "only dead waiters lose their places"
     "acquire" "release" "convert": "sweep(tokens, at - 1)" => "sweep(tokens, #tokens)" },
     script! { "adoption-takes-a-place" Adopting "a waiter keeps its place"

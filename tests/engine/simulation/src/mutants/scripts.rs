@@ -15,9 +15,9 @@ pub(super) const TABLE: &[Mutant] = &[
     script! { "used-ignored" Hot "a fence is above the greatest that its last holder used" seed 132
     "acquire" "release" "convert": "pass(tonumber(ARGV[#ARGV - 1]))\n" => "" },
     script! { "lost-counter-at-clock" Evicting "a lost counter begins above every block"
-    "acquire" "release" "convert": "not stored and us + 1024" => "not stored and us" },
+    "acquire" "release" "convert": "not stored and us + 3072" => "not stored and us" },
     script! { "force-draws-in-block" Hot "what is drawn after a force is above the victims' blocks"
-    "force": "pass(us + 1023)\n" => "" },
+    "force": "pass(us + 2022)\n" => "" },
     script! { "block-uncut" Hot "fences never run ahead of the clock" seed 705
     "acquire" "release" "convert": "math.max(1, math.min(wanted, us + 1024 - draw()))"
         => "math.max(draw() * 0 + 1, wanted)" },

@@ -248,6 +248,7 @@ impl QuorumRun<'_> {
         let before = MultiPart::all(&words)
             .filter(|_| self.mix.is_single())
             .map(|parts| Before { wanted: self.first_waiters(clock), held: parts.iter().map(held).collect() });
+        self.models[at].set_user(arrival.client);
         let Executed { reply: result, published } = self.models[at].execute(clock, &words);
         if self.mix.is_single() {
             self.check_names(&words, &result, &before.unwrap_or_default(), clock);

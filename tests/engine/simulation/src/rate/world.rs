@@ -283,6 +283,7 @@ impl<'a> RateRun<'a> {
             // A release: its token leaves the queue first.
             seen.waiters.retain(|(token, _)| *token != caller);
         }
+        self.server.set_user(client);
         let executed = self.server.execute(seen.us, &words);
         self.counts.calls += 1;
         let mut granted = Vec::new();
