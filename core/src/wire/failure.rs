@@ -48,6 +48,7 @@ impl FailureClass {
                 let remedy = ": update this client, or DEL the key if no newer version uses it";
                 Self::Fatal(Error::Protocol([&text, remedy].concat()))
             }
+            "NOCLOCK" => Self::Fatal(no_clock(text.get(8..).unwrap_or_default())),
             _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
             _ if NO_RIGHT.iter().any(|words| has(&text, words)) => Self::Fatal(Error::Auth(text)),
             _ if NOT_READY
@@ -122,6 +123,21 @@ fn without_place(mut text: String) -> String {
     text
 }
 
+/// Scripts have no way to read the clock: they may not run `TIME`, and the server refused `PEXPIRETIME` with this text.
+pub(crate) fn no_clock(refusal: &str) -> Error {
+    if NO_RIGHT.iter().any(|words| has(refusal, words)) {
+        return Error::Auth(refusal.into());
+    }
+    Error::Unsupported(
+        [
+            "the server refuses TIME in scripts, and they can't run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or \
+             newer, or grant this user +time, or +pexpiretime and +persist: ",
+            refusal,
+        ]
+        .concat(),
+    )
+}
+
 fn first_code(text: &str) -> &str {
     let mut words = text.split(|c: char| c == '-' || c.is_ascii_whitespace());
     words.find(|word| !word.is_empty()).unwrap_or_default()
@@ -129,6 +145,8 @@ fn first_code(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     fn of(text: &str) -> FailureClass {
@@ -198,6 +216,18 @@ mod tests {
         assert!(matches!(of("OOM command not allowed"), FailureClass::Fatal(Error::Server(_))));
         assert!(lacks_script("NOSCRIPT No matching script."));
         assert!(matches!(of("BADFENCE leasehold:{a}:fence holds"), FailureClass::Fatal(Error::Protocol(_))));
+        // Redis 6.2, and 7.0 or newer.
+        for refusal in [
+            "@user_script: 12: Unknown Redis command called from script",
+            "ERR Unknown Redis command called from script",
+        ] {
+            let FailureClass::Fatal(error @ Error::Unsupported(_)) = of(&["NOCLOCK ", refusal].concat()) else {
+                panic!()
+            };
+            assert!(error.to_string().contains("+pexpiretime") && error.to_string().ends_with(refusal), "{error}");
+        }
+        let text = "NOCLOCK @user_script: 12: The user executing the script can't run this command or subcommand";
+        assert!(matches!(of(text), FailureClass::Fatal(Error::Auth(text)) if text.starts_with("@user_script")));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod name;
 mod reply;
 
 pub(crate) use answer::{Answer, Status, fence, integer, natural, time_left};
-pub(crate) use failure::{Failed, FailureClass, has};
+pub(crate) use failure::{Failed, FailureClass, has, no_clock};
 pub use failure::{NO_RIGHT, NOT_READY, is_cross_slot};
 pub(crate) use message::{Granted, Message, Term};
 pub(crate) use name::{FenceCounter, Name};

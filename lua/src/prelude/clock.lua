@@ -5,7 +5,10 @@ local clock = redis.pcall('TIME')
 if clock.err then
   -- Each command that is needed later runs before the first write, where it changes nothing. So a missing right stops the script
   -- before a key without a TTL has one.
-  local ends = redis.call('PEXPIRETIME', KEYS[1])
+  local ends = redis.pcall('PEXPIRETIME', KEYS[1])
+  if type(ends) == 'table' then
+    return { err = 'NOCLOCK ' .. ends.err }
+  end
   if ends == -2 then
     redis.call('DEL', KEYS[1])
     redis.call('SET', KEYS[1], '', 'PX', '9999')

@@ -30,6 +30,7 @@ mod wait;
 
 pub use certificate::Certificate;
 pub use cluster::{Cluster, SlotMove};
+pub use emulated::has_pexpiretime;
 pub use error::Error;
 pub use install::{envoy, promtool, twemproxy, wasmtime};
 pub use locate::{find, find_version};

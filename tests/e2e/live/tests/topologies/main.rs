@@ -6,6 +6,7 @@ mod cluster_moving;
 mod cluster_trouble;
 mod failover;
 mod login;
+mod no_clock;
 mod quorum_members;
 mod replicas;
 mod sentinel;
