@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::error::{Error, Failure};
 use crate::text::Digits;
 use crate::time::api::Duration;
-use crate::wire::{Reply, Scalar, has, is_cross_slot, no_clock, slot_tag};
+use crate::wire::{NO_RIGHT, Reply, Scalar, has, is_cross_slot, no_clock, slot_tag};
 
 /// Servers that can't be used, whatever their version is: what a line of their `INFO` begins with, and the problem, before and
 /// after the rest of that line.
@@ -171,7 +171,11 @@ pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Prob
             return Ok(Probed::NotReady(failure.clone()));
         }
         Ok(Reply::One(Scalar::Text(text))) if text.starts_with(b"no clock: ") => {
-            return Err(no_clock(&String::from_utf8_lossy(text.get(10..).unwrap_or_default())));
+            let refusal = String::from_utf8_lossy(text.get(10..).unwrap_or_default());
+            if NO_RIGHT.iter().any(|words| has(&refusal, words)) {
+                return Err(Error::Auth(refusal.into_owned()));
+            }
+            return Err(no_clock(&refusal));
         }
         _ if !wanted => return Ok(Probed::NoSlots),
         Ok(_) => "is set, but the server takes keys of different slots in one call: leave it out",

@@ -50,11 +50,20 @@ const COMMANDS: [&[&str]; 28] = [
     &["SUBSCRIBE", "CHANNEL"],
 ];
 
+/// What to do about a missing right to TIME, besides granting it.
+const IN_PLACE_OF_TIME: &str = "; in place of +time, Redis 7.0 and Valkey 7.2 or newer also take +pexpiretime +persist";
+
+/// What scripts run in place of TIME, on a key that doesn't exist.
+const OTHER_CLOCK: [&[&str]; 2] = [&["PEXPIRETIME", "KEY"], &["PERSIST", "KEY"]];
+
 pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, user: &str) -> Vec<Check> {
     let key = names.key(&names.name(0));
     let (keys, channel) = (all_keys(&key), channel(&format!("doctor-{}", names.id)));
     let (mut checks, mut missing, mut unknown, mut channel_refused) = (Vec::new(), Vec::new(), Vec::new(), false);
     let mut key_refused = None;
+    // No client may ever create these keys of this name.
+    let side_keys = keys.get(1..).unwrap_or_default();
+    let mut milliseconds = "";
     for words in COMMANDS {
         let Some((command, _)) = words.split_first() else { continue };
         let right = format!("+{}", command.to_lowercase());
@@ -67,9 +76,16 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, use
             }
         };
         match refused {
+            Some(Refused::Command) if *command == "TIME" && has_other_clock(node, servers, side_keys).await => {
+                milliseconds = "; without TIME, scripts read the time from a key, in whole milliseconds";
+                let finding = "not needed: the user may run PEXPIRETIME and PERSIST";
+                checks.push(Check::ok(&format!("{ONE}{right}"), finding));
+                continue;
+            }
             Some(Refused::Command) => {
                 let finding = format!("user `{user}` may not run {command}");
-                let remedy = format!("ACL SETUSER {user} {right}");
+                let other = if *command == "TIME" { IN_PLACE_OF_TIME } else { "" };
+                let remedy = format!("ACL SETUSER {user} {right}{other}");
                 checks.push(Check::new(&format!("{ONE}{right}"), Verdict::Problem, finding, remedy));
                 missing.push(right);
                 continue;
@@ -86,8 +102,8 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, use
         }
         checks.push(Check::ok(&format!("{ONE}{right}"), "granted"));
     }
-    for key in keys.iter().skip(1) {
-        // No client may ever create these keys of this name, so nothing is deleted.
+    for key in side_keys {
+        // Nothing is deleted.
         if let Ok(Some(Refused::Key)) = attempt(node, servers, &["DEL", "KEY"], std::slice::from_ref(key), "").await {
             key_refused = key_refused.or(Some(key.clone()));
         }
@@ -107,13 +123,28 @@ pub(super) async fn check(node: &mut Node, servers: &Servers, names: &Names, use
                 format!("this address doesn't know {}; the check `locks` shows whether locks work", unknown.join(", "));
             Check::new("rights", Verdict::Unknown, finding, DISABLED)
         }
-        0 => Check::ok("rights", format!("user `{user}` may run all {} commands that locks need", COMMANDS.len())),
+        0 if milliseconds.is_empty() => {
+            Check::ok("rights", format!("user `{user}` may run all {} commands that locks need", COMMANDS.len()))
+        }
+        0 => Check::ok("rights", format!("user `{user}` may run all commands that locks need{milliseconds}")),
         count => {
             let finding = format!("user `{user}` lacks {count} of {} commands: {}", COMMANDS.len(), missing.join(" "));
-            Check::new("rights", Verdict::Problem, finding, format!("ACL SETUSER {user} {}", missing.join(" ")))
+            let other = if missing.iter().any(|right| right == "+time") { IN_PLACE_OF_TIME } else { "" };
+            let remedy = format!("ACL SETUSER {user} {}{other}", missing.join(" "));
+            Check::new("rights", Verdict::Problem, finding, remedy)
         }
     });
     checks
+}
+
+/// Whether this user's scripts can read the time without TIME.
+async fn has_other_clock(node: &mut Node, servers: &Servers, keys: &[String]) -> bool {
+    for words in OTHER_CLOCK {
+        if !matches!(attempt(node, servers, words, keys, "").await, Ok(None)) {
+            return false;
+        }
+    }
+    true
 }
 
 fn keys_check(user: &str, refused: Option<String>) -> Check {

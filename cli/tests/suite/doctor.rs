@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use leasehold_servers::{Server, follow};
+use leasehold_servers::{Server, follow, has_pexpiretime};
 use serde_json::Value;
 
 use crate::common::{Tested, at, exit, run, text, until};
@@ -86,8 +86,31 @@ fn the_documented_rights_suffice_and_each_missing_one_is_named() -> Tested {
         let (code, found) = checks(&user(&server, &others)?, &prefix)?;
         let check = found.get(&format!("right {missing}")).ok_or(missing.clone())?;
         assert_eq!((code, check[0].as_str()), (Some(1), "problem"), "{missing}: {found:?}");
-        assert_eq!(check[2], format!("ACL SETUSER app {missing}"));
+        assert!(check[2].starts_with(&format!("ACL SETUSER app {missing}")), "{check:?}");
+        assert_eq!(check[2].contains("+pexpiretime +persist"), missing == "+time", "{check:?}");
         assert_eq!(found.iter().filter(|(name, check)| name.starts_with("right ") && check[0] == "problem").count(), 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn two_other_rights_stand_in_for_the_one_to_time() -> Tested {
+    if !has_pexpiretime() {
+        return Ok(());
+    }
+    let server = Server::start()?;
+    let rules = |more: &[&str]| -> Vec<String> {
+        let documented = documented().into_iter().filter(|rule| rule != "+time");
+        documented.chain(more.iter().map(|rule| (*rule).to_owned())).collect()
+    };
+    let prefix = ["--prefix", "lock:"];
+    let (code, found) = checks(&user(&server, &rules(&["+pexpiretime", "+persist"]))?, &prefix)?;
+    assert_eq!((code, found["rights"][0].as_str(), found["locks"][0].as_str()), (Some(0), "ok", "ok"), "{found:?}");
+    assert!(found["rights"][1].contains("whole milliseconds"), "{found:?}");
+    for half in ["+pexpiretime", "+persist"] {
+        let (code, found) = checks(&user(&server, &rules(&[half]))?, &prefix)?;
+        assert_eq!((code, found["rights"][0].as_str()), (Some(1), "problem"), "{half}: {found:?}");
+        assert!(found["rights"][2].contains("app +time; in place of +time"), "{half}: {found:?}");
     }
     Ok(())
 }
