@@ -173,9 +173,10 @@ function listOf(given: unknown): readonly unknown[] {
 
 function mergeSettings(given: Given<(typeof LOCK)[number]>, defaults: AcquireSettings): AcquireSettings {
   const settings: { -readonly [field in keyof AcquireSettings]: AcquireSettings[field] } & Record<string, unknown> = { ...defaults };
-  for (const field of LOCK) {
+  // Only what is given: programs make a lock for each use.
+  for (const field of Object.keys(given) as (typeof LOCK)[number][]) {
     const value = given[field];
-    if (value === undefined) continue;
+    if (value === undefined || !LOCK.includes(field)) continue;
     if (field === 'waitForReplicas') settings.replicas = readGuarded(field, () => readReplicas(value));
     else settings[field] = readSetting(field, value) as never;
   }

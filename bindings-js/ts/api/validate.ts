@@ -22,10 +22,12 @@ export function readFields<Field extends string>(options: unknown, fields: reado
   // A getter or a proxy may throw. One `try` for all fields, because this runs at each call that has options.
   let reading = 'options';
   try {
-    for (const field of Object.keys(options)) {
+    const own = Object.keys(options);
+    for (const field of own) {
       if (!fields.includes(field as Field)) throw new InvalidOptionError(field, `is not an option here. The options are ${fields.join(', ')}`);
     }
-    for (const field of fields) {
+    // The prototype of another object may have fields, too.
+    for (const field of Object.getPrototypeOf(options) === Object.prototype ? (own as Field[]) : fields) {
       reading = field;
       const value = (options as Record<string, unknown>)[field];
       if (value !== undefined) given[field] = value;

@@ -1,5 +1,5 @@
 /**
- * What node-redlock 4 and 5 have in common: settings, attempts, and a lease that is released and extended by hand.
+ * What node-redlock 4 and 5 have in common: settings and attempts.
  *
  * While processes with node-redlock run (`mixedFleet`, the default), an acquire tries again as often as node-redlock does, so
  * both get their share. Without them, one acquire of the manager waits in the queue for as long.
@@ -7,11 +7,10 @@
 
 import { InvalidOptionError, isLeaseholdError, type Lease, type Lock, type LockManager, UnsupportedError } from '../index.js';
 import { formatValue } from '../support/format.js';
-import { setTimerRef } from '../support/host.js';
-import { ignore } from '../support/ignore.js';
 import { BOUNDS } from '../support/options.generated.js';
-import { HOST_TIME, type Timer } from '../support/timers.js';
-import { type Client, managerOf, type SharedManager, withoutMargins } from './managers.js';
+import { HOST_TIME } from '../support/timers.js';
+import { type Ended, Held, passOnHopeless } from './held.js';
+import { type Client, managerOf, type SharedManager } from './managers.js';
 
 /** How often to try, and by which part of the duration clocks may drift. */
 export interface RetrySettings {
@@ -24,18 +23,12 @@ export interface RetrySettings {
 
 export const RETRY_DEFAULTS: Required<RetrySettings> = { driftFactor: 0.01, retryCount: 10, retryDelay: 200, retryJitter: 100, mixedFleet: true };
 
-/** How an attempt ended. A failure without a `problem` means that another client holds the lock, or that it is no longer held. */
-export interface Ended {
-  readonly isDone: boolean;
-  readonly problem: unknown;
-}
-
 /** What a version of node-redlock makes of the attempts to acquire. */
 export interface Attempts<L> {
   /** An attempt has ended. Returns how many there were. */
   ended(attempt: Ended): number;
   /** The last one succeeded. */
-  acquired(held: Held, expiration: number): L;
+  acquired(held: Held): L;
   /** All have failed. */
   refused(): Error;
 }
@@ -68,8 +61,7 @@ export class Acquirer {
       }
       const count = attempts.ended({ isDone: lease !== null, problem });
       if (lease !== null) {
-        const held = new Held(lease, resources);
-        return attempts.acquired(held, expirationOf(Date.now(), duration, settings, held));
+        return attempts.acquired(new Held(lease, resources, duration, settings.driftFactor));
       }
       if (count >= most) throw attempts.refused();
       await pause(settings);
@@ -81,98 +73,6 @@ export class Acquirer {
   }
 }
 
-/** A lease that is released and extended by hand. */
-export class Held {
-  readonly #lease: Lease;
-  readonly resources: readonly string[];
-  #end: Timer | undefined;
-  /** How many extensions have begun. */
-  #extensions = 0;
-  #isReleased = false;
-
-  constructor(lease: Lease, resources: readonly string[]) {
-    this.#lease = lease;
-    this.resources = resources;
-  }
-
-  /** The fence, as text. */
-  get value(): string {
-    return String(this.#lease.fence);
-  }
-
-  /** How long it is valid, in milliseconds. */
-  get remaining(): number {
-    return this.#lease.remaining;
-  }
-
-  onLost(listener: (reason: string) => void): void {
-    void this.#lease.lost.then(listener);
-  }
-
-  /**
-   * Gives the lease back, and resolves to what `end` returns. The engine sends its command again if that is safe. Rejects with an
-   * error that another attempt can't fix, and with what `end` throws.
-   */
-  async release<T>(end: (ended: Ended) => T): Promise<T> {
-    let isDone = false;
-    let problem: unknown;
-    try {
-      isDone = (await this.#release()) === 'released';
-      this.#isReleased = true;
-    } catch (error) {
-      problem = passOnHopeless(error);
-    }
-    return end({ isDone, problem });
-  }
-
-  /** Makes the lock end after `duration`. The rest is as in `release`. */
-  async extend<T>(duration: number, end: (ended: Ended) => T): Promise<T> {
-    let isDone = false;
-    let problem: unknown;
-    try {
-      isDone = await this.#extend(duration);
-    } catch (error) {
-      problem = passOnHopeless(error);
-    }
-    return end({ isDone, problem });
-  }
-
-  /** Undefined if it was released before. */
-  #release(): ReturnType<Lease['release']> | undefined {
-    if (this.#end !== undefined) HOST_TIME.clearTimeout(this.#end);
-    return this.#isReleased ? undefined : this.#lease.release();
-  }
-
-  /** Resolves to `false` if it was no longer held. */
-  async #extend(duration: number): Promise<boolean> {
-    if (this.#isReleased) return false;
-    HOST_TIME.clearTimeout(this.#end);
-    const extension = ++this.#extensions;
-    const end = HOST_TIME.now() + duration;
-    const isShorter = this.remaining > duration;
-    if (isShorter && await this.#shorten(duration)) return true;
-    await this.#lease.extend(withoutMargins(duration));
-    // A later extension decides on its own.
-    if (isShorter && extension === this.#extensions) {
-      // The server keeps the lease for longer, so it is released in time.
-      this.#end = HOST_TIME.setTimeout(() => void this.#release()?.then(() => (this.#isReleased = true), ignore), end - HOST_TIME.now());
-      setTimerRef(this.#end, 'unref');
-    }
-    return true;
-  }
-
-  /** Makes the lock shorter on the server too. Resolves to `false` for several names and several clients. */
-  async #shorten(duration: number): Promise<boolean> {
-    try {
-      await this.#lease.shorten(withoutMargins(duration));
-      return true;
-    } catch (error) {
-      if (isLeaseholdError(error, 'unsupported')) return false;
-      throw error;
-    }
-  }
-}
-
 /** Turns a thrown error into a rejection. An `async` function would cost one more promise. */
 export function rejecting<T>(act: () => Promise<T>): Promise<T> {
   try {
@@ -180,13 +80,6 @@ export function rejecting<T>(act: () => Promise<T>): Promise<T> {
   } catch (error) {
     return Promise.reject(error);
   }
-}
-
-/** Where a lock keeps what it holds. Not a `WeakMap`, which costs the garbage collector more than the lock. */
-export function heldOrThrow(held: Held | undefined): Held {
-  // A `Lock` of the original, or one that was made by hand, has none.
-  if (held === undefined) throw new UnsupportedError('a `Lock` that this process did not acquire; release and extend it where it was acquired');
-  return held;
 }
 
 /** How the clients voted in an attempt that failed, in their order: the error, `busy` if the lock was not free, or undefined if it agreed. */
@@ -202,12 +95,6 @@ function voteOf(problem: unknown, at: number): Error | 'busy' | undefined {
   // node-redlock gives the error of ioredis.
   const { cause } = problem as Error;
   return cause instanceof Error ? cause : (problem as Error);
-}
-
-/** When a lock that was taken or extended at `start` ends: as node-redlock computes it, but not after the lease. */
-export function expirationOf(start: number, duration: number, { driftFactor }: RetrySettings, held: Held): number {
-  const drift = Math.round(driftFactor * duration) + 2;
-  return Math.min(start + duration - drift, Math.floor(Date.now() + held.remaining));
 }
 
 /** `given` over `defaults`. The fields of `known` are the settings that a version of node-redlock has. */
@@ -259,15 +146,6 @@ const LONGEST_WAIT = BOUNDS.wait[1];
 function waitOf({ retryCount, retryDelay }: RetrySettings): number | 'forever' {
   const wait = Math.max(1, retryCount * retryDelay);
   return retryCount < 0 || wait > LONGEST_WAIT ? 'forever' : wait;
-}
-
-/** The codes of errors that another attempt can't fix. */
-const HOPELESS: readonly string[] = ['invalid-option', 'unsupported', 'closed'];
-
-/** Throws an error that another attempt can't fix: a caller's mistake, or a broken engine. */
-function passOnHopeless(error: unknown): unknown {
-  if (isLeaseholdError(error) && HOPELESS.includes(error.code)) throw error;
-  return error;
 }
 
 function pause({ retryDelay, retryJitter }: RetrySettings): Promise<void> {

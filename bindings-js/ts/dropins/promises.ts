@@ -21,15 +21,26 @@ export class Promises {
   }
 
   answer<T>(work: Promise<T>, callback?: Callback<T>): Answer<T> {
-    if (this.#library !== undefined) return this.#library.resolve(work).nodeify(callback) as Answer<T>;
+    if (this.#library !== undefined) return this.#follow(this.#library, work).nodeify(callback) as Answer<T>;
     if (typeof callback === 'function') work.then((value) => (value === undefined ? callback(null) : callback(null, value)), callback).catch(throwLater);
     return work as Answer<T>;
+  }
+
+  /** Bluebird settles most promises one turn of the event loop later. It doesn't do so for one that gets a callback. */
+  #follow<T>(library: typeof Bluebird, work: Promise<T>): Bluebird<T> {
+    return library.fromCallback<T>((done) => {
+      work.then((value) => done(null, value), (error) => {
+        done(error);
+        // Bluebird marks an error of a callback, and `error()` then catches it. It doesn't catch those of node-redlock.
+        delete (error as { isOperational?: true }).isOperational;
+      });
+    });
   }
 
   /** Makes what Bluebird's `using` takes. Throws `unsupported` without Bluebird. */
   disposer<T>(take: () => Promise<T>, giveBack: (value: T) => Promise<void>): Disposer<T> {
     if (this.#library === undefined) throw new UnsupportedError('`disposer` without Bluebird, whose `using` needs it; install the package `bluebird`');
-    return this.#library.resolve(take()).disposer((value) => giveBack(value));
+    return this.#follow(this.#library, take()).disposer((value) => giveBack(value));
   }
 }
 

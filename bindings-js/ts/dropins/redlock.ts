@@ -6,7 +6,8 @@ import { InvalidOptionError } from '../index.js';
 import { isAbortOf } from '../support/abort.js';
 import { formatValue, isArray } from '../support/format.js';
 import { ignore } from '../support/ignore.js';
-import { Acquirer, checkDuration, counted, type Ended, expirationOf, type Held, heldOrThrow, listed, mergeSettings, refuseScripts, rejecting, RETRY_DEFAULTS, votesOf } from './attempts.js';
+import { Acquirer, checkDuration, counted, listed, mergeSettings, refuseScripts, rejecting, RETRY_DEFAULTS, votesOf } from './attempts.js';
+import { type Ended, type Held, heldBy, HeldLock, setHeld } from './held.js';
 import type { Client } from './managers.js';
 
 /** How one client voted. */
@@ -72,35 +73,17 @@ export class ExecutionError extends Error {
   }
 }
 
-let setHeld: (lock: Lock, held: Held) => Lock;
-let heldBy: (lock: Lock) => Held;
-
 /** A lock that was acquired. */
-export class Lock {
-  static {
-    setHeld = (lock, held) => {
-      lock.#held = held;
-      return lock;
-    };
-    heldBy = (lock) => heldOrThrow(#held in lock ? lock.#held : undefined);
-  }
-
-  /** Not a `WeakMap`, which costs the garbage collector more than the lock. */
-  #held: Held | undefined;
+export class Lock extends HeldLock<string> {
   readonly redlock: Redlock;
   readonly resources: string[];
-  /** The lock's fencing token, as text: send it along with each write. The value on the server is another one. */
-  readonly value: string;
   readonly attempts: ReadonlyArray<Promise<ExecutionStats>>;
-  /** When the lock ends unless it is extended, as `Date.now()` tells it. 0 once it was released or extended. */
-  expiration: number;
 
   constructor(redlock: Redlock, resources: string[], value: string, attempts: ReadonlyArray<Promise<ExecutionStats>>, expiration: number) {
+    super(value, expiration);
     this.redlock = redlock;
     this.resources = resources;
-    this.value = value;
     this.attempts = attempts;
-    this.expiration = expiration;
   }
 
   /** See {@link Redlock.release}. */
@@ -189,11 +172,10 @@ export class Redlock extends EventEmitter {
     checkDuration('duration', duration);
     const merged = mergeSettings(settings, this.settings, DEFAULTS);
     const held = heldBy(existing);
-    const start = Date.now();
-    if (existing.expiration < start) throw new ExecutionError(`can't extend ${listed(existing.resources)}: the lock has ended; acquire it again`, []);
-    const { attempts } = await held.extend(duration, (ended) => this.#once('extend', existing.resources, ended));
+    if (existing.expiration < Date.now()) throw new ExecutionError(`can't extend ${listed(existing.resources)}: the lock has ended; acquire it again`, []);
+    const { attempts } = await held.extend(duration, merged.driftFactor, (ended) => this.#once('extend', existing.resources, ended));
     existing.expiration = 0;
-    return this.#lockOf(held, existing.resources, attempts, expirationOf(start, duration, merged, held));
+    return this.#lockOf(held, existing.resources, attempts);
   }
 
   /**
@@ -253,7 +235,7 @@ export class Redlock extends EventEmitter {
       if (!isArray(resources)) throw new InvalidOptionError('resources', `is ${formatValue(resources)}: give a list of names`);
       return this.#acquirer.acquire(resources, duration, settings, renew, {
         ended: (attempt) => attempts.push(Promise.resolve(this.#countVotes(attempt))),
-        acquired: (held, expiration) => this.#lockOf(held, resources, attempts, expiration),
+        acquired: (held) => this.#lockOf(held, resources, attempts),
         refused: () => new ExecutionError(`can't acquire ${listed(resources)}: ${counted(attempts.length)} failed, and \`attempts\` has the reasons; try again later, or raise \`retryCount\``, attempts),
       });
     });
@@ -282,8 +264,8 @@ export class Redlock extends EventEmitter {
     return { membershipSize, quorumSize: Math.floor(membershipSize / 2) + 1, votesFor, votesAgainst };
   }
 
-  #lockOf(held: Held, resources: string[], attempts: ReadonlyArray<Promise<ExecutionStats>>, expiration: number): Lock {
-    return setHeld(new Lock(this, resources, held.value, attempts, expiration), held);
+  #lockOf(held: Held, resources: string[], attempts: ReadonlyArray<Promise<ExecutionStats>>): Lock {
+    return setHeld(new Lock(this, resources, '', attempts, 0), held);
   }
 }
 

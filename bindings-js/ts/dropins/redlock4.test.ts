@@ -82,6 +82,17 @@ test('promises_are_those_of_bluebird_and_its_using_gives_the_lock_back', async (
   assert.equal(await locks.lock([], LONG).catch(LockError, () => 'a lock error').catch(() => 'another'), 'another');
 });
 
+test('a_promise_settles_in_the_same_turn_of_the_event_loop_and_its_error_is_not_an_operational_one', async () => {
+  const promises = new Promises(Bluebird);
+  let [turned, give] = [false, (_: string): void => {}];
+  const seen = promises.answer(new Promise<string>((resolve) => (give = resolve))).then((value) => [value, turned]);
+  setImmediate(() => (turned = true));
+  give('done');
+  assert.deepEqual(await seen, ['done', false]);
+  const caughtBy = promises.answer(Promise.reject(new LockError())).error(() => 'error').catch(LockError, () => 'catch');
+  assert.equal(await caughtBy, 'catch');
+});
+
 test('without_bluebird_promises_are_the_hosts_and_a_disposer_is_refused', async (t) => {
   const promises = new Promises(undefined);
   const work = Promise.resolve('done');

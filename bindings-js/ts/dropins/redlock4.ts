@@ -4,8 +4,9 @@ import { EventEmitter } from 'node:events';
 
 import { InvalidOptionError, UnsupportedError } from '../index.js';
 import { formatValue, isArray } from '../support/format.js';
-import { Acquirer, checkDuration, counted, type Ended, expirationOf, type Held, heldOrThrow, listed, mergeSettings, refuseScripts, rejecting, RETRY_DEFAULTS, type RetrySettings, votesOf } from './attempts.js';
+import { Acquirer, checkDuration, counted, listed, mergeSettings, refuseScripts, rejecting, RETRY_DEFAULTS, type RetrySettings, votesOf } from './attempts.js';
 import { bluebird } from './bluebird/own.js';
+import { type Ended, type Held, heldBy, HeldLock, setHeld } from './held.js';
 import type { Client } from './managers.js';
 import { type Answer, type Callback, type Disposer, Promises } from './promises.js';
 
@@ -48,41 +49,19 @@ export class LockError extends Error {
   }
 }
 
-let setHeld: (lock: Lock, held: Held) => Lock;
-let heldBy: (lock: Lock) => Held;
-
 /** A lock that was acquired. */
-export class Lock {
-  static {
-    setHeld = (lock, held) => {
-      lock.#held = held;
-      return lock;
-    };
-    heldBy = (lock) => {
-      const held = heldOrThrow(#held in lock ? lock.#held : undefined);
-      const { resource } = lock;
-      if (resource !== held.resources && listed([resource].flat()) !== listed(held.resources)) throw new UnsupportedError('a `Lock` whose `resource` was changed; put the old value back');
-      return held;
-    };
-  }
-
-  #held: Held | undefined;
+export class Lock extends HeldLock<string | null> {
   readonly redlock: Redlock;
   readonly resource: string[];
-  /** The lock's fencing token, as text: send it along with each write. The value on the server is another one. */
-  readonly value: string | null;
-  /** When the lock ends unless it is extended, as `Date.now()` tells it. 0 once it was released. */
-  expiration: number;
   /** How many attempts it took to get the lock. */
   readonly attempts: number;
   /** How many attempts were left. */
   readonly attemptsRemaining: number | undefined;
 
   constructor(redlock: Redlock, resource: string[], value: string | null, expiration: number, attempts: number, attemptsRemaining?: number) {
+    super(value, expiration);
     this.redlock = redlock;
     this.resource = resource;
-    this.value = value;
-    this.expiration = expiration;
     this.attempts = attempts;
     this.attemptsRemaining = attemptsRemaining;
   }
@@ -99,6 +78,13 @@ export class Lock {
 }
 
 const promises = new Promises(bluebird());
+
+function heldOf(lock: Lock): Held {
+  const held = heldBy(lock);
+  const { resource } = lock;
+  if (resource !== held.resources && listed([resource].flat()) !== listed(held.resources)) throw new UnsupportedError('a `Lock` whose `resource` was changed; put the old value back');
+  return held;
+}
 
 /**
  * Locks over one ioredis client, or over an odd number of clients of independent servers or clusters. It emits `clientError`
@@ -221,7 +207,7 @@ export class Redlock extends EventEmitter {
           this.#tell(attempt);
           return ++attempts;
         },
-        acquired: (held, expiration) => setHeld(new Lock(this, resource, held.value, expiration, attempts, settings.retryCount - attempts), held),
+        acquired: (held) => setHeld(new Lock(this, resource, null, 0, attempts, settings.retryCount - attempts), held),
         refused: () => new LockError(`can't take ${listed(resource)}: ${counted(attempts)} failed; try again later, or raise \`retryCount\``, attempts),
       });
     });
@@ -230,7 +216,7 @@ export class Redlock extends EventEmitter {
   #unlock(lock: Lock): Promise<void> {
     return rejecting(() => {
       lock.expiration = 0;
-      const held = heldBy(lock);
+      const held = heldOf(lock);
       return held.release((ended) => {
         this.#tell(ended);
         if (!ended.isDone) throw new LockError(`can't give ${listed(held.resources)} back: the lock is no longer held, or the server didn't answer`, undefined, { cause: ended.problem });
@@ -239,16 +225,14 @@ export class Redlock extends EventEmitter {
   }
 
   async #extend(lock: Lock, ttl: number): Promise<Lock> {
-    const start = Date.now();
-    if (lock.expiration < start) throw new LockError(`can't extend ${listed(lock.resource)}: the lock has ended; take it again`, 0);
+    if (lock.expiration < Date.now()) throw new LockError(`can't extend ${listed(lock.resource)}: the lock has ended; take it again`, 0);
     checkDuration('ttl', ttl);
-    const held = heldBy(lock);
-    await held.extend(ttl, (ended) => {
+    const held = heldOf(lock);
+    await held.extend(ttl, this.driftFactor, (ended) => {
       this.#tell(ended);
       if (!ended.isDone) throw new LockError(`can't extend ${listed(held.resources)}: the lock is no longer held, or the server didn't answer; take it again before you rely on it`, 1, { cause: ended.problem });
     });
-    lock.expiration = expirationOf(start, ttl, this.#settings, held);
-    return lock;
+    return setHeld(lock, held);
   }
 
   /** Emits the errors of the clients. A lock that is not free is no error. */
