@@ -262,20 +262,21 @@ test('an_unreachable_server_costs_the_configured_tries_and_its_error_is_in_the_v
   for (const { votesAgainst } of votes) assert.match([...votesAgainst.values()][0]?.message ?? '', /closed|ECONNREFUSED|ended/);
 });
 
-test('a_process_whose_key_is_gone_takes_the_lock_again_at_once', async (t) => {
+test('a_process_whose_keys_are_gone_takes_the_lock_again_at_once', async (t) => {
   const [time, first] = [new VirtualTime(t), new MemoryServer()];
   const { clock } = first;
-  // Of a quorum, the next attempt takes it.
-  for (const { servers, longest } of [{ servers: [first], longest: 0 }, { servers: [first, new MemoryServer({ clock }), new MemoryServer({ clock })], longest: 210 }]) {
+  const cases = [['a', 'a'], ['ab', 'ab'], ['ab', 'bc'], ['a', 'ab'], ['ab', 'b']].map((names) => names.map((name) => [...name])) as [string[], string[]][];
+  // Of a quorum, a later attempt takes it.
+  for (const { servers, longest } of [{ servers: [first], longest: 0 }, { servers: [first, new MemoryServer({ clock }), new MemoryServer({ clock })], longest: 420 }]) {
     const locks = new Redlock(servers.map(clientOf), { retryDelay: 200, retryJitter: 0 });
     locks.on('error', () => {});
-    for (const held of [10, 400, 2_000]) {
-      const lost = await time.result(locks.acquire(['a'], 30_000));
+    for (const [names, wanted] of cases) for (const held of [10, 400, 2_000]) {
+      const lost = await time.result(locks.acquire(names, 30_000));
       await time.pass(held);
       for (const server of servers) server.flush();
-      const again = locks.acquire(['a'], 30_000);
+      const again = locks.acquire(wanted, 30_000);
       const took = await time.until(again);
-      assert.ok(took <= longest, `${servers.length} servers, after ${held} ms: ${took} ms`);
+      assert.ok(took <= longest, `${servers.length} servers, ${names}, then ${wanted}, after ${held} ms: ${took} ms`);
       await votesOf(await time.result(caught(lost.release())));
       await time.result((await again).release());
     }

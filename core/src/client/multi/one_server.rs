@@ -134,6 +134,8 @@ impl Client {
         match self.locks.find(Family::Lock, &key).and_then(|lock| self.locks.get(lock)) {
             None => Found::Nothing,
             Some(lock) if lock.gives(&self.cx, options, may_ask) => Found::Given,
+            // What this client holds may be gone from the server. A call for the part alone asks.
+            Some(lock) if may_ask && lock.is_unsure(&self.cx, op) => Found::Given,
             Some(lock) => Found::Busy(lock.busy(&self.cx, op)),
         }
     }
