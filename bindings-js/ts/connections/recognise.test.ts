@@ -35,6 +35,14 @@ test('what_is_no_connection_is_refused_at_once_with_what_would_be_one', () => {
     duplicate(): void {}
     defineCommand(): void {}
   }
+  // What a client of node-redis 3 looks like.
+  class Older extends EventEmitter {
+    exec(): void {}
+    sendCommand(): void {}
+    send_command(): void {}
+    internal_send_command(): void {}
+  }
+  refused(new Older(), /a client of node-redis 3 can't be used: use ioredis, or node-redis 4.2 or newer$/);
   refused(new Mock(), /not a mock: in a test, use `MemoryServer` of `leasehold\/testing`$/);
 });
 

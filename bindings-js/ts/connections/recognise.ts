@@ -155,6 +155,7 @@ function unknown(connection: unknown): string {
   if (typeof connection === 'string' || connection instanceof URL) return `${EXPECTED}, not an address: connect a client first`;
   if (Array.isArray(connection)) return `${EXPECTED}, not a list: a manager uses one server; \`LockManager.quorum\` takes a list`;
   if (typeof connection === 'function') return `${EXPECTED}, not a class or a function: create a client first`;
+  if (has(connection, 'send_command', 'internal_send_command')) return `${EXPECTED}; a client of node-redis 3 can't be used: use ioredis, or node-redis 4.2 or newer`;
   if (has(connection, 'exec', 'sendCommand')) return `${EXPECTED}, not a pipeline`;
   if (has(connection, 'sendCommand', 'execute')) return `${EXPECTED}; a node-redis pool can't be used: one client is enough for any load`;
   if (has(connection, 'sendCommand', 'getSentinelNode')) return `${EXPECTED}; a node-redis sentinel can't be used: use ioredis for Sentinel`;

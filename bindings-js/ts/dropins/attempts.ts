@@ -98,13 +98,13 @@ function voteOf(problem: unknown, at: number): Error | 'busy' | undefined {
 }
 
 /** `given` over `defaults`. The fields of `known` are the settings that a version of node-redlock has. */
-export function mergeSettings<S extends RetrySettings>(given: Partial<S> | undefined, defaults: S, known: Required<S>): S {
+export function mergeSettings<S extends RetrySettings>(given: Partial<S> | undefined, defaults: S, known: object): S {
   if (given === undefined) return defaults;
   const merged = { ...defaults };
   for (const [field, value] of Object.entries(given)) {
     if (!Object.hasOwn(known, field)) throw new InvalidOptionError(field, `is not a setting. The settings are ${Object.keys(known).join(', ')}`);
     if (value === undefined) continue;
-    const wanted = typeof known[field as keyof S];
+    const wanted = typeof known[field as keyof typeof known];
     if (typeof value !== wanted || Number.isNaN(value)) throw new InvalidOptionError(field, `is ${formatValue(value)}: give a ${wanted}`);
     Object.assign(merged, { [field]: value });
   }

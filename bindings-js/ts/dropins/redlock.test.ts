@@ -441,6 +441,7 @@ test('what_the_engine_can_not_do_is_refused_by_name_at_the_start', async () => {
     [() => new Redlock([{} as Client]), 'invalid-option', 'connection'],
     [() => new Redlock([7 as never]), 'invalid-option', 'connection'],
     [() => new Redlock([client], {}, { acquireScript: 'return 1' }), 'unsupported'],
+    [() => new Redlock([client], { db: 1 }), 'invalid-option', 'db'],
     [() => new Redlock([client], { retryCont: 3 } as never), 'invalid-option', 'retryCont'],
     [() => new Redlock([client], { retryCount: '3' } as never), 'invalid-option', 'retryCount'],
     [() => new Redlock([client], { mixedFleet: 1 } as never), 'invalid-option', 'mixedFleet'],
@@ -448,7 +449,7 @@ test('what_the_engine_can_not_do_is_refused_by_name_at_the_start', async () => {
   for (const [make, code, field] of refused) {
     assert.throws(make, (error) => isLeaseholdError(error) && error.code === code && (field === undefined || (error as { field?: string }).field === field), String(make));
   }
-  new Redlock([client], { retryCount: undefined } as never, {});
+  new Redlock([client], { retryCount: undefined, db: undefined } as never, {});
   const locks = new Redlock([client]);
   const calls: [Promise<unknown>, string][] = [
     [locks.acquire(['a'], 1.5), 'duration'], [locks.acquire(['a'], NaN), 'duration'], [locks.acquire(['a'], 9), 'duration'],
@@ -463,6 +464,17 @@ test('what_the_engine_can_not_do_is_refused_by_name_at_the_start', async () => {
   const theirs = new Lock(locks, ['a'], 'a value', [], Date.now() + 5_000);
   assert.ok(isLeaseholdError(await caught(theirs.release()), 'unsupported'));
   assert.ok(isLeaseholdError(await caught(theirs.extend(1_000)), 'unsupported'));
+});
+
+test('the_database_of_the_client_may_be_named_and_no_other', async () => {
+  const [client, name] = [fleet.client(), unique()];
+  const locks = new Redlock([clientOf(client)], { db: 0 });
+  await client.select(2);
+  await caught(locks.acquire([name], LONG, { db: 0 })).then((error) => assert.ok(isLeaseholdError(error, 'invalid-option') && error.field === 'db'));
+  const other = new Redlock([clientOf(client)], { db: 2 });
+  const lock = await other.acquire([name], LONG, { db: 2 });
+  assert.ok(await client.exists(name) === 1 && !(await fleet.isThere(name)));
+  await lock.release();
 });
 
 test('a_name_twice_is_one_name', async () => {

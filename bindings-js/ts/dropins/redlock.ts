@@ -45,9 +45,11 @@ export interface Settings {
    * a queue, for `retryCount` times `retryDelay`. Default `true`.
    */
   readonly mixedFleet?: boolean;
+  /** The database of the clients, as in `@sesamecare-oss/redlock`. Another one is refused. */
+  readonly db?: number;
 }
 
-const DEFAULTS: Required<Settings> = { ...RETRY_DEFAULTS, automaticExtensionThreshold: 500 };
+const DEFAULTS: Required<Omit<Settings, 'db'>> = { ...RETRY_DEFAULTS, automaticExtensionThreshold: 500 };
 
 /** Another client holds one of the resources, or the lock is no longer held. */
 export class ResourceLockedError extends Error {
@@ -129,7 +131,7 @@ export class Redlock extends EventEmitter {
     this.on('error', () => {});
     refuseScripts(scripts ?? {});
     this.clients = new Set(clients);
-    this.settings = mergeSettings(settings, DEFAULTS, DEFAULTS);
+    this.settings = this.#merge(settings, DEFAULTS);
     this.#acquirer = new Acquirer([...this.clients], this.settings);
   }
 
@@ -155,7 +157,7 @@ export class Redlock extends EventEmitter {
    */
   release(lock: Lock, settings?: Partial<Settings>): Promise<ExecutionResult> {
     return rejecting(() => {
-      mergeSettings(settings, this.settings, DEFAULTS);
+      this.#merge(settings);
       const held = heldBy(lock);
       lock.expiration = 0;
       return held.release((ended) => this.#once('release', lock.resources, ended));
@@ -170,7 +172,7 @@ export class Redlock extends EventEmitter {
    */
   async extend(existing: Lock, duration: number, settings?: Partial<Settings>): Promise<Lock> {
     checkDuration('duration', duration);
-    const merged = mergeSettings(settings, this.settings, DEFAULTS);
+    const merged = this.#merge(settings);
     const held = heldBy(existing);
     if (existing.expiration < Date.now()) throw new ExecutionError(`can't extend ${listed(existing.resources)}: the lock has ended; acquire it again`, []);
     const { attempts } = await held.extend(duration, merged.driftFactor, (ended) => this.#once('extend', existing.resources, ended));
@@ -193,7 +195,7 @@ export class Redlock extends EventEmitter {
     checkDuration('duration', duration);
     const [settings, routine] = typeof settingsOrRoutine === 'function' ? [undefined, settingsOrRoutine] : [settingsOrRoutine, optionalRoutine];
     if (typeof routine !== 'function') throw new InvalidOptionError('routine', `is ${formatValue(routine)}: give a function`);
-    const merged = mergeSettings(settings, this.settings, DEFAULTS);
+    const merged = this.#merge(settings);
     const { automaticExtensionThreshold: threshold } = merged;
     if (threshold > duration - 100) {
       throw new InvalidOptionError('duration', `is ${duration} ms: give at least 100 ms more than \`automaticExtensionThreshold\`, ${threshold} ms, or lower that`);
@@ -230,7 +232,7 @@ export class Redlock extends EventEmitter {
   #acquire(resources: string[], duration: number, given: Partial<Settings> | undefined, renew: boolean): Promise<Lock> {
     const attempts: Promise<ExecutionStats>[] = [];
     return rejecting(() => {
-      const settings = mergeSettings(given, this.settings, DEFAULTS);
+      const settings = this.#merge(given);
       checkDuration('duration', duration);
       if (!isArray(resources)) throw new InvalidOptionError('resources', `is ${formatValue(resources)}: give a list of names`);
       return this.#acquirer.acquire(resources, duration, settings, renew, {
@@ -239,6 +241,16 @@ export class Redlock extends EventEmitter {
         refused: () => new ExecutionError(`can't acquire ${listed(resources)}: ${counted(attempts.length)} failed, and \`attempts\` has the reasons; try again later, or raise \`retryCount\``, attempts),
       });
     });
+  }
+
+  #merge(given: Partial<Settings> | undefined, defaults = this.settings): Settings {
+    if (given === undefined || !('db' in given)) return mergeSettings(given, defaults, DEFAULTS);
+    const { db, ...rest } = given;
+    if (db !== undefined) for (const client of this.clients) {
+      const own = databaseOf(client);
+      if (db !== own) throw new InvalidOptionError('db', `is ${formatValue(db)}, but a client uses database ${own}: give the client that \`db\`, and leave it out here`);
+    }
+    return mergeSettings(rest, defaults, DEFAULTS);
   }
 
   /** Ends the only attempt of an operation on a lock that is held. */
@@ -267,6 +279,12 @@ export class Redlock extends EventEmitter {
   #lockOf(held: Held, resources: string[], attempts: ReadonlyArray<Promise<ExecutionStats>>): Lock {
     return setHeld(new Lock(this, resources, '', attempts, 0), held);
   }
+}
+
+/** The database that the client has selected, or will. A cluster has one. */
+function databaseOf(client: Client): number {
+  const { condition, options } = client as { condition?: { select?: number } | null; options?: { db?: number } };
+  return condition?.select ?? options?.db ?? 0;
 }
 
 export default Redlock;
