@@ -22,7 +22,9 @@ const REFUSED = ['callbacks lockWithOptions should be backwards compatible', 'su
 for (const count of [1, 3]) {
   test(`with ${count} ioredis clients, the original passes its own tests, and so does the drop-in except for what it refuses`, async () => {
     await fail('redlock-4', count, false, []);
-    await fail('leasehold/redlock4', count, true, REFUSED);
+    await fail('leasehold/redlock4', count, count > 1, REFUSED);
+    if (count === 1) return;
+    // Keys that are missing on all servers cost an attempt, and these tests allow one.
     const unchanged = await failures('leasehold/redlock4', count, false);
     for (const title of unchanged.filter((title) => !/ - multi /.test(title))) assert.ok(REFUSED.includes(title), title);
   });
