@@ -12,6 +12,7 @@ import { caught, until } from '../testing/expect.js';
 import { FiveServers } from '../testing/five-servers.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { GENEROUS_LOCK as GENEROUS, GENEROUS_QUORUM } from '../testing/generous.js';
+import { BOUNDS } from '../support/options.generated.js';
 import { startCluster } from '../testing/topologies.js';
 import { VirtualTime } from '../testing/virtual-time.js';
 import { answers, type Client } from './managers.js';
@@ -374,7 +375,7 @@ test('what_the_engine_can_not_do_is_refused_by_name_at_the_start', () => {
     [() => new Mutex(client, 'a', { identifier: 'mine', acquiredExternally: true }), 'unsupported'],
     [() => new Mutex(client, 'a', { externallyAcquiredIdentifier: 'mine' }), 'unsupported'],
     [() => new Mutex(client, 'a', { lockTimeout: 9 }), 'invalid-option', 'lockTimeout'],
-    [() => new Mutex(client, 'a', { lockTimeout: 2_592_000_001 }), 'invalid-option', 'lockTimeout'],
+    [() => new Mutex(client, 'a', { lockTimeout: BOUNDS.ttl[1] + 1 }), 'invalid-option', 'lockTimeout'],
     [() => new Mutex(client, 'a', { retryInterval: '10' } as never), 'invalid-option', 'retryInterval'],
     [() => new Mutex(client, 'a', { acquireTimeout: -1 }), 'invalid-option', 'acquireTimeout'],
     [() => new Mutex(client, 'a', { timeout: 10 } as never), 'invalid-option', 'timeout'],

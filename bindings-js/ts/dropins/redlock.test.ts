@@ -12,6 +12,7 @@ import { caught, until } from '../testing/expect.js';
 import { FiveServers } from '../testing/five-servers.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { GENEROUS, GENEROUS_DURATION as LONG, GENEROUS_QUORUM } from '../testing/generous.js';
+import { BOUNDS } from '../support/options.generated.js';
 import { startCluster } from '../testing/topologies.js';
 import { VirtualTime } from '../testing/virtual-time.js';
 import { answers, type Client } from './managers.js';
@@ -453,7 +454,7 @@ test('what_the_engine_can_not_do_is_refused_by_name_at_the_start', async () => {
   const locks = new Redlock([client]);
   const calls: [Promise<unknown>, string][] = [
     [locks.acquire(['a'], 1.5), 'duration'], [locks.acquire(['a'], NaN), 'duration'], [locks.acquire(['a'], 9), 'duration'],
-    [locks.acquire(['a'], 2_592_000_001), 'duration'], [locks.acquire('a' as never, 1_000), 'resources'], [locks.acquire([], 1_000), 'names'],
+    [locks.acquire(['a'], BOUNDS.ttl[1] + 1), 'duration'], [locks.acquire('a' as never, 1_000), 'resources'], [locks.acquire([], 1_000), 'names'],
     [locks.acquire([''], 1_000), 'name'], [locks.using(['a'], 550, async () => {}), 'duration'],
     [locks.using(['a'], 1_000, {}, undefined), 'routine'], [locks.acquire(['a'], 1_000, { retries: 1 } as never), 'retries'],
   ];

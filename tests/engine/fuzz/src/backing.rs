@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use leasehold_core::{Command, Reply, Scalar};
-use leasehold_lua::{ACQUIRE_FAST, ALL, BATCH, MULTI, RELEASE_FAST};
+use leasehold_lua::{ACQUIRE_FAST, ALL, BATCH, CUT_TTL, MULTI, RELEASE_FAST};
 
 use crate::names::known;
 
 /// The most fences that one command asks for.
 const MOST_FENCES: u64 = 1024;
 /// A number in a reply that is greater is no TTL.
-const LONGEST_MS: u64 = 31 * 24 * 3_600_000;
+const LONGEST_MS: u64 = CUT_TTL as u64 - 1;
 
 #[derive(Default)]
 pub(crate) struct Backing {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::testing::Server;
 use leasehold::{Builder, Error, Lease, Lock, LockManager, Owner, Wait};
+use leasehold_core::{LOCK_SETTINGS, MANAGER_SETTINGS};
 use leasehold_fuzz::{Step, steps};
 
 use crate::RANDOM;
@@ -12,8 +13,6 @@ use crate::RANDOM;
 /// A call that takes longer, on tokio's paused clock, hangs.
 const HANGS: Duration = Duration::from_secs(100 * 24 * 3600);
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
-const MINUTE: u64 = 60_000;
-const DAY: u64 = 24 * 60 * MINUTE;
 const MOST_BYTES: usize = 64 * 1024;
 
 /// Each line is an option and its value. A value out of the documented bounds is refused early, with the option's name.
@@ -88,19 +87,19 @@ impl<'a> Given<'a> {
                 builder.prefix(text)
             }
             "local-handoffs" => {
-                refuse("local_handoffs", count > 1023);
+                refuse("local_handoffs", !is_allowed("local_handoffs", count.into()));
                 builder.local_handoffs(count)
             }
             "claim-window" => {
-                refuse("claim_window", !within(time, 100, MINUTE));
+                refuse("claim_window", !within("claim_window", time));
                 builder.claim_window(time)
             }
             "response-timeout" => {
-                refuse("response_timeout", !within(time, 10, MINUTE));
+                refuse("response_timeout", !within("response_timeout", time));
                 builder.response_timeout(time)
             }
             "node-timeout" => {
-                refuse("node_timeout", !within(time, 10, MINUTE));
+                refuse("node_timeout", !within("node_timeout", time));
                 builder.node_timeout(time)
             }
             "manager-label" => {
@@ -108,7 +107,7 @@ impl<'a> Given<'a> {
                 builder.label(text)
             }
             "manager-linger" => {
-                refuse("linger", !within(time, 1, MINUTE));
+                refuse("linger", !within("linger", time));
                 self.default_linger = Some(time);
                 builder.linger(time)
             }
@@ -200,11 +199,11 @@ impl<'a> Given<'a> {
         let bad_names = self.kind == "multi" && (names.is_empty() || distinct.len() < names.len() || bytes > 1 << 20);
         let names = if names.is_empty() { vec!["job"] } else { names };
         let bad = [
-            ("ttl", !within(ttl, 10, 30 * DAY)),
-            ("linger", linger.is_some_and(|linger| !lingers || self.mixed || !within(linger, 1, MINUTE))),
-            ("max_hold", self.max_hold.is_some_and(|most| self.renew == Some(false) || !within(most, 10, 30 * DAY))),
+            ("ttl", !within("ttl", ttl)),
+            ("linger", linger.is_some_and(|linger| !lingers || self.mixed || !within("linger", linger))),
+            ("max_hold", self.max_hold.is_some_and(|most| self.renew == Some(false) || !within("max_hold", most))),
             ("wait", wait.is_some_and(is_bad_wait)),
-            ("limit", is_semaphore && !(1..=1_000_000).contains(&self.limit)),
+            ("limit", is_semaphore && !is_allowed("limit", self.limit.into())),
             ("permits", is_semaphore && !(1..=self.limit).contains(&self.permits)),
             ("label", is_bad_label(self.label)),
             ("name", names.iter().any(|name| is_bad_name(self.prefix, name))),
@@ -219,9 +218,9 @@ impl<'a> Given<'a> {
         assert!(lease.fence().get() > 0 && lease.fences().len() > 0);
         for time in &self.extensions {
             match lease.extend(*time).await {
-                Ok(()) => assert!(within(*time, 10, 30 * DAY), "extended by {time:?}"),
+                Ok(()) => assert!(within("ttl", *time), "extended by {time:?}"),
                 Err(Error::InvalidOption { field, .. }) => {
-                    assert!(field == "ttl" && !within(*time, 10, 30 * DAY), "{time:?}")
+                    assert!(field == "ttl" && !within("ttl", *time), "{time:?}")
                 }
                 Err(error) => assert!(!error.code().is_empty(), "{error:?}"),
             }
@@ -262,12 +261,21 @@ fn refused_or<T>(result: Result<T, Error>, bad: &BTreeSet<&'static str>) -> Opti
     }
 }
 
-fn within(time: Duration, least_ms: u64, most_ms: u64) -> bool {
-    (Duration::from_millis(least_ms)..=Duration::from_millis(most_ms)).contains(&time)
+/// Whether a time is within the bounds of the option.
+fn within(option: &str, time: Duration) -> bool {
+    let is_whole = time.subsec_nanos() % 1_000_000 == 0;
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    is_allowed(option, millis) && (is_whole || is_allowed(option, millis.saturating_add(1)))
+}
+
+/// Whether a number, or the milliseconds of a time, is within the bounds of the option.
+fn is_allowed(option: &str, number: u64) -> bool {
+    let row = LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS).find(|row| row.name == option).expect("an option");
+    (row.bounds.least..=row.bounds.most).contains(&number)
 }
 
 fn is_bad_wait(wait: Wait) -> bool {
-    matches!(wait, Wait::For(time) if !within(time, 1, 30 * DAY))
+    matches!(wait, Wait::For(time) if !within("wait", time))
 }
 
 fn is_bad_label(label: &str) -> bool {
