@@ -1,7 +1,9 @@
 //! The numbers that stand for something else when they cross to TypeScript. They are declared here and nowhere else:
 //! `generated.rs` writes `ts/engine/codes.generated.ts` from them.
 
-use leasehold_core::{AcquireOptions, CallKind, ErrorCode, FailureKind, LossReason, OutcomeKind, ReleaseOutcome};
+use leasehold_core::{
+    AcquireOptions, CallKind, Config, ErrorCode, FailureKind, LossReason, OutcomeKind, ReleaseOutcome,
+};
 
 use crate::number::small;
 
@@ -23,8 +25,10 @@ pub(crate) trait Code: Copy + 'static {
     }
 }
 
-/// How many fields the record of inputs has.
-pub(crate) const FIELDS: usize = InputField::ALL.len() + AcquireOptions::TIMES.len();
+/// Where the plain options of a lock begin in the record of inputs, those of a manager, and its end.
+pub(crate) const LOCK_OPTIONS: usize = InputField::ALL.len();
+pub(crate) const MANAGER_OPTIONS: usize = LOCK_OPTIONS + AcquireOptions::PLAIN.len();
+pub(crate) const FIELDS: usize = MANAGER_OPTIONS + Config::PLAIN.len();
 
 /// The call with this number, which is behind those of [`InputKind`].
 pub(crate) fn call_at(position: u8) -> Option<CallKind> {
@@ -83,10 +87,10 @@ codes! {
     /// other calls of users: `CallKind` in the core. Each has op and its fields. A mode is the flag `shared`, a name the text, and a time
     /// the field `ttl`.
     InputKind {
-        /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
+        /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the plain options of a lock?, owner?, permits? and
         /// limit?, or keep?; the name.
         Acquire,
-        /// op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with three numbers
+        /// op, ttl, renew?, wait?, replicas? and replicaTimeout?, the plain options of a lock?, oneScript?, a list with three numbers
         /// for each part: the length of its name, its permits, and their limit. Without permits, a limit means a reader; the names.
         AcquireAll,
         /// As for `acquire`, and channelLength; the lease's token and the name.
@@ -117,7 +121,7 @@ codes! {
 
     /// The fields of the record in which inputs arrive, in their order. A list of numbers follows them. Durations are in
     /// milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there. Behind
-    /// them are the times of a lock that are off by default: `AcquireOptions::TIMES`.
+    /// them are the plain options of a lock and those of a manager: `AcquireOptions::PLAIN` and `Config::PLAIN`.
     InputField {
         /// The user's operation.
         Op,
@@ -147,8 +151,6 @@ codes! {
         Limit,
         /// How long the server keeps the result of a once.
         Keep,
-        /// How many callers may wait before this one.
-        MaxWaiters,
         /// A flag: refuse names that one script can't take.
         OneScript,
         /// How many numbers the list has.
@@ -163,16 +165,9 @@ codes! {
         Foreign,
         /// A flag of any input: the driver has no other one now, so a `wake` follows it.
         Last,
-        /// From here on, the options of the client: see `Config`.
-        LocalHandoffs,
-        ClaimWindow,
-        ResponseTimeout,
-        NodeTimeout,
-        /// A flag.
-        MixedFleet,
-        /// A flag.
+        /// A flag of a manager: see `Config`.
         Batches,
-        /// A flag.
+        /// A flag of a manager.
         Ahead,
     }
 

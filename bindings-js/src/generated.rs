@@ -7,10 +7,11 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    AcquireOptions, CLOSE_SETTINGS, CallKind, ErrorCode, FailureKind, KEYDB, LABEL_RULES, LOCK_SETTINGS, LossReason,
-    MANAGER_SETTINGS, NO_RIGHT, NOT_READY, OutcomeKind, REFUSED_SERVERS, ReleaseOutcome, Setting,
+    AcquireOptions, CLOSE_SETTINGS, CallKind, Config, ErrorCode, FailureKind, KEYDB, LABEL_RULES, LOCK_SETTINGS,
+    LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY, OutcomeKind, REFUSED_SERVERS, ReleaseOutcome, Setting,
 };
 
+use crate::bounds::OWN_COMMENTS;
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind, OutputKind};
 
 pub(crate) const HEADER: &str =
@@ -102,82 +103,6 @@ fn the_manual_has_the_options() {
     check("../docs/options.md", &page);
 }
 
-/// The options' own comments, which give their bounds, and perhaps their default: the file, and the line below such a comment.
-const OWN_COMMENTS: &[(&str, &str)] = &[
-    ("core/src/options.rs", "pub NAME:"),
-    ("native/src/api/options.rs", "NAME("),
-    ("cli/src/args.rs", "pub(crate) NAME:"),
-    ("wit/locks.wit", "NAME:"),
-    ("wit/locks.wit", "NAME-ms:"),
-];
-
-/// Other comments with the bounds of an option: the file, and the line below the comment or with it.
-const COMMENTS: &[(&str, &str, &str)] = &[
-    ("ttl", "native/src/api/lease.rs", "pub async fn extend("),
-    ("ttl", "native/src/api/lease.rs", "pub async fn shorten("),
-    ("ttl", "native/src/api/lease.rs", "pub async fn detach_for("),
-    ("ttl", "bindings-js/ts/api/lease.ts", "async extend("),
-    ("ttl", "bindings-js/ts/api/lease.ts", "async shorten("),
-    ("ttl", "bindings-js/ts/dropins/redis-semaphore.ts", "lockTimeout?:"),
-    ("ttl", "docs/drop-ins.md", "| durations |"),
-    ("ttl", "docs/drop-ins.md", "| `lockTimeout` |"),
-    ("wait", "core/src/options.rs", "For(Duration)"),
-    ("wait_for_replicas", "core/src/options.rs", "pub timeout:"),
-    ("wait_for_replicas", "bindings-js/ts/api/validate.ts", "readonly timeout:"),
-    ("limit", "core/src/options.rs", "limit: u32"),
-    ("limit", "native/src/api/manager.rs", "pub fn semaphore("),
-    ("limit", "docs/kinds.md", "- The limit is"),
-    ("response_timeout", "cli/src/args.rs", "pub(crate) timeout:"),
-];
-
-/// Own comments without the bounds: the type of the option has them.
-const WITHOUT_BOUNDS: &[(&str, &str)] =
-    &[("core/src/options.rs", "wait"), ("wit/locks.wit", "wait"), ("wit/locks.wit", "limit")];
-
-#[test]
-fn comments_give_the_bounds_and_the_defaults_of_the_table() {
-    for (name, file, item) in COMMENTS {
-        let setting = settings().find(|setting| setting.name == *name).unwrap();
-        assert!(comments_give_the_bounds(file, item, setting), "{file} has no `{item}`");
-    }
-    for setting in settings().filter(|setting| !setting.bounds.text.is_empty()) {
-        for (file, form) in OWN_COMMENTS.iter().filter(|(file, _)| !WITHOUT_BOUNDS.contains(&(file, setting.name))) {
-            let name = if file.ends_with(".wit") { setting.name.replace('_', "-") } else { setting.name.to_owned() };
-            comments_give_the_bounds(file, &form.replace("NAME", &name), setting);
-        }
-    }
-}
-
-/// Whether the file has such lines. The comments of all of them must give the bounds.
-fn comments_give_the_bounds(file: &str, item: &str, setting: &Setting) -> bool {
-    let path = format!("../{file}");
-    let mut lines: Vec<String> = read(&path).lines().map(str::to_owned).collect();
-    let found = (0..lines.len()).filter(|at| lines[*at].trim_start().starts_with(item)).collect::<Vec<_>>();
-    for end in &found {
-        let is_comment =
-            |line: &String| ["///", "*", "/**", "#["].iter().any(|mark| line.trim_start().starts_with(mark));
-        let start = lines[..*end].iter().rposition(|line| !is_comment(line)).map_or(0, |before| before + 1);
-        for line in &mut lines[start..=*end] {
-            *line = with_bounds(line, setting);
-        }
-        let comment = lines[start..=*end].join("\n");
-        let words: Vec<_> = comment.split_whitespace().filter(|word| !["///", "*", "/**"].contains(word)).collect();
-        let comment = words.join(" ");
-        let (least, most, bounds) = (setting.bounds.least, setting.bounds.most, setting.bounds.text);
-        let told = comment.contains(bounds) || comment.contains(&format!("{least} to {most}"));
-        assert!(told, "{file}: the comment of `{item}` does not give the bounds in one line: {bounds}");
-        if let Some((_, default)) = comment.split_once("Default").filter(|_| setting.default_number > 0) {
-            let default = default.trim_start_matches([':', ' ', '`', '\'']);
-            let number = setting.default_number.to_string();
-            let forms = [setting.default, &setting.default.replace(' ', ""), &number];
-            let told = forms.iter().any(|form| default.starts_with(form)) || item.contains("lockTimeout");
-            assert!(told, "{file}: the default of `{item}` is not {}", setting.default);
-        }
-    }
-    check(&path, &(lines.join("\n") + "\n"));
-    !found.is_empty()
-}
-
 #[test]
 fn the_manual_lists_every_error() {
     let manual = manual("errors.md");
@@ -222,7 +147,7 @@ fn manual(page: &str) -> String {
     read(&format!("../docs/{page}"))
 }
 
-fn read(file: &str) -> String {
+pub(crate) fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
@@ -317,7 +242,8 @@ pub(crate) fn input_kinds() -> Vec<String> {
 /// The fields of the record of inputs, in JavaScript's case.
 pub(crate) fn input_fields() -> Vec<String> {
     let fields = InputField::ALL.iter().map(|field| camel_case(&format!("{field:?}")));
-    fields.chain(AcquireOptions::TIMES.iter().map(|time| camel_case_name(time.name))).collect()
+    let plain = AcquireOptions::PLAIN.iter().chain(Config::PLAIN);
+    fields.chain(plain.map(|option| camel_case_name(option.name))).collect()
 }
 
 fn errors() -> String {
@@ -370,7 +296,7 @@ fn servers() -> String {
     module
 }
 
-fn settings() -> impl Iterator<Item = &'static Setting> {
+pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
     LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS).chain(CLOSE_SETTINGS)
 }
 
@@ -394,32 +320,6 @@ fn row_of_manual(setting: &Setting) -> Option<String> {
     };
     let row = format!("| {rust} | `{javascript}` | {default} | {bounds} | {about} |\n");
     Some(row.replace("|  |", "| |"))
-}
-
-/// The line with these bounds in place of others: `10 ms to 30 days`, or just the numbers where the line has no units.
-fn with_bounds(line: &str, Setting { bounds, .. }: &Setting) -> String {
-    let words: Vec<&str> = line.split(' ').collect();
-    for (at, length) in (0..words.len()).flat_map(|at| [(at, 5), (at, 3)]) {
-        let Some(found) = words.get(at..at + length) else { continue };
-        let last = found[length - 1].trim_end_matches(['.', ',', ';', ':', ')']);
-        let is_number = |word: &str| word.trim_start_matches('(').starts_with(|first: char| first.is_ascii_digit());
-        let is_unit = |word: &str| ["ms", "s", "days"].contains(&word);
-        let text = match found {
-            [least, low, "to", most, _] if is_number(least) && is_unit(low) && is_number(most) && is_unit(last) => {
-                bounds.text.to_owned()
-            }
-            [least, "to", _] if is_number(least) && is_number(last) && bounds.text.split(' ').count() == 3 => {
-                bounds.text.to_owned()
-            }
-            [least, "to", _] if is_number(least) && is_number(last) => format!("{} to {}", bounds.least, bounds.most),
-            _ => continue,
-        };
-        let open = if found[0].starts_with('(') { "(" } else { "" };
-        let close = &found[length - 1][last.len()..];
-        let text = format!("{open}{text}{close}");
-        return [&words[..at], &[text.as_str()], &words[at + length..]].concat().join(" ");
-    }
-    line.to_owned()
 }
 
 /// The defaults, the bounds, and which options each place takes.
@@ -483,7 +383,12 @@ fn options() -> String {
             (camel_case_name(name), with_underscores(bounds.least), with_underscores(bounds.most));
         let _ = writeln!(module, "  {name}: [{least}, {most}, '{}'],", bounds.text);
     }
-    module += "} as const;\n\n// The options that each place takes, in the order in which messages list them.\n";
+    module += "} as const;\n";
+    let counts = settings().filter(|setting| setting.is_count()).map(|setting| camel_case_name(setting.name));
+    let counts: Vec<_> = counts.map(|name| format!("'{name}'")).collect();
+    module += "\n/** The options that are numbers, and no durations. */\n";
+    let _ = writeln!(module, "export const COUNTS: readonly string[] = [{}];", counts.join(", "));
+    module += "\n// The options that each place takes, in the order in which messages list them.\n";
     let lock = names("lock", "");
     let _ = writeln!(module, "export const LOCK = [{lock}] as const;");
     let _ = writeln!(module, "export const MANAGER = [{}] as const;", names("manager", ""));

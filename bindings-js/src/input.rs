@@ -10,10 +10,10 @@ use leasehold_core::Duration;
 
 use leasehold_core::{
     AcquireOptions, CallFields, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Part, Replicas,
-    Reply, Wait,
+    Reply, Setter, Wait,
 };
 
-use crate::codes::{ABSENT, Code, FIELDS, InputField};
+use crate::codes::{ABSENT, Code, FIELDS, InputField, LOCK_OPTIONS};
 use crate::number::{duration, small, whole};
 use crate::text::Texts;
 use crate::{failure, reply};
@@ -88,13 +88,25 @@ impl InputRecord {
             wait: self.wait()?,
             within: self.duration(InputField::Within as usize)?,
             replicas: self.replicas()?,
-            max_waiters: self.count(InputField::MaxWaiters)?,
             ..AcquireOptions::default()
         };
-        for (time, field) in options.times().into_iter().zip(InputField::ALL.len()..) {
-            *time = self.duration(field)?;
-        }
+        options.set_plain(&mut self.setter(LOCK_OPTIONS))?;
         Some(options)
+    }
+
+    /// Sets plain options from the fields that begin here. None if one is out of range, or a time without default is absent.
+    pub(crate) fn setter(&self, first: usize) -> impl FnMut(Setter<'_>) -> Option<()> {
+        let mut fields = first..;
+        move |setter| {
+            let field = fields.next()?;
+            match setter {
+                Setter::Time(time) => *time = self.duration(field)??,
+                Setter::OptionalTime(time) => *time = self.duration(field)?,
+                Setter::Count(count) => *count = self.count(field)?,
+                Setter::Flag(flag) => *flag = self.at(field).is_some(),
+            }
+            Some(())
+        }
     }
 
     /// The parts of a lock on several names.
@@ -152,13 +164,13 @@ impl InputRecord {
     /// None if it is there and out of range.
     fn replicas(&self) -> Option<Option<Replicas>> {
         // No server has so many that more would make a difference.
-        let Some(min) = self.count(InputField::Replicas)? else { return Some(None) };
+        let Some(min) = self.count(InputField::Replicas as usize)? else { return Some(None) };
         Some(Some(Replicas { min, timeout: duration(self.number(InputField::ReplicaTimeout))? }))
     }
 
     /// None if it is there and no whole number. A greater one than fits is out of the option's bounds.
-    fn count(&self, field: InputField) -> Option<Option<u32>> {
-        let Some(count) = self.get(field) else { return Some(None) };
+    fn count(&self, position: usize) -> Option<Option<u32>> {
+        let Some(count) = self.at(position) else { return Some(None) };
         Some(Some(u32::try_from(whole(count)?).unwrap_or(u32::MAX)))
     }
 
@@ -231,6 +243,7 @@ impl InputRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes::MANAGER_OPTIONS;
 
     fn record(fields: &[(InputField, f64)], list: &[f64]) -> InputRecord {
         let mut record = InputRecord::new();
@@ -270,7 +283,7 @@ mod tests {
         for field in [InputField::Wait, InputField::Within, InputField::Owner] {
             assert_eq!(record(&[(InputField::Ttl, 10.0), (field, -1.0)], &[]).options(), None, "{field:?}");
         }
-        for position in InputField::ALL.len()..FIELDS {
+        for position in LOCK_OPTIONS..MANAGER_OPTIONS {
             let mut record = record(&[(InputField::Ttl, 10.0)], &[]);
             assert!(record.options().is_some());
             record.write([(position, -1.0)].into_iter(), &[]);

@@ -224,7 +224,8 @@ fn kind_of(setting: &Setting, kind: &'static str) -> &'static str {
     match setting.default {
         _ if !kind.is_empty() => kind,
         "true" | "false" => "boolean",
-        _ if setting.bounds.text.contains('s') => "Duration",
+        _ if setting.is_count() => "number",
+        _ if !setting.bounds.text.is_empty() => "Duration",
         _ => panic!("{}: JAVASCRIPT in interfaces.rs has no type for it", setting.name),
     }
 }

@@ -10,6 +10,8 @@
 
 extern crate alloc;
 
+#[cfg(test)]
+mod bounds;
 mod codes;
 mod config;
 mod engine;

@@ -193,6 +193,8 @@ extern crate alloc;
 
 #[macro_use]
 mod table;
+#[macro_use]
+mod settings;
 
 mod client;
 mod clock;
@@ -230,14 +232,15 @@ pub use event::{
 pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};
 pub use options::{
-    AcquireOptions, Bounds, CLOSE_SETTINGS, Config, DEFAULT_KEEP, Kind, LOCK_SETTINGS, LONGEST_RESULT,
-    MANAGER_SETTINGS, Mode, Owner, Replicas, Setting, Wait,
+    AcquireOptions, CLOSE_SETTINGS, Config, DEFAULT_KEEP, Kind, LOCK_SETTINGS, LONGEST_RESULT, MANAGER_SETTINGS, Mode,
+    Owner, Replicas, Wait,
 };
 pub use server::{
     DeleteIfEqual, KEYDB, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, REFUSES_INFO, check_eviction, check_probe,
     check_server, check_slot, is_keydb, refuses_info, slot_counters,
 };
 pub use session::{MOST_PAUSES, Renewal};
+pub use settings::{Bounds, Setter, Setting};
 pub use time::Instant;
 /// The lengths of time in this API: those of the standard library, unless the feature `std-times` is off.
 #[doc(hidden)]

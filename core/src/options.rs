@@ -6,6 +6,7 @@
 use alloc::string::String;
 
 use crate::error::Error;
+use crate::settings::{Bounds, Rule, Settable, Setter, Setting, check_number};
 use crate::text::Digits;
 use crate::time;
 use crate::time::api::Duration;
@@ -262,157 +263,8 @@ impl Mode {
     }
 }
 
-/// One option: what all surfaces have in common. Numbers of a time are in milliseconds.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Setting {
-    /// The name in Rust. Other languages write it in their own case.
-    pub name: &'static str,
-    /// The default, for the manual.
-    pub default: &'static str,
-    /// The default as a number, if it is one.
-    pub default_number: u64,
-    /// The least and the greatest value, and both as text. Not for all options.
-    pub bounds: Bounds,
-    /// Where it can be set: for a `lock`, a `manager`, a `quorum`, a `semaphore`, a `multi` of several names, a `close`.
-    pub places: &'static [&'static str],
-    /// What it does, for the manual.
-    pub about: &'static str,
-}
-
-/// What values an option takes.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Bounds {
-    /// The least value.
-    pub least: u64,
-    /// The greatest value.
-    pub most: u64,
-    /// Both as text: `10 ms to 30 days`.
-    pub text: &'static str,
-    /// What to choose, for error messages.
-    choose: &'static str,
-}
-
-impl Setting {
-    const fn default_time(self) -> Duration {
-        Duration::from_millis(self.default_number)
-    }
-
-    /// Refuses a time that is out of the bounds. It takes the row apart, so that the texts for the manual are in no binary.
-    #[inline(always)]
-    fn check(self, value: impl Into<time::Duration>) -> Result<(), Error> {
-        check_bounds(self.name, value.into(), (self.bounds.least, self.bounds.most), self.bounds.choose)
-    }
-
-    /// Refuses a count that is out of the bounds.
-    #[inline(always)]
-    fn check_count(self, value: Option<u32>) -> Result<(), Error> {
-        match value {
-            Some(value) if u64::from(value) > self.bounds.most => Err(too_many(self.name, value, self.bounds.choose)),
-            _ => Ok(()),
-        }
-    }
-}
-
-#[inline(never)]
-fn too_many(field: &'static str, value: u32, choose: &str) -> Error {
-    Error::InvalidOption { field, problem: ["is ", Digits::of(value).as_str(), ": choose ", choose].concat() }
-}
-
-/// Refuses a value that is out of its bounds in milliseconds. `choose` is their text for the error message.
-fn check_bounds(
-    field: &'static str,
-    value: time::Duration,
-    (least, most): (u64, u64),
-    choose: &str,
-) -> Result<(), Error> {
-    if value < time::Duration::from_millis(least) || value > time::Duration::from_millis(most) {
-        let problem = ["is ", Digits::of(value.as_millis()).as_str(), " ms: choose ", choose].concat();
-        return Err(Error::InvalidOption { field, problem });
-    }
-    Ok(())
-}
-
 fn out_of_bounds(field: &'static str, choose: &str) -> Error {
     Error::InvalidOption { field, problem: ["is out of bounds: choose ", choose].concat() }
-}
-
-/// The number of a value in the table: a count, a time, or none.
-macro_rules! number {
-    (true) => {
-        0
-    };
-    (false) => {
-        0
-    };
-    ($number:literal) => {
-        $number
-    };
-    ($number:literal ms) => {
-        $number
-    };
-    ($number:literal s) => {
-        $number * 1_000
-    };
-    ($number:literal h) => {
-        $number * 3_600_000
-    };
-    ($number:literal days) => {
-        $number * 24 * 3_600_000
-    };
-    ($word:ident) => {
-        0
-    };
-    () => {
-        0
-    };
-}
-
-macro_rules! text {
-    ($number:literal $($unit:ident)?) => { concat!($number $(, " ", stringify!($unit))?) };
-    ($word:ident) => { stringify!($word) };
-    () => { "" };
-}
-
-/// Bounds. Around them stand the words of error messages, if there are any.
-macro_rules! bounds {
-    () => { bounds!(@ 0, 0, "", "", "") };
-    ($least:literal to $most:literal as $text:literal, $before:literal, $after:literal) => {
-        bounds!(@ $least, $most, $text, $before, $after)
-    };
-    ($least:literal $low:ident to $most:literal $high:ident) => { bounds!($least $low to $most $high, "", "") };
-    ($least:literal $low:ident to $most:literal $high:ident, $before:literal, $after:literal) => {
-        bounds!(
-            @ number!($least $low), number!($most $high),
-            concat!($least, " ", stringify!($low), " to ", $most, " ", stringify!($high)),
-            $before, $after
-        )
-    };
-    (@ $least:expr, $most:expr, $text:expr, $before:literal, $after:literal) => {
-        Bounds { least: $least, most: $most, text: $text, choose: concat!($before, $text, $after) }
-    };
-}
-
-macro_rules! settings {
-    ($($(#[doc = $doc:literal])+ $list:ident {
-        $($setting:ident $name:literal ($($default:tt)*) ($($bounds:tt)*) [$($place:ident)+] $about:literal;)+
-    })+) => {
-        $(
-            $(
-                const $setting: Setting = Setting {
-                    name: $name,
-                    default: text!($($default)*),
-                    default_number: number!($($default)*),
-                    bounds: bounds!($($bounds)*),
-                    places: &[$(stringify!($place)),+],
-                    about: $about,
-                };
-            )+
-            $(#[doc = $doc])+
-            pub const $list: &[Setting] = &[$($setting),+];
-        )+
-    };
 }
 
 settings! {
@@ -490,38 +342,20 @@ settings! {
     }
 }
 
-/// Declares the times of an acquire that are off by default: fields and rows. What reads or checks options takes them from here.
-macro_rules! times {
-    ($($field:ident $row:ident),+) => {
-        impl AcquireOptions {
-            /// The rows of [`times`](Self::times), in their order.
-            #[doc(hidden)]
-            pub const TIMES: &'static [Setting] = &[$($row),+];
-
-            /// The times that are off by default, to be set. For drivers that read options from a record.
-            #[doc(hidden)]
-            pub fn times(&mut self) -> [&mut Option<Duration>; Self::TIMES.len()] {
-                [$(&mut self.$field),+]
-            }
-
-            fn check_times(&self) -> Result<(), Error> {
-                $(if let Some(time) = self.$field {
-                    $row.check(time)?;
-                })+
-                Ok(())
-            }
-        }
-    };
+plain! {
+    AcquireOptions { max_hold MAX_HOLD, linger LINGER, at_least AT_LEAST, per PER, max_waiters MAX_WAITERS }
+    Config {
+        local_handoffs LOCAL_HANDOFFS, claim_window CLAIM_WINDOW, response_timeout RESPONSE_TIMEOUT,
+        node_timeout NODE_TIMEOUT, mixed_fleet MIXED_FLEET
+    }
 }
-
-times! { max_hold MAX_HOLD, linger LINGER, at_least AT_LEAST, per PER }
 
 /// The longest TTL.
 pub(crate) const LONGEST_TTL: time::Duration = time::Duration::from_millis(TTL.bounds.most);
 
 /// Checks a TTL.
 pub(crate) fn check_ttl(ttl: impl Into<time::Duration>) -> Result<(), Error> {
-    TTL.check(ttl)
+    check_time!(TTL, ttl.into())
 }
 
 pub(crate) fn not_detached() -> Error {
@@ -569,7 +403,7 @@ const LONGEST_VALUE: usize = 1024;
 
 /// Checks the time of a drain.
 pub(crate) fn check_drain(within: time::Duration) -> Result<(), Error> {
-    DRAIN.check(within)
+    check_time!(DRAIN, within)
 }
 
 impl Kind {
@@ -584,7 +418,7 @@ impl Kind {
             Self::Semaphore { permits, limit } if permits == 0 || permits > limit => {
                 Err(out_of_bounds("permits", "1 to the semaphore's limit"))
             }
-            Self::Once { keep } => KEEP.check(keep),
+            Self::Once { keep } => check_time!(KEEP, keep),
             _ => Ok(()),
         }
     }
@@ -599,12 +433,12 @@ impl AcquireOptions {
     pub fn check(&self) -> Result<(), Error> {
         check_ttl(self.ttl)?;
         self.kind.check(self.mode)?;
-        self.check_times()?;
+        self.check_plain()?;
         if self.max_hold.is_some() && !self.renew {
             return Err(Error::invalid("max_hold", "bounds renewals, but `renew` is false: use `ttl` alone"));
         }
         if let Some(within) = self.within {
-            WAIT.check(within)?;
+            check_time!(WAIT, within)?;
         }
         if self.linger.is_some() && self.kind != Kind::Lock {
             return Err(Error::invalid("linger", "is only for mutexes and read-write locks: leave it out"));
@@ -629,14 +463,13 @@ impl AcquireOptions {
             if min == 0 {
                 return Err(Error::invalid("wait_for_replicas", "asks for no replica: ask for at least one"));
             }
-            REPLICAS.check(timeout)?;
+            check_time!(REPLICAS, timeout)?;
         }
-        MAX_WAITERS.check_count(self.max_waiters)?;
         if self.max_waiters.is_some() && matches!(self.kind.family(), Family::Reentrant | Family::Election) {
             return Err(not_counted());
         }
         match self.wait {
-            Wait::For(wait) => WAIT.check(wait),
+            Wait::For(wait) => check_time!(WAIT, wait),
             Wait::No | Wait::Forever => Ok(()),
         }
     }
@@ -652,13 +485,11 @@ pub(crate) const MOST_FENCES: u64 = 1024;
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        CLAIM_WINDOW.check(self.claim_window)?;
-        RESPONSE_TIMEOUT.check(self.response_timeout)?;
-        NODE_TIMEOUT.check(self.node_timeout)?;
+        self.check_plain()?;
         if self.max_in_flight == 0 {
             return Err(Error::invalid("max_in_flight", "is 0: choose between 1 and 65,535"));
         }
-        LOCAL_HANDOFFS.check_count(self.local_handoffs)
+        Ok(())
     }
 
     /// How many local hand-overs are allowed while another client waits, and for how long any number of them is.

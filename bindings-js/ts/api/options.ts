@@ -6,7 +6,7 @@ import { InvalidOptionError, UnsupportedError } from '../support/errors.js';
 import { formatValue, isArray } from '../support/format.js';
 import { defaultLabel } from '../support/host.js';
 import {
-  BOUNDS, CLOSE, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, ONCE, ONCE_DEFAULTS, QUORUM, type ReplicaSettings, SEMAPHORE, withoutWait,
+  BOUNDS, CLOSE, COUNTS, LOCK, LOCK_DEFAULTS, type LockSettings, MANAGER, MANAGER_DEFAULTS, MULTI, ONCE, ONCE_DEFAULTS, QUORUM, type ReplicaSettings, SEMAPHORE, withoutWait,
 } from '../support/options.generated.js';
 import type {
   CloseOptions, LockManagerOptions, LockOptions, MultiOptions, OnceOptions, QuorumOptions, SemaphoreOptions,
@@ -79,7 +79,7 @@ function managerOptions(given: Given<(typeof QUORUM)[number]>): { config: Config
 /** Reads an option of the engine's. It checks the bounds itself. */
 function readConfig(field: keyof typeof MANAGER_DEFAULTS, value: unknown): string | number | boolean {
   if (field === 'prefix') return readPrefix(value);
-  if (field === 'localHandoffs') return readCount(field, value);
+  if (COUNTS.includes(field)) return readCount(field, value);
   return typeof MANAGER_DEFAULTS[field] === 'boolean' ? readBoolean(field, value) : readDuration(field, value);
 }
 
@@ -193,7 +193,7 @@ function mergeSettings(given: Given<(typeof LOCK)[number]>, defaults: AcquireSet
 function readSetting(field: Exclude<(typeof LOCK)[number], 'waitForReplicas'>, value: unknown): unknown {
   if (field === 'label') return readLabel(value) || undefined;
   if (field === 'wait' && value === 'forever') return Infinity;
-  if (field === 'maxWaiters') return readCount(field, value);
+  if (COUNTS.includes(field)) return readCount(field, value);
   return isBounded(field) ? readBounded(field, value) : readBoolean(field satisfies Flags, value);
 }
 

@@ -4,9 +4,9 @@
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent. Behind them are the
  * other calls of users: `CallKind` in the core. Each has op and its fields. A mode is the flag `shared`, a name the text, and a time
  * the field `ttl`.
- * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the other times of a lock?, owner?, permits? and
+ * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the plain options of a lock?, owner?, permits? and
  *   limit?, or keep?; the name.
- * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the other times of a lock?, oneScript?, a list with three numbers
+ * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the plain options of a lock?, oneScript?, a list with three numbers
  *   for each part: the length of its name, its permits, and their limit. Without permits, a limit means a reader; the names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
  * - `campaign`: As for `acquire`, and channelLength; the value and the name.
@@ -56,7 +56,7 @@ export const InputKind = {
 /**
  * The fields of the record in which inputs arrive, in their order. A list of numbers follows them. Durations are in
  * milliseconds, lengths of texts in UTF-16 units. A field that is not written is absent. A flag is set if it is there. Behind
- * them are the times of a lock that are off by default: `AcquireOptions::TIMES`.
+ * them are the plain options of a lock and those of a manager: `AcquireOptions::PLAIN` and `Config::PLAIN`.
  * - `op`: The user's operation.
  * - `lease`: The lease.
  * - `id`: The number of a command.
@@ -71,7 +71,6 @@ export const InputKind = {
  * - `permits`: How many permits of a semaphore to take.
  * - `limit`: How many permits the semaphore has.
  * - `keep`: How long the server keeps the result of a once.
- * - `maxWaiters`: How many callers may wait before this one.
  * - `oneScript`: A flag: refuse names that one script can't take.
  * - `listLength`: How many numbers the list has.
  * - `array`: A flag: the reply is an array.
@@ -79,10 +78,8 @@ export const InputKind = {
  * - `channelLength`: The length of the channel's name, the token or the value, which another text follows.
  * - `foreign`: A flag: delete a key without a TTL, too.
  * - `last`: A flag of any input: the driver has no other one now, so a `wake` follows it.
- * - `localHandoffs`: From here on, the options of the client: see `Config`.
- * - `mixedFleet`: A flag.
- * - `batches`: A flag.
- * - `ahead`: A flag.
+ * - `batches`: A flag of a manager: see `Config`.
+ * - `ahead`: A flag of a manager.
  */
 export const InputField = {
   op: 0,
@@ -99,25 +96,25 @@ export const InputField = {
   permits: 11,
   limit: 12,
   keep: 13,
-  maxWaiters: 14,
-  oneScript: 15,
-  listLength: 16,
-  array: 17,
-  failure: 18,
-  channelLength: 19,
-  foreign: 20,
-  last: 21,
-  localHandoffs: 22,
-  claimWindow: 23,
-  responseTimeout: 24,
-  nodeTimeout: 25,
-  mixedFleet: 26,
-  batches: 27,
-  ahead: 28,
-  maxHold: 29,
-  linger: 30,
-  atLeast: 31,
-  per: 32,
+  oneScript: 14,
+  listLength: 15,
+  array: 16,
+  failure: 17,
+  channelLength: 18,
+  foreign: 19,
+  last: 20,
+  batches: 21,
+  ahead: 22,
+  maxHold: 23,
+  linger: 24,
+  atLeast: 25,
+  per: 26,
+  maxWaiters: 27,
+  localHandoffs: 28,
+  claimWindow: 29,
+  responseTimeout: 30,
+  nodeTimeout: 31,
+  mixedFleet: 32,
 } as const;
 
 /**

@@ -76,6 +76,9 @@ export const BOUNDS = {
   drain: [0, 2_592_000_000, '0 ms to 30 days'],
 } as const;
 
+/** The options that are numbers, and no durations. */
+export const COUNTS: readonly string[] = ['maxWaiters', 'limit', 'localHandoffs'];
+
 // The options that each place takes, in the order in which messages list them.
 export const LOCK = ['ttl', 'renew', 'maxHold', 'wait', 'waitForReplicas', 'linger', 'atLeast', 'maxWaiters', 'label'] as const;
 export const MANAGER = ['ttl', 'renew', 'maxHold', 'wait', 'linger', 'prefix', 'localHandoffs', 'responseTimeout', 'renewIn', 'claimWindow', 'mixedFleet', 'clusterSlots', 'label'] as const;

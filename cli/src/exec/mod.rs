@@ -33,7 +33,7 @@ mod terminal;
 #[cfg(windows)]
 mod windows;
 
-use leasehold::{Lock, LockManager, Once};
+use leasehold::{Lock, LockManager, LockOptions, Once, OnceOptions};
 
 use crate::args::{Exec, Servers};
 use crate::report::{Failure, Outcome, Output};
@@ -84,45 +84,27 @@ pub(crate) async fn run(servers: &Servers, arguments: &Exec, output: Output) -> 
 fn lock(locks: &LockManager, arguments: &Exec) -> Lock {
     let name = &arguments.take.name;
     let lock = match (arguments.permits, arguments.of) {
-        (Some(permits), Some(limit)) => {
-            let permits = locks.semaphore(name, limit).permits(permits);
-            match arguments.per {
-                Some(window) => permits.per(window),
-                None => permits,
-            }
-        }
+        (Some(permits), Some(limit)) => locks.semaphore(name, limit).permits(permits),
         _ if arguments.read => locks.read_write(name).read(),
         _ => locks.mutex(name),
     };
-    let lock = lock.ttl(arguments.ttl);
-    let lock = match arguments.max_hold {
-        Some(limit) => lock.max_hold(limit),
-        None => lock,
-    };
-    let lock = match arguments.at_least {
-        Some(time) => lock.at_least(time),
-        None => lock,
-    };
-    match arguments.max_waiters {
-        Some(most) => lock.max_waiters(most),
-        None => lock,
-    }
+    let mut options = LockOptions::default();
+    options.ttl = Some(arguments.ttl);
+    options.max_hold = arguments.max_hold;
+    options.at_least = arguments.at_least;
+    options.per = arguments.per;
+    options.max_waiters = arguments.max_waiters;
+    lock.options(&options)
 }
 
 fn once(locks: &LockManager, arguments: &Exec) -> Once {
-    let once = locks.once(&arguments.take.name).ttl(arguments.ttl).wait(arguments.take.wait);
-    let once = match arguments.max_hold {
-        Some(limit) => once.max_hold(limit),
-        None => once,
-    };
-    let once = match arguments.max_waiters {
-        Some(most) => once.max_waiters(most),
-        None => once,
-    };
-    match arguments.keep {
-        Some(time) => once.keep(time),
-        None => once,
-    }
+    let mut options = OnceOptions::default();
+    options.ttl = Some(arguments.ttl);
+    options.wait = Some(arguments.take.wait);
+    options.max_hold = arguments.max_hold;
+    options.max_waiters = arguments.max_waiters;
+    options.keep = arguments.keep;
+    locks.once(&arguments.take.name).options(&options)
 }
 
 /// Runs the command under the lock. Its status counts, unless the lease was lost.

@@ -14,8 +14,8 @@ use std::vec::Vec;
 use serde_json::Value;
 
 use crate::{
-    ErrorCode, FailureKind, Input, Kind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, Mode, OutcomeKind, Output,
-    ReleaseOutcome, Reply, Scalar, Wait,
+    AcquireOptions, Config, ErrorCode, FailureKind, Input, Kind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, Mode,
+    OutcomeKind, Output, ReleaseOutcome, Reply, Scalar, Wait,
 };
 
 /// The words of all variants of a type, from a match that must be exhaustive.
@@ -28,7 +28,7 @@ macro_rules! words {
     }};
 }
 
-fn everything() -> [(&'static str, Vec<&'static str>); 14] {
+fn everything() -> [(&'static str, Vec<&'static str>); 15] {
     [
         ("input", Input::NAMES.iter().map(|name| kebab_case(name)).collect()),
         words!("kind", Kind {
@@ -73,6 +73,7 @@ fn everything() -> [(&'static str, Vec<&'static str>); 14] {
         // Drivers report a close, not the engine.
         ("reason", LossReason::ALL.iter().filter(|it| **it != LossReason::Closed).map(|it| it.code()).collect()),
         ("field", fields().collect()),
+        ("option", AcquireOptions::PLAIN.iter().chain(Config::PLAIN).map(|row| row.name).collect()),
         ("vote", vec!["none", "agreed", "timed-out", "busy", "unreachable"]),
     ]
 }
@@ -112,6 +113,7 @@ struct Seen(BTreeSet<(&'static str, String)>);
 impl Seen {
     fn file(&mut self, file: &Value) {
         self.word("field", &file["refused"]["field"]);
+        self.options(&file["config"]);
         for step in file["steps"].as_array().into_iter().flatten() {
             self.input(&step["input"]);
             step["outputs"].as_array().into_iter().flatten().for_each(|output| self.output(output));
@@ -131,6 +133,7 @@ impl Seen {
             self.insert("kind", "election");
         }
         let Some(acquire) = input.get("acquire") else { return };
+        self.options(acquire);
         self.word("mode", &acquire["mode"]);
         let kind = if acquire.get("owner").is_some() {
             "reentrant"
@@ -146,6 +149,10 @@ impl Seen {
             self.insert("wait", "for");
         }
         self.word("wait", &acquire["wait"]);
+    }
+
+    fn options(&mut self, given: &Value) {
+        given.as_object().into_iter().flat_map(|given| given.keys()).for_each(|name| self.insert("option", name));
     }
 
     fn scalar(&mut self, scalar: &Value) {

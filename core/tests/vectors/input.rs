@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     AcquireOptions, CallFields, CallKind, CommandId, Failure, Input, Instant, Kind, LeaseId, LeaseToken, Mode, NodeId,
-    OpId, Owner, Part, Replicas, Reply, Scalar, Wait,
+    OpId, Owner, Part, Replicas, Reply, Scalar, Setter, Setting, Wait,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -93,11 +93,14 @@ pub(crate) struct Acquire {
     within: Option<u64>,
     /// How many, and for how long to wait for them.
     replicas: Option<(u32, u64)>,
-    max_waiters: Option<u32>,
-    /// The other times, by the names of the engine's table.
+    /// The plain options, by the names of the engine's table.
     #[serde(flatten)]
-    times: BTreeMap<String, u64>,
+    plain: Plain,
 }
+
+/// Options that the engine's table has: each by its name.
+#[derive(Deserialize, Default)]
+pub(crate) struct Plain(BTreeMap<String, Value>);
 
 /// The options of an acquire, for several names.
 #[derive(Deserialize)]
@@ -339,15 +342,30 @@ impl Acquire {
             },
             within: self.within.map(Duration::from_millis),
             replicas: self.replicas.map(|(min, timeout)| Replicas { min, timeout: Duration::from_millis(timeout) }),
-            max_waiters: self.max_waiters,
             ..default
         };
-        for (name, time) in &self.times {
-            let row = AcquireOptions::TIMES.iter().position(|row| row.name == name);
-            let row = row.unwrap_or_else(|| panic!("an acquire has no `{name}`"));
-            *options.times()[row] = Some(Duration::from_millis(*time));
-        }
+        options.set_plain(&mut self.plain.setter(AcquireOptions::PLAIN));
         options
+    }
+}
+
+impl Plain {
+    /// Sets the options of these rows.
+    pub(crate) fn setter(&self, rows: &'static [Setting]) -> impl FnMut(Setter<'_>) -> Option<()> {
+        let known = |name: &String| rows.iter().any(|row| row.name == name);
+        assert!(self.0.keys().all(known), "there are no such options: {:?}", self.0);
+        let mut values = rows.iter().map(|row| self.0.get(row.name));
+        move |setter| {
+            let Some(value) = values.next()? else { return Some(()) };
+            let number = || value.as_u64().expect("a number");
+            match setter {
+                Setter::Time(time) => *time = Duration::from_millis(number()),
+                Setter::OptionalTime(time) => *time = Some(Duration::from_millis(number())),
+                Setter::Count(count) => *count = Some(number().try_into().expect("a count")),
+                Setter::Flag(flag) => *flag = value.as_bool().expect("a flag"),
+            }
+            Some(())
+        }
     }
 }
 

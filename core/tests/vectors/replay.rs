@@ -1,12 +1,10 @@
 //! One file: an engine is made and driven step by step.
 
-use std::time::Duration;
-
 use leasehold_core::{ClientId, Config, Engine, Error, Instant, NodeId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::input::{Event, bytes_of_hex};
+use crate::input::{Event, Plain, bytes_of_hex};
 use crate::layout;
 use crate::output;
 
@@ -43,16 +41,13 @@ struct Step {
 
 /// What is left out has the engine's default.
 #[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
 struct ConfigText {
     prefix: Option<String>,
-    local_handoffs: Option<u32>,
-    claim_window: Option<u64>,
-    response_timeout: Option<u64>,
-    node_timeout: Option<u64>,
-    mixed_fleet: Option<bool>,
     batches: Option<bool>,
     ahead: Option<bool>,
+    /// The others, by the names of the engine's table.
+    #[serde(flatten)]
+    plain: Plain,
 }
 
 /// Replays a file and sets in it what the engine puts out. Answers how that differs from what stood there.
@@ -118,17 +113,13 @@ impl File {
 impl ConfigText {
     fn config(&self) -> Config {
         let default = Config::default();
-        let millis = |field: Option<u64>, default: Duration| field.map_or(default, Duration::from_millis);
-        Config {
+        let mut config = Config {
             prefix: self.prefix.clone().unwrap_or(default.prefix),
-            local_handoffs: self.local_handoffs,
-            claim_window: millis(self.claim_window, default.claim_window),
-            response_timeout: millis(self.response_timeout, default.response_timeout),
-            node_timeout: millis(self.node_timeout, default.node_timeout),
-            mixed_fleet: self.mixed_fleet.unwrap_or(default.mixed_fleet),
-            max_in_flight: default.max_in_flight,
             batches: self.batches.unwrap_or(default.batches),
             ahead: self.ahead.unwrap_or(default.ahead),
-        }
+            ..Config::default()
+        };
+        config.set_plain(&mut self.plain.setter(Config::PLAIN));
+        config
     }
 }

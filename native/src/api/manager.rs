@@ -264,7 +264,7 @@ impl LockManager {
     /// Once polled, the drain goes on even if you drop the future, and the client closes at the end.
     ///
     /// # Errors
-    /// `invalid-option` if the time is longer than 30 days. The client stays open then.
+    /// `invalid-option` if the time is out of these bounds. The client stays open then.
     ///
     /// ```no_run
     /// # async fn f(locks: leasehold::LockManager) -> Result<(), leasehold::Error> {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, Kind, Labels,
-    LeaseId, LeaseToken, Mode, NodeId, OpId, Outcome, Output, Owner, Part, Reason, ReleaseOutcome, Replicas, Reply,
-    Wait, check_label,
+    AcquireOptions, CLOSE_SETTINGS, ClientId, Command, CommandId, Config, Engine, Error, Failure, Input, Instant, Kind,
+    Labels, LeaseId, LeaseToken, Mode, NodeId, OpId, Outcome, Output, Owner, Part, Reason, ReleaseOutcome, Replicas,
+    Reply, Setter, Wait, check_label,
 };
 use leasehold_memory::Server;
 
@@ -21,7 +21,7 @@ const MOST_TTL_MS: u64 = 60_000;
 /// A run that takes more steps to its end hangs.
 const MOST_WAKES: usize = 100_000;
 /// The longest time of a drain.
-const MOST_DRAIN_MS: u64 = 30 * 24 * 3_600_000;
+const MOST_DRAIN_MS: u64 = CLOSE_SETTINGS[0].bounds.most;
 const HOUR_US: u64 = 3_600_000_000;
 /// More outputs of one input are no end of them.
 const MOST_OUTPUTS: usize = 100_000;
@@ -642,8 +642,8 @@ impl World {
     }
 }
 
-/// The options of an acquire: `shared`, `fixed`, `try`, `forever`, `replicas`, `ttl=MS`, `wait=MS`, `max-hold=MS`,
-/// `linger=MS`, `within=MS`, `max-waiters=N`, `permits=N`.
+/// The options of an acquire: `shared`, `fixed`, `try`, `forever`, `replicas`, `ttl=MS`, `wait=MS`, `within=MS`, `permits=N`, and the
+/// plain ones of the engine's table, such as `max-hold=MS`.
 fn options(words: Words<'_>) -> AcquireOptions {
     let mut options = AcquireOptions::default();
     for word in words {
@@ -658,17 +658,29 @@ fn options(words: Words<'_>) -> AcquireOptions {
             "replicas" => options.replicas = Some(Replicas { min: 1, timeout: Duration::from_millis(500) }),
             "ttl" => options.ttl = time,
             "wait" => options.wait = Wait::For(time),
-            "max-hold" => options.max_hold = Some(time),
-            "linger" => options.linger = Some(time),
             "within" => options.within = Some(time),
-            "max-waiters" => options.max_waiters = Some(u32::try_from(value).unwrap_or(u32::MAX)),
             "permits" => {
                 options.kind = Kind::Semaphore { permits: u32::try_from(value).unwrap_or(u32::MAX), limit: 3 };
             }
-            _ => {}
+            word => set(&mut options, word, time),
         }
     }
     options
+}
+
+/// Sets a plain option of the engine's table. A count has the number of a time's milliseconds.
+fn set(options: &mut AcquireOptions, word: &str, time: Duration) {
+    let mut rows = AcquireOptions::PLAIN.iter();
+    options.set_plain(&mut |setter| {
+        match setter {
+            _ if rows.next()?.name.replace('_', "-") != word => {}
+            Setter::Time(to) => *to = time,
+            Setter::OptionalTime(to) => *to = Some(time),
+            Setter::Count(to) => *to = Some(u32::try_from(time.as_millis()).unwrap_or(u32::MAX)),
+            Setter::Flag(to) => *to = true,
+        }
+        Some(())
+    });
 }
 
 fn number(words: &mut Words<'_>) -> Option<u64> {
