@@ -263,7 +263,7 @@ fn refused_or<T>(result: Result<T, Error>, bad: &BTreeSet<&'static str>) -> Opti
 
 /// Whether a time is within the bounds of the option.
 fn within(option: &str, time: Duration) -> bool {
-    let is_whole = time.subsec_nanos() % 1_000_000 == 0;
+    let is_whole = time.subsec_nanos().is_multiple_of(1_000_000);
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     is_allowed(option, millis) && (is_whole || is_allowed(option, millis.saturating_add(1)))
 }
