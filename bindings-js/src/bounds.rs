@@ -112,7 +112,7 @@ fn comments_give_the_bounds_and_the_defaults_of_the_table() {
 }
 
 /// The files that people write, and no tests.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();

@@ -30,6 +30,8 @@ mod quorum;
 #[cfg(test)]
 mod refusals;
 mod reply;
+#[cfg(test)]
+mod surfaces;
 mod text;
 
 #[cfg(target_arch = "wasm32")]

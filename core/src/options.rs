@@ -179,22 +179,27 @@ pub struct Replicas {
     pub timeout: Duration,
 }
 
+impl AcquireOptions {
+    /// The options of a mutex, with all defaults.
+    pub const DEFAULT: Self = Self {
+        kind: Kind::Lock,
+        mode: Mode::Exclusive,
+        ttl: TTL.default_time(),
+        renew: true,
+        max_hold: None,
+        wait: Wait::For(WAIT.default_time()),
+        within: None,
+        replicas: None,
+        linger: None,
+        at_least: None,
+        per: None,
+        max_waiters: None,
+    };
+}
+
 impl Default for AcquireOptions {
     fn default() -> Self {
-        Self {
-            kind: Kind::Lock,
-            mode: Mode::Exclusive,
-            ttl: TTL.default_time(),
-            renew: true,
-            max_hold: None,
-            wait: Wait::For(WAIT.default_time()),
-            within: None,
-            replicas: None,
-            linger: None,
-            at_least: None,
-            per: None,
-            max_waiters: None,
-        }
+        Self::DEFAULT
     }
 }
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 
+import { MANAGER_DEFAULTS } from '../support/options.generated.js';
 import { fineClock, HOST } from '../support/timers.js';
 import { until } from '../testing/expect.js';
 import { type HostClocks, hostClocks, Moments } from './clocks.js';
@@ -23,9 +24,7 @@ function holding(hosts?: HostClocks): { engine: Engine; remaining: () => number;
     lost: () => {},
   leader: () => {},
   };
-  const config = {
-    prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false, ahead: false,
-  };
+  const config = { ...MANAGER_DEFAULTS, batches: false, ahead: false };
   const engine = new Engine(new Uint8Array(16), config, outputs, undefined, hosts ?? { monotonic: () => monotonic, wall: () => Math.floor(wall) });
   engine.acquire(1, { name: 'door', mode: 'exclusive', kind: PLAIN }, { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined });
   engine.reply(id, ['entered', 1_700_000_000_000_000, 1, 1_700_000_000_000_000, 30_000, 0, 0]);

@@ -4,15 +4,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import type { Reply } from '../connections/index.js';
+import { MANAGER_DEFAULTS } from '../support/options.generated.js';
 import { Engine } from './engine.js';
 import type { Outcome } from './outcomes.generated.js';
 import type { Outputs } from './output-reader.js';
 import { type AcquireSettings, type Config, type LockSpec, PLAIN } from './types.js';
 
 const SETTINGS: AcquireSettings = { ttl: 30_000, renew: true, maxHold: undefined, wait: undefined };
-const CONFIG: Config = {
-  prefix: '', localHandoffs: 32, claimWindow: 3_000, responseTimeout: 2_000, nodeTimeout: 100, mixedFleet: false, batches: false, ahead: false,
-};
+const CONFIG: Config = { ...MANAGER_DEFAULTS, batches: false, ahead: false };
 
 function engine(): { engine: Engine; sent: { id: number; words: string[] }[]; ended: Outcome[] } {
   const sent: { id: number; words: string[] }[] = [];

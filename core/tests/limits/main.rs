@@ -15,20 +15,7 @@ use self::world::{World, scripts, seconds};
 
 const TRY: AcquireOptions = AcquireOptions { wait: Wait::No, ..DEFAULT };
 const FOREVER: AcquireOptions = AcquireOptions { wait: Wait::Forever, ..DEFAULT };
-const DEFAULT: AcquireOptions = AcquireOptions {
-    kind: Kind::Lock,
-    mode: Mode::Exclusive,
-    ttl: Duration::from_secs(30),
-    renew: true,
-    max_hold: None,
-    wait: Wait::For(Duration::from_secs(60)),
-    within: None,
-    replicas: None,
-    linger: None,
-    at_least: None,
-    per: None,
-    max_waiters: None,
-};
+const DEFAULT: AcquireOptions = AcquireOptions::DEFAULT;
 
 const fn mutex(name: &str) -> Part<'_> {
     Part { name, kind: Kind::Lock, mode: Mode::Exclusive }
