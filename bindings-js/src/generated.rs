@@ -23,6 +23,11 @@ fn typescript_has_these_codes() {
 }
 
 #[test]
+fn typescript_has_the_engines_calls() {
+    check("ts/engine/calls.generated.ts", &calls());
+}
+
+#[test]
 fn typescript_has_the_engines_outcomes() {
     check("ts/engine/outcomes.generated.ts", &outcomes());
 }
@@ -142,6 +147,45 @@ fn codes() -> String {
         module += "} as const;\n";
     }
     module
+}
+
+/// The calls of users that have no options, and how TypeScript writes each into the record.
+fn calls() -> String {
+    let mut module = HEADER.to_owned();
+    module += "\nimport { InputField, InputKind } from './codes.generated.js';\nimport type { InputRecord } from './input-record.js';\n";
+    module += "import type { Mode } from './types.js';\n";
+    module += "\n/** The calls of users that have no options. `Input` in `core/src/event.rs` says what each does. */\n";
+    module += "export abstract class Calls {\n  protected abstract readonly record: InputRecord;\n";
+    module += "  protected abstract input(kind: number): void;\n";
+    module += "  protected abstract inputWithText(kind: number, text: string): void;\n";
+    for call in CallKind::ALL {
+        let name = camel_case(&format!("{call:?}"));
+        let (mut parameters, mut body, mut text) = (String::new(), String::new(), None);
+        for field in call.fields() {
+            let (kind, statement) = match *field {
+                "name" | "value" => {
+                    text = Some(*field);
+                    ("string", String::new())
+                }
+                "mode" => ("Mode", "setFlag(InputField.shared, mode === 'shared')".to_owned()),
+                "foreign" => ("boolean", "setFlag(InputField.foreign, foreign)".to_owned()),
+                "time" => ("number | undefined", "setOptional(InputField.ttl, time)".to_owned()),
+                field => ("number", format!("set(InputField.{field}, {field})")),
+            };
+            let _ = write!(parameters, ", {field}: {kind}");
+            if !statement.is_empty() {
+                let _ = writeln!(body, "    this.record.{statement};");
+            }
+        }
+        let input = match text {
+            Some(text) => format!("inputWithText(InputKind.{name}, {text})"),
+            None => format!("input(InputKind.{name})"),
+        };
+        let _ =
+            write!(module, "\n  {name}(op: number{parameters}): void {{\n    this.record.set(InputField.op, op);\n");
+        let _ = writeln!(module, "{body}    this.{input};\n  }}");
+    }
+    module + "}\n"
 }
 
 /// The outcomes of operations, and how TypeScript reads each.

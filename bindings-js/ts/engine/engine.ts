@@ -6,13 +6,14 @@ import { FAILURE_KINDS } from '../support/errors.generated.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
 import { FOR_ENGINE } from '../support/options.generated.js';
+import { Calls } from './calls.generated.js';
 import { type HostClocks, hostClocks, Moments } from './clocks.js';
 import { InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
 import { bytesToText, EngineMemory } from './memory.js';
 import type { Outcome } from './outcomes.generated.js';
 import { OutputReader, type Outputs } from './output-reader.js';
-import { type AcquireSettings, type Config, type LockNameAndMode, type LockSpec, type Mode, nameOnServer, type Renewal } from './types.js';
+import { type AcquireSettings, type Config, type LockNameAndMode, type LockSpec, nameOnServer, type Renewal } from './types.js';
 import { memory } from './wasm/inline.js';
 
 /** A WebAssembly module, and what its engines have in common. */
@@ -52,10 +53,10 @@ export async function quorumEngine(servers: readonly string[]): Promise<EngineMo
  * Every input happens now, and calls `outputs` before it returns. `op` is the number of a user's operation, `id` the number of a
  * command. Times are in microseconds, by a clock that also counts the time in which the machine was suspended.
  */
-export class Engine {
+export class Engine extends Calls {
   readonly #wasm: WasmEngine;
   readonly #reader: OutputReader;
-  readonly #record: InputRecord;
+  protected readonly record: InputRecord;
   readonly #outputs: Outputs;
   #clocks: HostClocks;
   #moments: Moments | undefined;
@@ -68,12 +69,13 @@ export class Engine {
   constructor(
     id: Uint8Array, config: Config, outputs: Outputs, { memory, reader, Engine, servers }: EngineModule = ONE_SERVER, clocks: HostClocks = hostClocks(),
   ) {
+    super();
     this.#wasm = new Engine();
     this.#reader = reader;
-    this.#record = new InputRecord(this.#wasm, memory);
+    this.record = new InputRecord(this.#wasm, memory);
     this.#outputs = outputs;
     this.#clocks = clocks;
-    const record = this.#record;
+    const record = this.record;
     const { prefix, ...fields } = config;
     for (const field of Object.keys(fields) as (keyof typeof fields)[]) record.setOption(InputField[field], fields[field]);
     let ended: Outcome | undefined;
@@ -86,7 +88,7 @@ export class Engine {
   /** Acquires the lock. With a token, takes over the lease of this token instead. */
   acquire(op: number, lock: LockSpec, settings: AcquireSettings, token?: string): void {
     const { mode, kind } = lock;
-    const record = this.#record;
+    const record = this.record;
     const { within, replicas } = settings;
     record.set(InputField.op, op);
     for (const field of FOR_ENGINE) record.setOption(InputField[field], settings[field]);
@@ -104,7 +106,7 @@ export class Engine {
           record.push(permits);
           record.push(limit);
         }
-        return this.#inputWithText(InputKind.acquireAll, kind.parts.map(nameOnServer).join(''));
+        return this.inputWithText(InputKind.acquireAll, kind.parts.map(nameOnServer).join(''));
       case 'reentrant':
         record.set(InputField.owner, kind.owner);
         break;
@@ -118,140 +120,60 @@ export class Engine {
         break;
       case 'election':
         record.set(InputField.channelLength, kind.value.length);
-        return this.#inputWithText(InputKind.campaign, kind.value + nameOnServer(lock));
+        return this.inputWithText(InputKind.campaign, kind.value + nameOnServer(lock));
     }
     const name = nameOnServer(lock);
-    if (token === undefined) return this.#inputWithText(InputKind.acquire, name);
+    if (token === undefined) return this.inputWithText(InputKind.acquire, name);
     record.set(InputField.channelLength, token.length);
-    this.#inputWithText(InputKind.adopt, token + name);
-  }
-
-  /** Observes an election until the operation is cancelled. */
-  observe(op: number, name: string): void {
-    this.#record.set(InputField.op, op);
-    this.#inputWithText(InputKind.observe, name);
+    this.inputWithText(InputKind.adopt, token + name);
   }
 
   cancel(op: number): void {
-    this.#record.set(InputField.op, op);
-    this.#input(InputKind.cancel);
-  }
-
-  release(op: number, lease: number): void {
-    this.#leaseInput(InputKind.release, op, lease);
-  }
-
-  /** Gives the lease of a once back, and stores its result. */
-  store(op: number, lease: number, result: string): void {
-    this.#record.set(InputField.op, op);
-    this.#record.set(InputField.lease, lease);
-    this.#inputWithText(InputKind.store, result);
-  }
-
-  /** Deletes the result of a once. */
-  forget(op: number, name: string): void {
-    this.#record.set(InputField.op, op);
-    this.#inputWithText(InputKind.forget, name);
-  }
-
-  extend(op: number, lease: number, ttl: number): void {
-    this.#record.set(InputField.ttl, ttl);
-    this.#leaseInput(InputKind.extend, op, lease);
-  }
-
-  shorten(op: number, lease: number, ttl: number): void {
-    this.#record.set(InputField.ttl, ttl);
-    this.#leaseInput(InputKind.shorten, op, lease);
-  }
-
-  /** Without a time, the server keeps the lock for one more TTL, or until the end of a fixed lease. */
-  detach(op: number, lease: number, time: number | undefined): void {
-    this.#record.setOptional(InputField.ttl, time);
-    this.#leaseInput(InputKind.detach, op, lease);
-  }
-
-  convert(op: number, lease: number, mode: Mode): void {
-    this.#record.setFlag(InputField.shared, mode === 'shared');
-    this.#leaseInput(InputKind.convert, op, lease);
-  }
-
-  hold(op: number, lease: number): void {
-    this.#leaseInput(InputKind.hold, op, lease);
-  }
-
-  /** Asks for a lease's token. */
-  export(op: number, lease: number): void {
-    this.#leaseInput(InputKind.export, op, lease);
+    this.record.set(InputField.op, op);
+    this.input(InputKind.cancel);
   }
 
   stopRenewing(lease: number): void {
-    this.#record.set(InputField.lease, lease);
-    this.#input(InputKind.stopRenewing);
-  }
-
-  verify(op: number, lease: number): void {
-    this.#leaseInput(InputKind.verify, op, lease);
-  }
-
-  inspect(op: number, name: string): void {
-    this.#record.set(InputField.op, op);
-    this.#inputWithText(InputKind.inspect, name);
-  }
-
-  forceRelease(op: number, name: string, foreign: boolean): void {
-    this.#record.set(InputField.op, op);
-    this.#record.setFlag(InputField.foreign, foreign);
-    this.#inputWithText(InputKind.forceRelease, name);
-  }
-
-  /** Ends the waits, and gives the holders so many milliseconds to end their leases. */
-  drain(op: number, within: number): void {
-    this.#record.set(InputField.op, op);
-    this.#record.set(InputField.within, within);
-    this.#input(InputKind.drain);
-  }
-
-  close(op: number): void {
-    this.#record.set(InputField.op, op);
-    this.#input(InputKind.close);
+    this.record.set(InputField.lease, lease);
+    this.input(InputKind.stopRenewing);
   }
 
   /** The server has answered a command. */
   reply(id: number, reply: Reply): void {
-    this.#record.set(InputField.id, id);
-    this.#inputWithText(InputKind.reply, this.#writeReply(reply));
+    this.record.set(InputField.id, id);
+    this.inputWithText(InputKind.reply, this.#writeReply(reply));
   }
 
   /** A command has no reply. */
   failed(id: number, failure: Failure): void {
-    this.#record.set(InputField.id, id);
-    this.#inputWithText(InputKind.failed, this.#writeFailure(failure));
+    this.record.set(InputField.id, id);
+    this.inputWithText(InputKind.failed, this.#writeFailure(failure));
   }
 
   /** The server has answered a command on the dedicated connection of an operation. */
   dedicatedReply(op: number, reply: Reply): void {
-    this.#record.set(InputField.op, op);
-    this.#inputWithText(InputKind.dedicatedReply, this.#writeReply(reply));
+    this.record.set(InputField.op, op);
+    this.inputWithText(InputKind.dedicatedReply, this.#writeReply(reply));
   }
 
   /** A command on the dedicated connection of an operation has no reply. */
   dedicatedFailed(op: number, failure: Failure): void {
-    this.#record.set(InputField.op, op);
-    this.#inputWithText(InputKind.dedicatedFailed, this.#writeFailure(failure));
+    this.record.set(InputField.op, op);
+    this.inputWithText(InputKind.dedicatedFailed, this.#writeFailure(failure));
   }
 
   message(channel: string, payload: string): void {
-    this.#record.set(InputField.channelLength, channel.length);
-    this.#inputWithText(InputKind.message, channel + payload);
+    this.record.set(InputField.channelLength, channel.length);
+    this.inputWithText(InputKind.message, channel + payload);
   }
 
   subscribed(channel: string): void {
-    this.#inputWithText(InputKind.subscribed, channel);
+    this.inputWithText(InputKind.subscribed, channel);
   }
 
   unsubscribed(channel: string, cause: Failure): void {
-    this.#record.set(InputField.channelLength, channel.length);
-    this.#inputWithText(InputKind.unsubscribed, channel + this.#writeFailure(cause));
+    this.record.set(InputField.channelLength, channel.length);
+    this.inputWithText(InputKind.unsubscribed, channel + this.#writeFailure(cause));
   }
 
   /**
@@ -275,12 +197,12 @@ export class Engine {
 
   /** Says before an input that no other one follows now: what was said at one moment leaves together then, as after {@link passed}. */
   last(): void {
-    this.#record.setFlag(InputField.last, true);
+    this.record.setFlag(InputField.last, true);
   }
 
   /** Time has passed, and no other input follows now. */
   passed(): void {
-    this.#input(InputKind.wake);
+    this.input(InputKind.wake);
   }
 
   /** How long a lease stays valid unless it is renewed. Negative infinity once it was released or lost. */
@@ -320,7 +242,7 @@ export class Engine {
 
   /** Writes a reply into the record, and returns its texts. */
   #writeReply(reply: Reply): string {
-    const record = this.#record;
+    const record = this.record;
     const isArray = Array.isArray(reply);
     const scalars = isArray ? (reply as readonly Scalar[]) : [reply as Scalar];
     let text = '';
@@ -345,22 +267,16 @@ export class Engine {
 
   /** Writes the kind of a failure into the record, and returns its text. A custom connection may have left the text out. */
   #writeFailure(failure: Failure): string {
-    this.#record.set(InputField.failure, FAILURE_KINDS.indexOf(failure.kind));
+    this.record.set(InputField.failure, FAILURE_KINDS.indexOf(failure.kind));
     return 'text' in failure ? String(failure.text) : '';
   }
 
-  #leaseInput(kind: number, op: number, lease: number): void {
-    this.#record.set(InputField.op, op);
-    this.#record.set(InputField.lease, lease);
-    this.#input(kind);
-  }
-
-  #input(kind: number): void {
+  protected input(kind: number): void {
     const now = this.#clocks.monotonic();
     this.#read(now, this.#wasm.input(kind, now, this.#clocks.wall(now)));
   }
 
-  #inputWithText(kind: number, text: string): void {
+  protected inputWithText(kind: number, text: string): void {
     const now = this.#clocks.monotonic();
     this.#read(now, this.#wasm.inputWithText(kind, now, this.#clocks.wall(now), text));
   }
