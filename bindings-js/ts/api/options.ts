@@ -197,7 +197,7 @@ function readSetting(field: Exclude<(typeof LOCK)[number], 'waitForReplicas'>, v
   return isBounded(field) ? readBounded(field, value) : readBoolean(field satisfies Flags, value);
 }
 
-type Flags = { [field in keyof LockSettings]: Required<LockSettings>[field] extends boolean ? field : never }[keyof LockSettings];
+type Flags = { [field in keyof LockSettings]: NonNullable<LockSettings[field]> extends boolean ? field : never }[keyof LockSettings];
 
 function isBounded<Field extends string>(field: Field): field is Field & keyof typeof BOUNDS {
   return field in BOUNDS;
