@@ -54,6 +54,8 @@ fn every_surface_has_the_options() {
 const CALLS: &[(&str, &str, &[CallKind])] = &[
     ("native/src", "Operation::NAME", &[]),
     ("bindings-js/ts/client/client.ts", "engine.name(", &[]),
+    // `token` asks for it.
+    ("bindings-js/ts/api", "client.name(", &[CallKind::Export]),
     // See `docs/edge.md`.
     ("bindings-wasi/lock/src", "Operation::NAME", &[CallKind::Shorten, CallKind::Observe, CallKind::Drain]),
     // The simulation and the explorer play these.

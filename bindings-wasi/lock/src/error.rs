@@ -163,6 +163,8 @@ fn option_name(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_core::{LOCK_SETTINGS, MANAGER_SETTINGS};
+
     use super::*;
 
     #[test]
@@ -172,6 +174,16 @@ mod tests {
                 panic!("another kind")
             };
             assert_eq!(field, contract);
+        }
+    }
+
+    #[test]
+    fn a_time_has_its_unit_in_the_name_as_in_the_contract() {
+        let contract = include_str!("../../../wit/locks.wit");
+        let rows = LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS);
+        for row in rows.filter(|row| !row.bounds.text.is_empty() && !row.is_count()) {
+            let has_unit = contract.contains(&format!("    {}-ms:", row.name.replace('_', "-")));
+            assert_eq!(option_name(row.name).ends_with("-ms"), has_unit, "`option_name` of {}", row.name);
         }
     }
 
