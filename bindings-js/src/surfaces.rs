@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use leasehold_core::{CallKind, LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
+use leasehold_core::{AcquireOptions, CallKind, Config, LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
 
 use crate::bounds::{OWN_COMMENTS, files};
 use crate::generated::{camel_case, read};
@@ -48,6 +48,34 @@ fn every_surface_has_the_options() {
         }
     }
     assert!(missing.is_empty(), "these must be there or in ELSEWHERE in surfaces.rs, not in both: {missing:#?}");
+}
+
+/// What the record of inputs and the transcripts have besides the plain options: their own fields and kinds, or nothing, because the
+/// engine doesn't know them.
+const NOT_PLAIN: &[&str] = &[
+    "ttl",
+    "renew",
+    "wait",
+    "wait_for_replicas",
+    "label",
+    "limit",
+    "keep",
+    "permits",
+    "one_script",
+    "prefix",
+    "renew_in",
+    "cluster_slots",
+];
+
+#[test]
+fn every_option_reaches_javascript_and_the_transcripts() {
+    let plain: Vec<_> = AcquireOptions::PLAIN.iter().chain(Config::PLAIN).map(|row| row.name).collect();
+    let rows = LOCK_SETTINGS.iter().chain(MANAGER_SETTINGS).map(|row| row.name);
+    let missing: Vec<_> = rows.filter(|name| plain.contains(name) == NOT_PLAIN.contains(name)).collect();
+    assert!(
+        missing.is_empty(),
+        "these must be in `plain!` in core/src/options.rs or in NOT_PLAIN, not in both: {missing:?}"
+    );
 }
 
 /// Where users' calls must be: a file or a folder, how it names a call, and the calls that are missing on purpose.
