@@ -20,7 +20,10 @@ fn the_engine_replays_every_vector() {
         let mut file = read(&path);
         let found = replay::replay(&mut file);
         if bless {
-            std::fs::write(&path, layout::file(&file)).expect("the vector can be written");
+            // The other test may read the file at this moment.
+            let new = path.with_extension("new");
+            let written = std::fs::write(&new, layout::file(&file)).and_then(|()| std::fs::rename(new, &path));
+            written.expect("the vector can be written");
         } else {
             for difference in found {
                 differences.push_str(&format!("\n{}, {difference}", path.display()));
