@@ -7,8 +7,10 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    AcquireOptions, CLOSE_SETTINGS, CallKind, Config, ErrorCode, FailureKind, KEYDB, LABEL_RULES, LOCK_SETTINGS,
-    LossReason, MANAGER_SETTINGS, NO_RIGHT, NOT_READY, OutcomeKind, REFUSED_SERVERS, ReleaseOutcome, Setting,
+    AcquireOptions, BAD_FENCE, CLOSE_SETTINGS, CROSS_SLOT, CallKind, Config, ErrorCode, FailureKind, KEYDB,
+    LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NO_SLOTS, NOT_READY,
+    OutcomeKind, PROBE, REFUSED_SERVERS, REFUSES_INFO, ReleaseOutcome, SLOT_MOVES, SUPPORTED_SERVERS, Setting,
+    Supported, TOO_OLD, WRONG_TYPE, slot_counters,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind, OutputKind};
@@ -280,6 +282,15 @@ fn errors() -> String {
     list(&mut module, "FAILURE_KINDS", "Failure['kind']", failures.iter().map(|[code, ..]| *code));
     list(&mut module, "NOT_READY", "string", NOT_READY.into_iter());
     list(&mut module, "NO_RIGHT", "string", NO_RIGHT.into_iter());
+    list(&mut module, "CROSS_SLOT", "string", CROSS_SLOT.into_iter());
+    for (name, words) in [
+        ("WRONG_TYPE", WRONG_TYPE),
+        ("BAD_FENCE", BAD_FENCE),
+        ("SLOT_MOVES", SLOT_MOVES),
+        ("NO_MORE_CLIENTS", NO_MORE_CLIENTS),
+    ] {
+        let _ = writeln!(module, "\nexport const {name} = '{words}';");
+    }
     messages(&mut module, "ERROR_MESSAGES", "ErrorCode", &errors);
     messages(&mut module, "LOSS_MESSAGES", "LossReason", &losses);
     messages(&mut module, "FAILURE_MESSAGES", "Failure['kind']", &failures);
@@ -297,6 +308,33 @@ fn servers() -> String {
     }
     module.push_str("];\n\n/** What a line of KeyDB's `INFO server` begins with. */\n");
     let _ = writeln!(module, "export const KEYDB = {KEYDB:?};");
+    module.push_str(
+        "\n/** What an error reply to `INFO` says, in lower case, if the server doesn't tell about itself. */\n",
+    );
+    let _ = writeln!(module, "export const REFUSES_INFO: readonly string[] = {REFUSES_INFO:?};");
+    module.push_str(
+        "\n/** The servers that can be used: the oldest version, and the command that deletes a key by its value, since a version. */\n",
+    );
+    module.push_str("export const SUPPORTED_SERVERS = [\n");
+    for Supported { name, version, oldest, command, deletes, .. } in SUPPORTED_SERVERS {
+        let _ = writeln!(
+            module,
+            "  {{ name: {name:?}, version: {version:?}, oldest: {oldest:?}, command: {command:?}, deletes: {deletes:?} }},"
+        );
+    }
+    module.push_str("] as const;\n\n/** What is wrong with a server that is too old: between its version and the one needed, and after that. */\n");
+    let _ = writeln!(module, "export const TOO_OLD = {TOO_OLD:?} as const;");
+    module.push_str("\n/** A script on keys of two slots. It writes nothing, and answers 0, or why scripts can't read the clock. */\n");
+    let _ = writeln!(module, "export const PROBE: readonly string[] = {PROBE:?};");
+    module.push_str(
+        "\n/** If they can't: what the answer begins with, and the problem, before the server's refusal. */\n",
+    );
+    let _ = writeln!(module, "export const NO_CLOCK = {NO_CLOCK:?} as const;");
+    module.push_str("\n/** What is wrong with the option: the server takes other calls, or why it doesn't tell. */\n");
+    let _ = writeln!(module, "export const NO_SLOTS = {NO_SLOTS:?} as const;");
+    module.push_str("\n/** The counters of 16 slots. One node of a cluster answers `MOVED` for some of them. */\n");
+    let _ =
+        writeln!(module, "export const SLOT_COUNTERS: readonly string[] = {:?};", slot_counters().collect::<Vec<_>>());
     module
 }
 

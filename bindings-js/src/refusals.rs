@@ -1,20 +1,23 @@
-//! Writes what servers' errors mean to the engine, so that a test of `ts/client/engine-errors.ts` can compare it with what they
+//! Writes what servers' errors mean to the engine, so that a test of `ts/client/refusals.ts` can compare it with what they
 //! mean to the driver.
 
 use leasehold_core::Duration;
 use std::fmt::Write;
 
-use leasehold_core::{Error, Failure, NO_RIGHT, NOT_READY};
+use leasehold_core::{CROSS_SLOT, Error, Failure, NO_RIGHT, NOT_READY, REFUSES_INFO, refuses_info};
 
 use crate::generated::{HEADER, check};
 
 /// Errors that begin with no code of a list, or that only look like one that does.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 15] = [
     "ERR max number of clients reached",
     "OOM command not allowed when used memory > 'maxmemory'.",
     "WRONGTYPE Operation against a key holding the wrong kind of value",
     "ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key",
     "BADFENCE leasehold:fence holds no fence of ours",
+    "-BADFENCE",
+    "ERR it says BADFENCE there",
+    "ERR Script attempted to access a non local key in a cluster node",
     "ERR DB index is out of range",
     "ERR LOADING",
     "NOREPLICASX Not enough good replicas to write.",
@@ -27,10 +30,10 @@ const OTHERS: [&str; 12] = [
 #[test]
 fn the_package_knows_what_a_servers_error_means() {
     let mut module = HEADER.to_owned();
-    module += "\n/** Errors of servers, with what they mean to the engine: `not-ready`, or the code of the error that a call ends with. */\n";
-    module += "export const REFUSALS: readonly (readonly [text: string, meaning: string])[] = [\n";
+    module += "\n/** Errors of servers, with what they mean to the engine, and whether they say that a server hides its `INFO`. */\n";
+    module += "export const REFUSALS: readonly (readonly [text: string, meaning: string, hidesInfo: boolean])[] = [\n";
     for text in texts() {
-        let _ = writeln!(module, "  [{}, '{}'],", quoted(&text), meaning(&text));
+        let _ = writeln!(module, "  [{}, '{}', {}],", quoted(&text), meaning(&text), refuses_info(&text));
     }
     module += "];\n";
     check("ts/testing/refusals.generated.ts", &module);
@@ -48,12 +51,15 @@ fn texts() -> Vec<String> {
         ]
     });
     let rights = NO_RIGHT.iter().flat_map(|words| [format!("{words} some text"), format!("ERR it says {words} there")]);
-    codes.chain(rights).chain(OTHERS.map(str::to_owned)).collect()
+    let hidden = REFUSES_INFO.iter().map(|words| format!("ERR {}", words.to_uppercase()));
+    let slots = CROSS_SLOT.iter().map(|words| format!("ERR it says {words} there"));
+    codes.chain(rights).chain(hidden).chain(slots).chain(OTHERS.map(str::to_owned)).collect()
 }
 
 fn meaning(text: &str) -> &'static str {
     match Error::of_connecting(Failure::Refused(text.to_owned()), Duration::ZERO) {
         Error::Unreachable { cause: Some(Failure::Unavailable(_)), .. } => "not-ready",
+        Error::Unreachable { cause: Some(Failure::Interrupted(_)), .. } => "slot-moves",
         error => error.code(),
     }
 }

@@ -236,8 +236,8 @@ pub use options::{
     Owner, Replicas, Wait,
 };
 pub use server::{
-    DeleteIfEqual, KEYDB, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, REFUSES_INFO, check_eviction, check_probe,
-    check_server, check_slot, is_keydb, refuses_info, slot_counters,
+    DeleteIfEqual, KEYDB, NO_SLOTS, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, REFUSES_INFO, SUPPORTED_SERVERS,
+    Supported, TOO_OLD, check_eviction, check_probe, check_server, check_slot, is_keydb, refuses_info, slot_counters,
 };
 pub use session::{MOST_PAUSES, Renewal};
 pub use settings::{Bounds, Setter, Setting};
@@ -245,7 +245,10 @@ pub use time::Instant;
 /// The lengths of time in this API: those of the standard library, unless the feature `std-times` is off.
 #[doc(hidden)]
 pub use time::{api::Duration, millis};
-pub use wire::{Command, NO_RIGHT, NOT_READY, Reply, Scalar, hash_slot, is_cross_slot, slot_tag};
+pub use wire::{
+    BAD_FENCE, CROSS_SLOT, Command, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, Reply, SLOT_MOVES, Scalar,
+    WRONG_TYPE, hash_slot, is_cross_slot, slot_tag,
+};
 
 #[cfg(test)]
 extern crate std;

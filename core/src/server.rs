@@ -6,7 +6,47 @@ use alloc::string::String;
 use crate::error::{Error, Failure};
 use crate::text::Digits;
 use crate::time::api::Duration;
-use crate::wire::{NO_RIGHT, Reply, Scalar, has, is_cross_slot, no_clock, slot_tag};
+use crate::wire::{NO_CLOCK, NO_RIGHT, Reply, Scalar, has, is_cross_slot, slot_tag};
+
+/// A server that can be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Supported {
+    /// Its name.
+    pub name: &'static str,
+    /// What the line of its `INFO` with its version begins with.
+    pub version: &'static str,
+    /// The oldest version that can be used, major and minor.
+    pub oldest: [u32; 2],
+    /// The command that deletes a key if it has a value.
+    pub delete: DeleteIfEqual,
+    /// That command's name.
+    pub command: &'static str,
+    /// The first version that has it.
+    pub deletes: [u32; 2],
+}
+
+/// The servers that can be used. The first one whose line is there counts: Valkey also has a `redis_version`, but never raises it.
+pub const SUPPORTED_SERVERS: [Supported; 2] = [
+    Supported {
+        name: "Valkey",
+        version: "valkey_version:",
+        oldest: [7, 2],
+        delete: DeleteIfEqual::DelIfEq,
+        command: "DELIFEQ",
+        deletes: [9, 0],
+    },
+    Supported {
+        name: "Redis",
+        version: "redis_version:",
+        oldest: [6, 2],
+        delete: DeleteIfEqual::DelEx,
+        command: "DELEX",
+        deletes: [8, 4],
+    },
+];
+
+/// What is wrong with a server that is too old: between its version and the one needed, and after that.
+pub const TOO_OLD: [&str; 2] = [" is too old: leasehold needs ", " or newer"];
 
 /// Servers that can't be used, whatever their version is: what a line of their `INFO` begins with, and the problem, before and
 /// after the rest of that line.
@@ -71,17 +111,12 @@ pub fn check_server(info: &str) -> Result<(), Error> {
             return Err(Error::Unsupported([before, found, after].concat()));
         }
     }
-    let (server, found, needed) = match server_of(info) {
-        Some((Server::Valkey, found)) => ("Valkey", found, (7, 2)),
-        Some((Server::Redis, found)) => ("Redis", found, (6, 2)),
-        None => return Ok(()),
-    };
+    let Some((server, found)) = server_of(info) else { return Ok(()) };
     match parsed(found) {
-        Some(version) if version < needed => {
-            let (major, minor) = (Digits::of(needed.0), Digits::of(needed.1));
-            let needed = [server, " ", major.as_str(), ".", minor.as_str(), " or newer"].concat();
-            let problem = [server, " ", found, " is too old: leasehold needs ", &needed].concat();
-            Err(Error::Unsupported(problem))
+        Some(version) if version < server.oldest => {
+            let [major, minor] = server.oldest.map(Digits::of);
+            let needed = [server.name, " ", major.as_str(), ".", minor.as_str(), TOO_OLD[1]].concat();
+            Err(Error::Unsupported([server.name, " ", found, TOO_OLD[0], &needed].concat()))
         }
         _ => Ok(()),
     }
@@ -120,11 +155,15 @@ pub fn check_eviction(policy: &str) -> Result<(), Error> {
 pub const PROBE: [&str; 5] = [
     "EVAL",
     "local clock = redis.pcall('TIME') if clock.err then clock = redis.pcall('PEXPIRETIME', KEYS[1]) end \
-     return type(clock) == 'table' and clock.err and 'no clock: ' .. clock.err or 0",
+     return type(clock) == 'table' and clock.err and 'NOCLOCK ' .. clock.err or 0",
     "2",
     "leasehold:fence:{@@@@}",
     "leasehold:fence:{@@@A}",
 ];
+
+/// What is wrong with the option that says that a server enforces slots: that the server takes other calls, and why it doesn't tell.
+pub const NO_SLOTS: [&str; 2] =
+    ["but the server takes keys of different slots in one call: leave it out", "and can't be checked: "];
 
 /// How long a driver waits before it sends [`PROBE`] again, because the server was [not ready](Probed::NotReady).
 pub const PROBE_PAUSE: Duration = Duration::from_millis(100);
@@ -170,18 +209,18 @@ pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Prob
         Err(failure) if Error::of_connecting(failure.clone(), Duration::ZERO).is_retryable() => {
             return Ok(Probed::NotReady(failure.clone()));
         }
-        Ok(Reply::One(Scalar::Text(text))) if text.starts_with(b"no clock: ") => {
-            let refusal = String::from_utf8_lossy(text.get(10..).unwrap_or_default());
+        Ok(Reply::One(Scalar::Text(text))) if text.starts_with(NO_CLOCK[0].as_bytes()) => {
+            let refusal = String::from_utf8_lossy(text.get(NO_CLOCK[0].len()..).unwrap_or_default());
             if NO_RIGHT.iter().any(|words| has(&refusal, words)) {
                 return Err(Error::Auth(refusal.into_owned()));
             }
-            return Err(no_clock(&refusal));
+            return Err(Error::Unsupported([NO_CLOCK[1], &refusal].concat()));
         }
         _ if !wanted => return Ok(Probed::NoSlots),
-        Ok(_) => "is set, but the server takes keys of different slots in one call: leave it out",
-        Err(failure) => return Err(Error::invalid("cluster_slots", &["can't be checked: ", failure.text()].concat())),
+        Ok(_) => ["is set, ", NO_SLOTS[0]].concat(),
+        Err(failure) => ["is set, ", NO_SLOTS[1], failure.text()].concat(),
     };
-    Err(Error::invalid("cluster_slots", problem))
+    Err(Error::invalid("cluster_slots", &problem))
 }
 
 /// The counters of 16 slots, evenly spaced. A driver sends `GET` for each of them to an address that enforces slots, all at once, and
@@ -234,23 +273,14 @@ impl DeleteIfEqual {
     /// assert_eq!(DeleteIfEqual::of("redis_version:7.0.15\r\n"), None);
     /// ```
     pub fn of(info: &str) -> Option<Self> {
-        match server_of(info)? {
-            (Server::Valkey, found) => (parsed(found)? >= (9, 0)).then_some(Self::DelIfEq),
-            (Server::Redis, found) => (parsed(found)? >= (8, 4)).then_some(Self::DelEx),
-        }
+        let (server, found) = server_of(info)?;
+        (parsed(found)? >= server.deletes).then_some(server.delete)
     }
 }
 
-enum Server {
-    Redis,
-    Valkey,
-}
-
 /// The server and its version, from its reply to `INFO server`.
-fn server_of(info: &str) -> Option<(Server, &str)> {
-    // Valkey reports a `redis_version` too, but never raises it.
-    let valkey = rest(info, "valkey_version:").map(|found| (Server::Valkey, found));
-    valkey.or_else(|| Some((Server::Redis, rest(info, "redis_version:")?)))
+fn server_of(info: &str) -> Option<(Supported, &str)> {
+    SUPPORTED_SERVERS.into_iter().find_map(|server| Some((server, rest(info, server.version)?)))
 }
 
 /// The rest of the line that begins so.
@@ -258,9 +288,9 @@ fn rest<'a>(info: &'a str, begin: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(begin)).map(str::trim)
 }
 
-fn parsed(version: &str) -> Option<(u32, u32)> {
+fn parsed(version: &str) -> Option<[u32; 2]> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
-    Some((parts.next()??, parts.next()??))
+    Some([parts.next()??, parts.next()??])
 }
 
 #[cfg(test)]
@@ -371,7 +401,7 @@ mod tests {
             let text = check_probe(true, &answer).unwrap_err().to_string();
             assert!(text.contains("cluster_slots") && text.contains(words), "{text}");
         }
-        let refused = Ok(Reply::One(Scalar::Text(b"no clock: ERR Unknown Redis command called from script".to_vec())));
+        let refused = Ok(Reply::One(Scalar::Text(b"NOCLOCK ERR Unknown Redis command called from script".to_vec())));
         for wanted in [false, true] {
             let error = check_probe(wanted, &refused).unwrap_err();
             assert!(error.code() == "unsupported" && error.to_string().contains("Unknown Redis command"), "{error}");

@@ -158,6 +158,19 @@ export const NO_RIGHT: readonly string[] = [
   'unauthenticated',
 ];
 
+export const CROSS_SLOT: readonly string[] = [
+  'CROSSSLOT',
+  'same slot',
+];
+
+export const WRONG_TYPE = 'WRONGTYPE';
+
+export const BAD_FENCE = 'BADFENCE';
+
+export const SLOT_MOVES = 'non local key';
+
+export const NO_MORE_CLIENTS = 'max number of clients';
+
 export const ERROR_MESSAGES: Readonly<Record<ErrorCode, string>> = {
   'invalid-option': '`{field}` {problem}',
   'not-held': 'the lease is no longer held; acquire it again',

@@ -65,7 +65,8 @@ impl Engine {
     ///
     /// The same goes for one address that enforces slots: see [`check_probe`](crate::check_probe). If its answer comes only with those
     /// to the first commands, call this then, before the engine gets any of these. Commands that the server has refused with
-    /// `CROSSSLOT` have failed as if the script were missing: give the engine a refusal that begins with `NOSCRIPT`.
+    /// `CROSSSLOT` have failed as if the script were missing: give the engine a refusal that begins with `NOSCRIPT`. It would not believe
+    /// that of an `EVAL`: that one was [unavailable](crate::Failure::Unavailable).
     #[cfg_attr(not(feature = "quorum"), allow(unused_variables))]
     pub fn set_cluster(&mut self, node: NodeId) {
         match &mut self.locks {

@@ -22,6 +22,30 @@ pub const NOT_READY: [&str; 8] =
 pub const NO_RIGHT: [&str; 5] =
     ["NOAUTH", "WRONGPASS", "NOPERM", "can't run this command or subcommand", "unauthenticated"];
 
+/// What an error says, wherever its words are, if the name has another kind of lock or other data.
+pub const WRONG_TYPE: &str = "WRONGTYPE";
+
+/// What an error of our scripts begins with, if a counter has a fence that none of them can have written.
+pub const BAD_FENCE: &str = "BADFENCE";
+
+/// What an error says if a slot began to move while a script ran, which may have done a part of its work.
+pub const SLOT_MOVES: &str = "non local key";
+
+/// What an error says if the server accepts no more connections at the moment.
+pub const NO_MORE_CLIENTS: &str = "max number of clients";
+
+/// What an error says if the keys of a command are in different slots. Some proxies have words of their own:
+/// `ERR 'EVAL' command keys must in same slot`.
+pub const CROSS_SLOT: [&str; 2] = ["CROSSSLOT", "same slot"];
+
+/// If scripts can't read the clock, because they may not run `TIME`: what their error begins with, before the server's refusal of
+/// `PEXPIRETIME`, and the problem, before the same. If the refusal is one of [`NO_RIGHT`], it is the problem by itself.
+pub const NO_CLOCK: [&str; 2] = [
+    "NOCLOCK ",
+    "the server refuses TIME in scripts, and they can't run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or newer, or grant \
+     this user +time, or +pexpiretime and +persist: ",
+];
+
 impl Failure {
     /// Whether the server doesn't have the script. It gets the source.
     pub(crate) fn lacks_script(&self) -> bool {
@@ -43,24 +67,24 @@ impl FailureClass {
         // Redis 6 wraps an error inside a script as "ERR Error running script (...): CODE text".
         match first_code(&text) {
             code if NOT_READY.contains(&code) => Self::Retry(Failure::Unavailable(text)),
-            // A fence that none of our scripts can have written.
-            "BADFENCE" => {
+            BAD_FENCE => {
                 let remedy = ": update this client, or DEL the key if no newer version uses it";
                 Self::Fatal(Error::Protocol([&text, remedy].concat()))
             }
-            _ if has(&text, "WRONGTYPE") => Self::Fatal(Error::WrongKind(text)),
+            _ if has(&text, WRONG_TYPE) => Self::Fatal(Error::WrongKind(text)),
             _ if NO_RIGHT.iter().any(|words| has(&text, words)) => Self::Fatal(Error::Auth(text)),
-            "NOCLOCK" => Self::Fatal(no_clock(text.get(8..).unwrap_or_default())),
+            _ if text.starts_with(NO_CLOCK[0]) => {
+                let refusal = text.get(NO_CLOCK[0].len()..).unwrap_or_default();
+                Self::Fatal(Error::Unsupported([NO_CLOCK[1], refusal].concat()))
+            }
             _ if NOT_READY
                 .iter()
                 .any(|code| has(&text, &[": ", code, " "].concat()) || has(&text, &[": -", code, " "].concat())) =>
             {
                 Self::Retry(Failure::Unavailable(text))
             }
-            // A slot began to move while a script ran, which may have done a part of its work.
-            _ if has(&text, "non local key") => Self::Retry(Failure::Interrupted(text)),
-            // The server accepts no more connections at the moment.
-            _ if has(&text, "max number of clients") => Self::Retry(Failure::Unavailable(text)),
+            _ if has(&text, SLOT_MOVES) => Self::Retry(Failure::Interrupted(text)),
+            _ if has(&text, NO_MORE_CLIENTS) => Self::Retry(Failure::Unavailable(text)),
             _ => Self::Fatal(Error::Server(text)),
         }
     }
@@ -102,10 +126,9 @@ impl Failed {
     }
 }
 
-/// Whether a refusal says that the keys of a command are in different slots. Some proxies have words of their own:
-/// `ERR 'EVAL' command keys must in same slot`.
+/// Whether a refusal says that the keys of a command are in different slots.
 pub fn is_cross_slot(text: &str) -> bool {
-    has(text, "CROSSSLOT") || has(text, "same slot")
+    CROSS_SLOT.iter().any(|words| has(text, words))
 }
 
 /// `str::contains` adds two kilobytes of WebAssembly for speed that isn't needed here.
@@ -121,18 +144,6 @@ fn without_place(mut text: String) -> String {
         text.truncate(end);
     }
     text
-}
-
-/// Scripts have no way to read the clock: they may not run `TIME`, and the server refused `PEXPIRETIME` with this text.
-pub(crate) fn no_clock(refusal: &str) -> Error {
-    Error::Unsupported(
-        [
-            "the server refuses TIME in scripts, and they can't run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or \
-             newer, or grant this user +time, or +pexpiretime and +persist: ",
-            refusal,
-        ]
-        .concat(),
-    )
 }
 
 fn first_code(text: &str) -> &str {

@@ -8,8 +8,10 @@ mod name;
 mod reply;
 
 pub(crate) use answer::{Answer, Status, fence, integer, natural, time_left};
-pub(crate) use failure::{Failed, FailureClass, has, no_clock};
-pub use failure::{NO_RIGHT, NOT_READY, is_cross_slot};
+pub use failure::{
+    BAD_FENCE, CROSS_SLOT, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, SLOT_MOVES, WRONG_TYPE, is_cross_slot,
+};
+pub(crate) use failure::{Failed, FailureClass, has};
 pub(crate) use message::{Granted, Message, Term};
 pub(crate) use name::{FenceCounter, Name};
 pub use name::{hash_slot, slot_tag};
