@@ -374,7 +374,7 @@ export class Driver {
     try {
       if (version.passed && link.send !== undefined) return link.send(command.wire, answered);
       const send = (): Promise<CallResult> => sendOver(link, command);
-      const result = version.passed ? send() : version.guard(send);
+      const result = version.passed ? send() : version.guard(command, send);
       result.then(answered, failed);
     } catch (cause) {
       // A client that was patched may throw. The other commands of this input leave all the same.

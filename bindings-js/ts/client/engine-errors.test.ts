@@ -2,15 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { REFUSALS } from '../testing/refusals.generated.js';
-import { isNotReady, refusalError } from './engine-errors.js';
+import { refusalError } from './engine-errors.js';
+import { isNotReady, meaningOf, refusesInfo } from './refusals.js';
 
 test('a_servers_error_means_here_what_it_means_to_the_engine', () => {
-  for (const [text, meaning] of REFUSALS) {
-    // Another server has the slot. Drivers follow these, so the engine has no meaning for them.
-    const isElsewhere = /^(?:MOVED|ASK) /.test(text);
-    assert.equal(isNotReady(text), meaning === 'not-ready' || isElsewhere, text);
+  for (const [text, meaning, hidesInfo] of REFUSALS) {
+    const here = meaningOf(text);
+    // Drivers follow the redirections of a cluster, and learn about slots before the first lock. So the engine has no meaning for these.
+    assert.equal(here === 'elsewhere' || here === 'cross-slot' ? 'server' : here, meaning, text);
+    assert.equal(isNotReady(text), ['not-ready', 'slot-moves', 'elsewhere'].includes(here), text);
     assert.equal(refusalError(text, 'job', undefined).code, meaning === 'auth' ? 'auth' : 'server', text);
+    assert.equal(refusesInfo(text), hidesInfo, text);
   }
+});
+
+test('a_refusal_because_of_slots_is_known_by_the_words_of_a_server_or_a_proxy', () => {
+  for (const text of ["CROSSSLOT Keys in request don't hash to the same slot", "ERR 'EVAL' command keys must in same slot"]) assert.equal(meaningOf(text), 'cross-slot');
 });
 
 test('a_server_without_enough_replicas_is_not_ready', () => {

@@ -2,11 +2,12 @@
 
 import { type Failure, isOfReplica, messageOf, truncate } from '../connections/index.js';
 import { camelCase, type EngineError } from '../engine/index.js';
-import { FAILURE_MESSAGES, NO_RIGHT, NOT_READY } from '../support/errors.generated.js';
+import { FAILURE_MESSAGES } from '../support/errors.generated.js';
 import {
   AuthError, BusyError, type BusyHolder, CancelledError, ClosedError, ConflictError, CrossSlotError, InvalidOptionError, type LeaseholdError,
   LostError, NotHeldError, NotReplicatedError, ProtocolError, ServerError, UnreachableError, UnsupportedError, type Vote, WrongKindError,
 } from '../support/errors.js';
+import { meaningOf } from './refusals.js';
 
 /** The state of the connection when an operation fails. The engine keeps only the texts of errors. */
 export interface ConnectionState {
@@ -52,9 +53,9 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'auth':
       return new AuthError(text, details);
     case 'server':
-      if (text.startsWith('MOVED ')) return new UnsupportedError(`the server belongs to a cluster; pass the client library's cluster client: ${text}`, details);
+      if (text.startsWith('MOVED ')) return new UnsupportedError(needsCluster(text), details);
       // A name and the server's one counter of fences are seldom in the same slot.
-      if (text.includes('CROSSSLOT ')) return new UnsupportedError(`the server enforces the slots of a cluster, and did not show that at first; make a new manager, or pass the client library's cluster client: ${text}`, details);
+      if (meaningOf(text) === 'cross-slot') return new UnsupportedError(`the server enforces the slots of a cluster, and did not show that at first; make a new manager, or pass the client library's cluster client: ${text}`, details);
       return new ServerError(text, details);
     case 'wrong-kind':
       return new WrongKindError(text, details);
@@ -95,19 +96,15 @@ function problemOf(failure: Failure, message: string): string | undefined {
 /** The failure of an operation of which nothing else is known. */
 const NO_ANSWER: Failure = { kind: 'timed-out' };
 
-/** Makes the error for a refusal of the server that the engine did not report. */
-export function refusalError(text: string, lockName: string, cause: unknown): AuthError | ServerError {
-  const kind = NO_RIGHT.some((words) => text.includes(words)) ? AuthError : ServerError;
-  return new kind(text, { lockName, cause });
+/** What is wrong with a connection to one node of a cluster, by its answer for a slot that another node has. */
+export function needsCluster(moved: string): string {
+  return `the server belongs to a cluster; pass the client library's cluster client: ${moved}`;
 }
 
-/** Where the engine looks for the codes of a server that is not ready. `MOVED` and `ASK`, of a slot that has moved, never reach the engine. */
-const CODES = [...NOT_READY, 'MOVED', 'ASK'].join('|');
-const NOT_NOW = new RegExp(`^[-\\s]*(?:${CODES})(?![^-\\s])|: -?(?:${CODES}) |max number of clients`);
-
-/** Whether a server's error means that it is not ready, as the engine understands it. */
-export function isNotReady(text: string): boolean {
-  return NOT_NOW.test(text);
+/** Makes the error for a refusal of the server that the engine did not report. */
+export function refusalError(text: string, lockName: string, cause: unknown): AuthError | ServerError {
+  const kind = meaningOf(text) === 'auth' ? AuthError : ServerError;
+  return new kind(text, { lockName, cause });
 }
 
 /** The library's own error, if it is the one that the engine reports, or if the engine has none. */

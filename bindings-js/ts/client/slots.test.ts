@@ -3,16 +3,16 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 
-import { type Connection, type CustomConnection, isLeaseholdError, type Lease, LockManager, type LockManagerOptions, Owner } from '../index.js';
+import { type Connection, type CustomConnection, isLeaseholdError, LockManager, type LockManagerOptions, Owner } from '../index.js';
 import { MemoryServer } from '../memory/index.js';
 import { caught, until } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
-import { GENEROUS } from '../testing/generous.js';
+import { GENEROUS, IMPATIENT } from '../testing/generous.js';
 import { libraries } from '../testing/libraries.js';
 import { Server } from '../testing/server.js';
-import { startEnforcingSlots } from '../testing/topologies.js';
+import { keyOfFirst, startCluster, startEnforcingSlots } from '../testing/topologies.js';
 import { VirtualTime } from '../testing/virtual-time.js';
-import { PROBE } from './slots.js';
+import { PROBE } from './servers.generated.js';
 
 const fleet = await Fleet.start();
 const server = await startEnforcingSlots({ after });
@@ -34,23 +34,29 @@ async function custom(
   return { sent, connection: isCluster === undefined ? { call } : { call, isCluster }, close: () => redis.disconnect() };
 }
 
+/** The first call of every kind. */
+const KINDS: [string, (locks: LockManager, name: string) => Promise<unknown>][] = [
+  ['mutex', async (locks, name) => (await locks.mutex(name).acquire()).release()],
+  ['try', async (locks, name) => (await locks.mutex(name).tryAcquire())?.release() ?? assert.fail('free')],
+  ['read', async (locks, name) => (await locks.readWrite(name).read().acquire()).release()],
+  ['reentrant', async (locks, name) => (await locks.reentrant(name, new Owner()).acquire()).release()],
+  ['semaphore', async (locks, name) => (await locks.semaphore(name, { limit: 2 }).acquire()).release()],
+  ['several names', async (locks, name) => (await locks.multi([`${name}:1`, `${name}:2`]).acquire()).release()],
+  ['a try of several', async (locks, name) => (await locks.multi([`${name}:1`, `${name}:2`]).tryAcquire())?.release() ?? assert.fail('free')],
+  ['one script', async (locks, name) => (await locks.multi([`{${name}}:1`, `{${name}}:2`], { oneScript: true }).acquire()).release()],
+  ['many', async (locks, name) => Promise.all([1, 2, 3].map(async (at) => (await locks.mutex(`${name}:${at}`).acquire()).release()))],
+  ['once', async (locks, name) => locks.once(name, async () => 'done', {})],
+  ['observe', async (locks, name) => {
+    for await (const leader of locks.election(name).observe()) return assert.equal(leader, null);
+  }],
+  ['inspect', async (locks, name) => locks.inspect(name)],
+  ['force', async (locks, name) => locks.forceRelease(name)],
+];
+
 test('the_first_lock_of_every_kind_is_granted_where_one_address_enforces_slots', async () => {
   for (const library of libraries.filter(({ name }) => ['ioredis 6', 'node-redis 6', 'GLIDE 2'].includes(name))) {
     const { client, run, close } = await library.open(server.port);
-    const kinds: [string, (locks: LockManager, name: string) => Promise<unknown>][] = [
-      ['mutex', async (locks, name) => (await locks.mutex(name).acquire()).release()],
-      ['try', async (locks, name) => (await locks.mutex(name).tryAcquire())?.release() ?? assert.fail('free')],
-      ['read', async (locks, name) => (await locks.readWrite(name).read().acquire()).release()],
-      ['reentrant', async (locks, name) => (await locks.reentrant(name, new Owner()).acquire()).release()],
-      ['semaphore', async (locks, name) => (await locks.semaphore(name, { limit: 2 }).acquire()).release()],
-      ['several names', async (locks, name) => (await locks.multi([`${name}:1`, `${name}:2`]).acquire()).release()],
-      ['a try of several', async (locks, name) => (await locks.multi([`${name}:1`, `${name}:2`]).tryAcquire())?.release() ?? assert.fail('free')],
-      ['many', async (locks, name) => Promise.all([1, 2, 3].map(async (at) => (await locks.mutex(`${name}:${at}`).acquire()).release()))],
-      ['once', async (locks, name) => locks.once(name, async () => 'done', {})],
-      ['inspect', async (locks, name) => locks.inspect(name)],
-      ['force', async (locks, name) => locks.forceRelease(name)],
-    ];
-    for (const [kind, use] of kinds) {
+    for (const [kind, use] of KINDS) {
       const locks = new LockManager(client, GENEROUS);
       await assert.doesNotReject(use(locks, unique()), `${library.name}: ${kind}`);
       await locks.close();
@@ -127,9 +133,8 @@ test('another_answer_says_nothing', async () => {
     let asked = 0;
     const { connection, close } = await custom(server, (args) => (isQuestion(args) && ++asked <= 2 ? new Error(failure) : undefined));
     const locks = new LockManager(connection, GENEROUS);
-    // Its two commands left with questions that have no answer, and failed for their keys.
-    assert.ok(isLeaseholdError(await caught(locks.mutex('b').tryAcquire()), 'unsupported'));
-    await (await locks.mutex('b').acquire()).release();
+    // Two commands leave with questions that have no answer, and fail for their keys. They are sent again.
+    await (await locks.mutex('b').tryAcquire() ?? assert.fail('free')).release();
     assert.equal(asked, 3);
     await locks.close();
     close();
@@ -167,10 +172,7 @@ test('a_question_without_an_answer_in_time_is_asked_again', async (t) => {
     });
     const locks = new LockManager(lossy, { ...GENEROUS, wait: 'forever', ...options });
     const name = unique();
-    const first = await passing(locks.mutex(name).acquire().catch((error: unknown) => error));
-    // A command that left with the lost question failed for its keys.
-    if (isLeaseholdError(first, 'unsupported')) assert.ok(silent === 1 && options.clusterSlots === undefined, String(first));
-    else assert.equal(await passing((first as Lease).release()), 'released', String(first));
+    assert.equal(await passing((await passing(locks.mutex(name).acquire())).release()), 'released');
     await passing((await passing(locks.mutex(name).acquire())).release());
     assert.equal(asked, silent + 1);
     await locks.close();
@@ -179,35 +181,87 @@ test('a_question_without_an_answer_in_time_is_asked_again', async (t) => {
 });
 
 test('a_script_that_left_before_the_answer_is_sent_again_for_the_slots', async () => {
-  // The first question has no answer yet. The second one goes with `EVAL`, because the server doesn't have the script.
-  let asked = 0;
-  const { connection, sent, close } = await custom(server, (args) => (isQuestion(args) && ++asked === 1 ? new Error('LOADING Redis is loading the dataset in memory') : undefined));
-  let hidden = 1;
-  const call = (args: string[]): Promise<unknown> => (args[0] === 'EVALSHA' && hidden-- > 0 ? Promise.reject(new Error('NOSCRIPT No matching script')) : connection.call(args));
-  const locks = new LockManager({ call }, GENEROUS);
-  await (await locks.mutex(unique()).acquire()).release();
-  assert.equal(asked, 2, sent.map(([name]) => name).join(' '));
-  await locks.close();
-  close();
+  // The first question has no answer yet, and perhaps `INFO` has none. The second one goes with `EVAL`, as the server doesn't have the script.
+  for (const infoBreaks of [false, true]) {
+    for (const [kind, use] of KINDS) {
+      let [asked, hidden, infos] = [0, 1, infoBreaks ? 1 : 0];
+      const { connection, sent, close } = await custom(server, (args) => {
+        if (isQuestion(args)) return ++asked === 1 ? new Error('LOADING Redis is loading the dataset in memory') : undefined;
+        if (args[0] === 'INFO' && infos-- > 0) return new Error('the connection broke');
+        return args[0] === 'EVALSHA' && hidden-- > 0 ? new Error('NOSCRIPT No matching script') : undefined;
+      });
+      const locks = new LockManager(connection, GENEROUS);
+      await assert.doesNotReject(use(locks, unique()), `${kind}: ${sent.map(([name]) => name).join(' ')}`);
+      assert.equal(asked, 2, `${kind}: ${sent.map(([name]) => name).join(' ')}`);
+      await locks.close();
+      close();
+    }
+  }
 });
 
 test('a_proxy_that_never_answers_the_question_is_asked_a_few_times', async (t) => {
   const time = new VirtualTime(t);
-  for (const [options, to] of [[{}, fleet.server], [{ clusterSlots: true }, server]] as [LockManagerOptions, Server][]) {
-    const { connection, close } = await custom(to);
-    let asked = 0;
-    const { passing, connection: lossy } = swallowing(time, connection, (args) => isQuestion(args) && (asked += 1) > 0);
-    const locks = new LockManager(lossy, { ...GENEROUS, wait: 'forever', ...options });
-    for (let round = 0; round < 8; round++) {
-      const lease = await passing(locks.mutex(unique()).acquire());
-      // If the server lacks the script, two commands wait for questions, and the release may take too long.
-      const error = await passing(caught(lease.release().then(() => Promise.reject(null))));
-      assert.ok(error === null || (round === 0 && isLeaseholdError(error, 'unreachable')), String(error));
-    }
-    assert.ok(asked <= 8, `${asked}`);
+  const { connection, close } = await custom(fleet.server);
+  let asked = 0;
+  const { passing, connection: lossy } = swallowing(time, connection, (args) => isQuestion(args) && (asked += 1) > 0);
+  const locks = new LockManager(lossy, { ...GENEROUS, wait: 'forever' });
+  for (let round = 0; round < 8; round++) {
+    const lease = await passing(locks.mutex(unique()).acquire());
+    // If the server lacks the script, two commands wait for questions, and the release may take too long.
+    const error = await passing(caught(lease.release().then(() => Promise.reject(null))));
+    assert.ok(error === null || (round === 0 && isLeaseholdError(error, 'unreachable')), String(error));
+  }
+  assert.ok(asked <= 8, `${asked}`);
+  await locks.close();
+  close();
+});
+
+test('without_a_confirmation_of_the_option_nothing_is_granted_and_the_error_says_why', async () => {
+  // Each question breaks the connection. Another command would not.
+  for (const [isCluster, options] of [[undefined, { clusterSlots: true }], [true, {}]] as [boolean | undefined, LockManagerOptions][]) {
+    let isBroken = true;
+    const { connection, sent, close } = await custom(server, (args) => (isBroken && (isQuestion(args) || args[0] === 'INFO') ? new Error('the proxy closed the connection') : undefined), isCluster);
+    const locks = new LockManager(connection, { ...IMPATIENT, ...options });
+    let why = '';
+    await until(async () => {
+      for (const error of await Promise.all([locks.mutex('door').tryAcquire(), locks.inspect('door')].map(caught))) {
+        assert.ok(isLeaseholdError(error, 'unreachable') && error.retryable, String(error));
+        why = error.message;
+      }
+      return sent.filter(isQuestion).length > 6 && /has not said whether it enforces the slots of a cluster: .*the proxy closed the connection/.test(why);
+    });
+    assert.ok(!sent.some(([name]) => name === 'EVALSHA'));
+    isBroken = false;
+    await locks.mutex('door').acquire();
     await locks.close();
     close();
   }
+});
+
+test('a_plain_connection_to_one_node_of_a_cluster_is_refused_before_the_first_lock', async (t) => {
+  const nodes = await startCluster(t);
+  const name = await keyOfFirst(nodes);
+  for (const library of libraries.filter(({ name }) => ['ioredis 6', 'node-redis 6', 'GLIDE 2'].includes(name))) {
+    for (const options of [{}, { clusterSlots: true }]) {
+      const { client, close } = await library.open(nodes[0].port);
+      const locks = new LockManager(client, { ...GENEROUS, ...options });
+      const errors = await Promise.all([locks.mutex(name).acquire(), locks.inspect(name), locks.mutex('other').tryAcquire()].map(caught));
+      for (const error of [...errors, await caught(locks.mutex(name).acquire())]) {
+        assert.ok(isLeaseholdError(error, 'unsupported') && /the server belongs to a cluster; pass the client library's cluster client: MOVED /.test(error.message), `${library.name}: ${String(error)}`);
+      }
+      assert.equal(Number(await nodes[0].run('EXISTS', name)), 0);
+      await locks.close();
+      await close();
+    }
+  }
+});
+
+test('one_node_with_all_slots_grants_locks_to_a_plain_connection', async () => {
+  const { client, close } = await (libraries.find(({ name }) => name === 'ioredis 6') ?? assert.fail()).open(server.port);
+  const locks = new LockManager(client, GENEROUS);
+  for (const name of ['one', 'other']) await (await locks.mutex(name).acquire()).release();
+  await locks.close();
+  await close();
 });
 
 test('a_proxy_that_closes_the_connection_at_info_is_still_asked_about_slots', async () => {

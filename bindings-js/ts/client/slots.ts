@@ -2,17 +2,17 @@
 
 import type { CallResult, Link } from '../connections/index.js';
 import { InvalidOptionError } from '../support/errors.js';
-import { NO_RIGHT } from '../support/errors.generated.js';
 import { ignore } from '../support/ignore.js';
-import { describeFailure, isNotReady } from './engine-errors.js';
+import { describeFailure, needsCluster } from './engine-errors.js';
+import { isNotReady, meaningOf } from './refusals.js';
+import { NO_CLOCK, NO_SLOTS, PROBE, SLOT_COUNTERS } from './servers.generated.js';
 import { textOf } from './text.js';
 
-/** A script on keys of two slots. It writes nothing, and answers 0, or `no clock:` and why scripts can't read it. The same as in `core/src/server.rs`. */
-export const PROBE: readonly string[] = [
-  'EVAL',
-  "local clock = redis.pcall('TIME') if clock.err then clock = redis.pcall('PEXPIRETIME', KEYS[1]) end return type(clock) == 'table' and clock.err and 'no clock: ' .. clock.err or 0",
-  '2', 'leasehold:fence', 'leasehold:none',
-];
+/** What to ask a server, all at once. */
+type Question = readonly (readonly string[])[];
+
+const SLOTS: Question = [PROBE];
+const NODES: Question = SLOT_COUNTERS.map((key) => ['GET', key]);
 
 /** What is wrong with a server, or with an option. */
 export interface ProbeProblem {
@@ -23,23 +23,25 @@ export interface ProbeProblem {
   readonly isRefusal?: boolean;
 }
 
-const NO_CLOCK =
-  'the server refuses TIME in scripts, and they can\'t run PEXPIRETIME in its place: use Redis 7.0 or Valkey 7.2 or newer, or grant this user +time, or +pexpiretime and +persist: ';
-
 /**
- * The question to one server, which goes together with its first command. The manager reads the answer before the reply to that
- * command, so it knows which counters of fences to use before it grants a lock. Only this answer decides, because all clients
+ * The questions to one server, which go together with its first command. The manager reads the answer before the reply to that
+ * command, so it knows which counters of fences to use before it grants a lock. Only these answers decide, because all clients
  * must use the same counters.
  */
 export class SlotsCheck {
   /** Whether each slot has a counter of its own. Undefined until the server has answered. */
   enforced: boolean | undefined;
-  /** Whether the server has to be asked. */
-  isOpen: boolean;
+  /** What the server has to be asked next. Undefined once everything is known. */
+  question: Question | undefined;
   /** Called if the answer says that the server enforces slots, unless an option has said so. */
   onEnforced: () => void = ignore;
   /** The option that says that the server enforces slots. The answer must agree. */
   readonly #field: 'clusterSlots' | 'connection' | undefined;
+  /** Whether the connection leads to one server, which can be a node of a cluster. */
+  readonly #isOne: boolean;
+  /** Why there is no answer. */
+  #silence = '';
+  #isRefused = false;
 
   /** `option` is the manager's option. For a quorum it is `false`, so the manager doesn't ask. */
   constructor({ library, isCluster, mayEnforceSlots }: Link, option: boolean | undefined) {
@@ -47,51 +49,86 @@ export class SlotsCheck {
     if (option === true && isCluster !== true && mayEnforceSlots !== true) {
       throw new InvalidOptionError('clusterSlots', "can't be used with this connection, whose server is not one address of a cluster: leave it out");
     }
-    this.isOpen = option !== false && !isKnown && (option === true || isCluster === true || mayEnforceSlots === true);
+    const isOpen = option !== false && !isKnown && (option === true || isCluster === true || mayEnforceSlots === true);
+    this.question = isOpen ? SLOTS : undefined;
     this.#field = option === true ? 'clusterSlots' : isCluster === true ? 'connection' : undefined;
-    this.enforced = this.#field !== undefined || (this.isOpen ? undefined : false);
+    this.#isOne = isCluster !== true;
+    this.enforced = this.#field !== undefined || (isOpen ? undefined : false);
   }
 
-  /** Whether the server must confirm the option before a command counts. */
-  get isRequired(): boolean {
-    return this.isOpen && this.#field !== undefined;
+  get isOpen(): boolean {
+    return this.question !== undefined;
   }
 
-  /** Reads the answer. Returns what is wrong with the option or the server. A question that is still open is asked again. */
-  decide(answer: CallResult): ProbeProblem | undefined {
-    if (isCrossSlot(answer)) {
-      this.isOpen = false;
+  /** Whether a command has to wait for the answer. A lock that is granted before it would not be given back. */
+  get isAwaited(): boolean {
+    return this.isOpen && (this.#isRefused || this.question === NODES || this.#field !== undefined);
+  }
+
+  /** Why a command fails while there is no answer. */
+  get unanswered(): string {
+    const what = this.question === NODES ? 'other nodes of its cluster have slots' : 'it enforces the slots of a cluster';
+    return `the server has not said whether ${what}: ${this.#silence}`;
+  }
+
+  /** Reads the answers to the question. Returns what is wrong with the option or the server. A question that is still open is asked again. */
+  decide(answers: readonly CallResult[]): ProbeProblem | undefined {
+    const problem = this.question === NODES ? this.#decideNodes(answers) : answers.map((answer) => this.#decideSlots(answer))[0];
+    this.#isRefused = problem !== undefined;
+    return problem;
+  }
+
+  #decideSlots(answer: CallResult): ProbeProblem | undefined {
+    // A client library that knows the slots may refuse the call itself.
+    if ('failure' in answer && 'text' in answer.failure && meaningOf(answer.failure.text) === 'cross-slot') {
+      this.question = this.#isOne ? NODES : undefined;
       if (this.enforced === undefined) {
         this.enforced = true;
         this.onEnforced();
       }
       return undefined;
     }
-    if (!isAnswer(answer)) return undefined;
-    const [, refusal] = 'reply' in answer ? textOf(answer.reply).split('no clock: ') : [];
-    if (refusal !== undefined) return NO_RIGHT.some((words) => refusal.includes(words)) ? { text: refusal, isRefusal: true } : { text: NO_CLOCK + refusal };
-    if (this.#field === undefined) return this.giveUp();
+    if (this.#isUnanswered(answer)) return undefined;
+    const [begin, unusable] = NO_CLOCK;
+    const [, refusal] = 'reply' in answer ? textOf(answer.reply).split(begin) : [];
+    if (refusal !== undefined) return meaningOf(refusal) === 'auth' ? { text: refusal, isRefusal: true } : { text: unusable + refusal };
+    if (this.#field === undefined) return void this.giveUp();
+    const [takesSlots, unchecked] = NO_SLOTS;
     const said = this.#field === 'connection' ? 'has `isCluster`' : 'is set';
-    const problem = 'reply' in answer ? `${said}, but the server takes keys of different slots in one call: leave it out` : `${said}, and can't be checked: ${describeFailure(answer.failure)}`;
-    const invalid = new InvalidOptionError(this.#field, problem);
+    const invalid = new InvalidOptionError(this.#field, `${said}, ${'reply' in answer ? takesSlots : unchecked + describeFailure(answer.failure)}`);
     return { text: invalid.message, invalid };
   }
 
-  /** The server doesn't tell. So the manager uses it as a server that takes keys of different slots. */
-  giveUp(): undefined {
-    this.isOpen = false;
+  #decideNodes(answers: readonly CallResult[]): ProbeProblem | undefined {
+    const texts = answers.map((answer) => ('failure' in answer && answer.failure.kind === 'refused' ? answer.failure.text : ''));
+    const moved = texts.find((text) => text.startsWith('MOVED '));
+    if (moved !== undefined) return { text: needsCluster(moved) };
+    // A slot that moves, or one without a server, doesn't show that another server has it.
+    if (!answers.some((answer) => 'failure' in answer && answer.failure.kind !== 'refused' && this.#isUnanswered(answer))) this.question = undefined;
+    return undefined;
+  }
+
+  /**
+   * The server doesn't tell. So the manager uses it as a server that takes keys of different slots, unless it is known that it
+   * doesn't. An option that the server must confirm stays unconfirmed. Returns whether everything is decided.
+   */
+  giveUp(): boolean {
+    if (this.question === SLOTS && this.#field !== undefined) return false;
+    this.question = undefined;
     this.enforced ??= false;
+    return true;
+  }
+
+  /** Whether this is no answer, so that the manager asks again. */
+  #isUnanswered(result: CallResult): boolean {
+    if ('reply' in result) return false;
+    const { failure } = result;
+    this.#silence = describeFailure(failure);
+    return failure.kind === 'refused' ? isNotReady(failure.text) : failure.kind !== 'unsupported';
   }
 }
 
-/** Whether the server has refused a call because its keys are in different slots. Some proxies have words of their own for that. */
+/** Whether the server has refused a call because its keys are in different slots. */
 export function isCrossSlot(result: CallResult): boolean {
-  return 'failure' in result && result.failure.kind === 'refused' && /CROSSSLOT|same slot/.test(result.failure.text);
-}
-
-/** Whether this answer is final, so that the manager doesn't ask again. */
-function isAnswer(result: CallResult): boolean {
-  if ('reply' in result) return true;
-  const { failure } = result;
-  return failure.kind === 'refused' ? !isNotReady(failure.text) : failure.kind === 'unsupported';
+  return 'failure' in result && result.failure.kind === 'refused' && meaningOf(result.failure.text) === 'cross-slot';
 }

@@ -1,11 +1,13 @@
 /** Checks the server's version: Redis 6.2 or newer, Valkey 7.2 or newer. */
 
-import { type CallResult, type Failed, type Failure, type Link, timeOf } from '../connections/index.js';
+import { type CallResult, type Failed, type Failure, type Link, timeOf, unavailable } from '../connections/index.js';
+import type { Command } from '../engine/index.js';
 import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import type { Timer } from '../support/timers.js';
-import { KEYDB, REFUSED_SERVERS } from './servers.generated.js';
-import { isCrossSlot, PROBE, type ProbeProblem, type SlotsCheck } from './slots.js';
+import { isNotReady, refusesInfo } from './refusals.js';
+import { KEYDB, REFUSED_SERVERS, SUPPORTED_SERVERS, TOO_OLD } from './servers.generated.js';
+import { isCrossSlot, type ProbeProblem, type SlotsCheck } from './slots.js';
 import { textOf } from './text.js';
 
 /** What is wrong with a server or its version, from its reply to `INFO server`. A reply without a version is accepted. */
@@ -15,37 +17,33 @@ export function versionProblem(info: string): string | undefined {
     const line = lines.find((line) => line.startsWith(begin));
     if (line !== undefined) return before + line.slice(begin.length).trim() + after;
   }
-  const { server, found, isAtLeast } = serverOf(info);
-  const [major, minor] = server === 'Redis' ? [6, 2] : [7, 2];
-  if (isAtLeast(major, minor) !== false) return undefined;
-  return `${server} ${found} is too old: leasehold needs ${server} ${major}.${minor} or newer`;
+  const known = serverOf(info);
+  if (known === undefined) return undefined;
+  const { name, oldest, found } = known;
+  return isAtLeast(found, oldest) === false ? `${name} ${found}${TOO_OLD[0]}${name} ${oldest.join('.')}${TOO_OLD[1]}` : undefined;
 }
 
 /** The command with which a server can delete a key by its value, from its reply to `INFO server`. */
 export function deleteIfEqualOf(info: string): 'DELIFEQ' | 'DELEX' | undefined {
-  const { server, isAtLeast } = serverOf(info);
-  if (server === 'Valkey') return isAtLeast(9, 0) === true ? 'DELIFEQ' : undefined;
-  return isAtLeast(8, 4) === true ? 'DELEX' : undefined;
+  const known = serverOf(info);
+  return known !== undefined && isAtLeast(known.found, known.deletes) === true ? known.command : undefined;
 }
 
-interface FoundServer {
-  readonly server: 'Redis' | 'Valkey';
-  readonly found: string | undefined;
-  /** Undefined if the version is unknown. */
-  isAtLeast(major: number, minor: number): boolean | undefined;
+/** The server and its version. */
+function serverOf(info: string): ((typeof SUPPORTED_SERVERS)[number] & { readonly found: string }) | undefined {
+  const lines = info.split('\n');
+  for (const server of SUPPORTED_SERVERS) {
+    const line = lines.find((line) => line.startsWith(server.version));
+    if (line !== undefined) return { ...server, found: line.slice(server.version.length).trim() };
+  }
+  return undefined;
 }
 
-function serverOf(info: string): FoundServer {
-  const field = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\s*$`, 'm').exec(info)?.[1];
-  // Valkey also has a `redis_version`, which always stays the same.
-  const valkey = field('valkey_version');
-  const found = valkey ?? field('redis_version');
-  const [, foundMajor, foundMinor] = /^(\d+)\.(\d+)/.exec(found ?? '')?.map(Number) ?? [];
-  const isAtLeast = (major: number, minor: number): boolean | undefined => {
-    if (foundMajor === undefined || foundMinor === undefined) return undefined;
-    return foundMajor > major || (foundMajor === major && foundMinor >= minor);
-  };
-  return { server: valkey === undefined ? 'Redis' : 'Valkey', found, isAtLeast };
+/** Undefined if the version is unknown. */
+function isAtLeast(found: string, [major, minor]: readonly [number, number]): boolean | undefined {
+  const [, foundMajor, foundMinor] = /^(\d+)\.(\d+)/.exec(found)?.map(Number) ?? [];
+  if (foundMajor === undefined || foundMinor === undefined) return undefined;
+  return foundMajor > major || (foundMajor === major && foundMinor >= minor);
 }
 
 /** After how many questions that broke the connection, or had no answer, a command is sent without one. */
@@ -61,6 +59,13 @@ export interface VersionCheckResult {
   readonly failed?: Failed | undefined;
 }
 
+/** What the questions about slots have led to. */
+interface SlotsResult {
+  readonly wrong?: ProbeProblem | undefined;
+  /** Whether the last question broke the connection, or had no answer from a server that replies. */
+  readonly isBroken?: boolean;
+}
+
 /**
  * Asks a server for its version and whether it enforces slots, together with the first command.
  *
@@ -70,7 +75,7 @@ export interface VersionCheckResult {
  * A proxy may close the connection when it sees `INFO`, and the command is lost with it. So after a few broken connections, the
  * manager sends the command without `INFO`, and `INFO` after the reply. A server that replies to the command and not to `INFO` is
  * accepted. After a few more broken connections, the manager doesn't ask about slots either: nor if a server
- * that replies never answers that question.
+ * that replies never answers that question. But if an option says that the server enforces slots, the server must confirm that.
  */
 export class VersionCheck {
   /** Whether the check is done. */
@@ -83,6 +88,7 @@ export class VersionCheck {
   readonly #mustReply: boolean;
   readonly slots: SlotsCheck;
   #checking: Promise<VersionCheckResult> | undefined;
+  #askingForSlots: Promise<SlotsResult> | undefined;
   #isRefused = false;
   /** How many questions broke the connection, or had no answer about slots in time. */
   #broken = 0;
@@ -105,34 +111,32 @@ export class VersionCheck {
     return (this.#checking ??= this.#check(keepAlive));
   }
 
-  /** Resolves to the result of `send`, or to `unsupported`. */
-  async guard(send: () => Promise<CallResult>): Promise<CallResult> {
-    if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(send);
+  /** Resolves to the result of `send`, or to `unsupported`. `command` is what it sends. */
+  async guard(command: Command, send: () => Promise<CallResult>): Promise<CallResult> {
+    if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(command, send);
     const check = this.check();
-    const result = this.#isRefused || this.slots.isRequired ? undefined : send();
+    const sent = this.#isRefused || this.slots.isAwaited ? undefined : send();
     const { problem, wrong } = await check;
-    if (problem === undefined) return this.#withSlots(result, send);
+    if (problem === undefined) return this.#withSlots(command, sent, send);
     // Don't wait for this server's reply. It is most likely NOSCRIPT, because the server does not have the script yet.
-    result?.catch(ignore);
+    sent?.catch(ignore);
     return refuse(problem, wrong);
   }
 
   /** Sends the command before the question for the version. */
-  async #guardAfter(send: () => Promise<CallResult>): Promise<CallResult> {
+  async #guardAfter(command: Command, send: () => Promise<CallResult>): Promise<CallResult> {
     const { slots } = this;
     if (slots.isOpen && this.#broken >= 2 * MOST_BROKEN) slots.giveUp();
-    const asking = slots.isOpen ? this.#answer(this.#askForSlots(), true, this.#timeout / 2) : undefined;
-    const sent = slots.isRequired ? undefined : send();
+    const asking = slots.isOpen ? this.#askForSlotsAlone() : undefined;
+    const sent = slots.isAwaited ? undefined : send();
     if (asking !== undefined) {
-      const answer = await asking;
-      this.#count(undefined, answer);
-      const wrong = slots.decide(answer);
+      const { wrong } = await asking;
       if (wrong !== undefined) {
         sent?.catch(ignore);
         return refuse(wrong.text, wrong);
       }
     }
-    const result = await this.#withSlots(sent, send);
+    const result = await this.#withSlots(command, sent, send);
     if (this.passed || ('failure' in result && result.failure.kind !== 'refused')) return result;
     const { problem, wrong, failed } = await this.check();
     if (problem !== undefined) return refuse(problem, wrong);
@@ -143,39 +147,34 @@ export class VersionCheck {
   /**
    * The result of a command that was sent before it was known whether the server enforces slots. If the server does, it has
    * refused the command for its keys and run nothing. The engine then sends it again with other keys, as after `NOSCRIPT`.
-   * If the server must say that it enforces slots, nothing is sent before that: a lock that was granted would not be given back.
    */
-  async #withSlots(sent: Promise<CallResult> | undefined, send: () => Promise<CallResult>): Promise<CallResult> {
-    if (sent === undefined && this.slots.isRequired) return { failure: { kind: 'unavailable', text: 'the server has not said whether it enforces slots' } };
-    const result = await (sent ?? send());
-    this.#hear(result);
-    return this.slots.enforced === true && isCrossSlot(result) ? NO_SCRIPT : result;
+  async #withSlots(command: Command, sent: Promise<CallResult> | undefined, send: () => Promise<CallResult>): Promise<CallResult> {
+    const { slots } = this;
+    if (sent === undefined && slots.isAwaited) return unavailable(slots.unanswered);
+    const result = this.#hear(await (sent ?? send()));
+    if (!isCrossSlot(result) || slots.enforced === false) return result;
+    if (slots.enforced === undefined) return unavailable(slots.unanswered);
+    // The engine knows that no server lacks the script that it got with `EVAL`.
+    return command.isByDigest ? NO_SCRIPT : unavailable('the keys are in different slots');
   }
 
   async #check(keepAlive: boolean): Promise<VersionCheckResult> {
-    const telling = this.#answer(this.#ask(), keepAlive);
-    const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#answer(this.#askForSlots(), keepAlive, this.#timeout / 2) : undefined;
-    const [result, answer] = [await telling, await asking];
+    const telling = this.#answer(this.#ask(), keepAlive).then((result) => this.#hear(result));
+    const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#askForSlots(keepAlive) : undefined;
+    const [result, { wrong, isBroken } = NOTHING_WRONG] = [await telling, await asking];
     this.#checking = undefined;
-    const wrong = answer && this.slots.decide(answer);
     const problem = ('reply' in result ? this.#problemOf(textOf(result.reply)) : undefined) ?? wrong?.text;
     this.#isRefused = problem !== undefined;
-    this.#hear(result);
-    this.#count(result, answer);
+    if (isBroken || isFailure(result, 'interrupted') || (isFailure(result, 'refused') && !this.#isFinal(result))) this.#broken += 1;
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
-    this.passed = ('reply' in result ? !this.#isRefused : this.#isFinal(result.failure.kind)) && !this.slots.isOpen;
+    this.passed = ('reply' in result ? !this.#isRefused : this.#isFinal(result)) && !this.slots.isOpen;
     if (this.passed && 'reply' in result) this.onPassed(textOf(result.reply));
     return { problem, wrong, failed: 'failure' in result ? result : undefined };
   }
 
-  /** Counts the questions that broke the connection, or had no answer about slots. Those that went together are one. */
-  #count(info: CallResult | undefined, slots: CallResult | undefined): void {
-    const isBroken = isFailure(info, 'interrupted') || isFailure(slots, 'interrupted');
-    if (isBroken || (this.#hasReplied && isFailure(slots, 'timed-out'))) this.#broken += 1;
-  }
-
-  #hear(result: CallResult): void {
+  #hear(result: CallResult): CallResult {
     if ('reply' in result || result.failure.kind === 'refused') this.#hasReplied = true;
+    return result;
   }
 
   /** The answer to a question, in time. The one about slots has half of the time, so that a command that waits for it is still in time. */
@@ -204,25 +203,57 @@ export class VersionCheck {
     }
     if (nodes === undefined || 'failure' in info) return info;
     if ('reply' in nodes) return { reply: `${textOf(info.reply)}\n${textOf(nodes.reply)}` };
-    return this.#isFinal(nodes.failure.kind) ? info : nodes;
+    const { failure } = nodes;
+    const isFinal = failure.kind === 'refused' ? !isNotReady(failure.text) : this.#isFinal(nodes);
+    return isFinal ? info : nodes;
   }
 
-  async #askForSlots(): Promise<CallResult> {
-    return this.#link.call(PROBE);
+  /** A link that throws is a link that breaks. */
+  async #call(words: readonly string[]): Promise<CallResult> {
+    return this.#link.call(words);
   }
 
-  #isFinal(failure: Failure['kind']): boolean {
-    return failure === 'timed-out' ? !this.#mustReply : failure === 'refused' || failure === 'unsupported';
+  /** The same for all commands that wait for the answer. */
+  #askForSlotsAlone(): Promise<SlotsResult> {
+    return (this.#askingForSlots ??= this.#askForSlots(true).then((result) => {
+      this.#askingForSlots = undefined;
+      if (result.isBroken) this.#broken += 1;
+      return result;
+    }));
+  }
+
+  /** Asks about slots, until there is nothing to ask, or no answer. */
+  async #askForSlots(keepAlive: boolean): Promise<SlotsResult> {
+    const { slots } = this;
+    for (let asked = 0; ; asked++) {
+      const { question } = slots;
+      if (question === undefined) return NOTHING_WRONG;
+      // A command that waits for the answers must still be in time.
+      const within = this.#timeout / (asked === 0 ? 2 : 4);
+      const answers = await Promise.all(question.map((words) => this.#answer(this.#call(words), keepAlive, within)));
+      answers.forEach((answer) => this.#hear(answer));
+      const wrong = slots.decide(answers);
+      const isBroken = answers.some((answer) => isFailure(answer, 'interrupted') || (this.#hasReplied && isFailure(answer, 'timed-out')));
+      if (wrong !== undefined || slots.question === question) return { wrong, isBroken };
+    }
+  }
+
+  /** Whether there will be no other answer to `INFO`. */
+  #isFinal({ failure }: Failed): boolean {
+    if (failure.kind === 'refused') return refusesInfo(failure.text);
+    return failure.kind === 'timed-out' ? !this.#mustReply : failure.kind === 'unsupported';
   }
 }
 
-function isFailure(result: CallResult | undefined, kind: Failure['kind']): boolean {
-  return result !== undefined && 'failure' in result && result.failure.kind === kind;
+function isFailure(result: CallResult, kind: Failure['kind']): result is Failed {
+  return 'failure' in result && result.failure.kind === kind;
 }
 
 function refuse(problem: string, wrong: ProbeProblem | undefined): Failed {
   return { failure: { kind: wrong?.isRefusal === true ? 'refused' : 'unsupported', text: problem }, cause: wrong?.invalid };
 }
+
+const NOTHING_WRONG: SlotsResult = {};
 
 const NO_SCRIPT: Failed = { failure: { kind: 'refused', text: 'NOSCRIPT the keys are in different slots' } };
 

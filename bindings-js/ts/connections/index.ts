@@ -8,4 +8,4 @@ export {
 export {
   type Connection, type GlideConnection, type InMemoryConnection, type IoRedisConnection, type NodeRedisClusterConnection, type NodeRedisConnection, recognise, type ScriptlessConnection,
 } from './recognise.js';
-export { isOfReplica, messageOf, serverMessage, toFailed, truncate } from './results.js';
+export { isOfReplica, messageOf, serverMessage, toFailed, truncate, unavailable } from './results.js';

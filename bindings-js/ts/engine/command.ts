@@ -19,6 +19,11 @@ export class Command {
     this.wire = wire.startsWith('EVAL', name) ? withScript(wire, wire.indexOf('$', name)) : wire;
   }
 
+  /** Whether it calls a script that the server may lack. */
+  get isByDigest(): boolean {
+    return this.wire.startsWith('EVALSHA', this.wire.indexOf('$') + 4);
+  }
+
   /** The text of the script that it calls by its digest. */
   get script(): string {
     return textOf(this.words[1]?.slice(0, PREFIX) ?? '');

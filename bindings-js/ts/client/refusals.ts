@@ -1,0 +1,43 @@
+/** What a server's error means. The words are those of the engine's tables. */
+
+import { BAD_FENCE, CROSS_SLOT, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, SLOT_MOVES, WRONG_TYPE } from '../support/errors.generated.js';
+import { REFUSES_INFO } from './servers.generated.js';
+
+/**
+ * What an error means: that the server is not ready, that a slot began to move while a script ran, that the keys of the call are in
+ * different slots, that another server has the slot, or the code of the error that the call ends with.
+ */
+export type Meaning = 'not-ready' | 'slot-moves' | 'cross-slot' | 'elsewhere' | 'wrong-kind' | 'auth' | 'protocol' | 'server';
+
+/** What a server's error means. The engine decides in the same order, and gives no meaning to `elsewhere` and `cross-slot`. */
+export function meaningOf(text: string): Meaning {
+  if (ELSEWHERE.test(text)) return 'elsewhere';
+  if (BEGINS_NOT_READY.test(text)) return 'not-ready';
+  if (BEGINS_BAD_FENCE.test(text)) return 'protocol';
+  if (text.includes(WRONG_TYPE)) return 'wrong-kind';
+  if (NO_RIGHT.some((words) => text.includes(words))) return 'auth';
+  if (HAS_NOT_READY.test(text)) return 'not-ready';
+  if (text.includes(SLOT_MOVES)) return 'slot-moves';
+  if (text.includes(NO_MORE_CLIENTS)) return 'not-ready';
+  return CROSS_SLOT.some((words) => text.includes(words)) ? 'cross-slot' : 'server';
+}
+
+/** Whether a server's error means that the same command may succeed later. */
+export function isNotReady(text: string): boolean {
+  return ['not-ready', 'slot-moves', 'elsewhere'].includes(meaningOf(text));
+}
+
+/** Whether an error reply to `INFO` says that the server doesn't tell about itself. */
+export function refusesInfo(text: string): boolean {
+  const lower = text.toLowerCase();
+  return REFUSES_INFO.some((words) => lower.includes(words));
+}
+
+const CODES = NOT_READY.join('|');
+/** The first word of an error, as the engine finds it. */
+const first = (codes: string): RegExp => new RegExp(`^[-\\s]*(?:${codes})(?![^-\\s])`);
+/** Redis 6 wraps an error inside of a script. */
+const HAS_NOT_READY = new RegExp(`: -?(?:${CODES}) `);
+const BEGINS_NOT_READY = first(CODES);
+const BEGINS_BAD_FENCE = first(BAD_FENCE);
+const ELSEWHERE = first('MOVED|ASK');
