@@ -7,7 +7,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    AcquireOptions, BAD_FENCE, CLOSE_SETTINGS, CROSS_SLOT, CallKind, Config, ErrorCode, FailureKind, KEYDB,
+    AcquireOptions, BAD_FENCE, CLOSE_SETTINGS, CROSS_SLOT, CallKind, Config, Ends, ErrorCode, FailureKind, KEYDB,
     LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NO_SLOTS, NOT_READY,
     OutcomeKind, PROBE, REFUSED_SERVERS, REFUSES_INFO, ReleaseOutcome, SLOT_MOVES, SUPPORTED_SERVERS, Setting,
     Supported, TOO_OLD, WRONG_TYPE, slot_counters,
@@ -292,6 +292,11 @@ fn errors() -> String {
         let _ = writeln!(module, "\nexport const {name} = '{words}';");
     }
     messages(&mut module, "ERROR_MESSAGES", "ErrorCode", &errors);
+    module += "\n/** How the message of a `busy` error says when the name may be free, before the time. */\nexport const BUSY_UNTIL = {\n";
+    for ends in [Ends::Holder, Ends::Its, Ends::Window] {
+        let _ = writeln!(module, "  {}: \"{}\",", camel_case(&format!("{ends:?}")), ends.text());
+    }
+    module += "} as const;\n";
     messages(&mut module, "LOSS_MESSAGES", "LossReason", &losses);
     messages(&mut module, "FAILURE_MESSAGES", "Failure['kind']", &failures);
     module

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use leasehold::{Fence, Holder, Inspection, Mode, Waiter};
+use leasehold_core::{Ends, busy_until};
 use serde_json::{Value, json};
 
 use crate::keyspace::client_of;
@@ -163,6 +164,11 @@ pub(crate) fn held_by(seen: &Inspection) -> String {
         [] => String::new(),
         // The value may be somebody's data, which belongs into no log.
         [_] if is_endless(seen) => format!("held by {ENDLESS_KEY}"),
+        // Nobody holds the permits of a rate.
+        holders if seen.per.is_some() => {
+            let next = holders.iter().filter_map(|permits| permits.remaining).min();
+            busy_until(next, Ends::Window).trim_start_matches("; ").to_owned()
+        }
         [one] => {
             let left = one.remaining.map(|left| format!("; its lease expires in {}", time(left))).unwrap_or_default();
             let who = if one.foreign { "another library".to_owned() } else { lease_of(one) };

@@ -46,8 +46,10 @@ ErrorCode {
         busy_name: Option<String>,
         /// How long the caller waited.
         waited: Duration,
-        /// How long the holder's lease will last unless it is renewed, if known.
+        /// How long the holder's lease will last unless it is renewed, if known. For a rate, how long until permits come back.
         holder_remaining: Option<Duration>,
+        /// Whether the call was for permits of a rate. Nobody holds these: they count for a window.
+        is_rate: bool,
         /// How many callers waited already, if the call was refused because of `max_waiters`. None if it was not.
         waiters: Option<u32>,
         /// What each server of a quorum answered. Empty without a quorum.
@@ -139,7 +141,14 @@ impl Error {
     /// [`Error::Busy`] without votes.
     pub(crate) fn busy(waited: time::Duration, holder_remaining: Option<time::Duration>) -> Self {
         let holder_remaining = holder_remaining.map(Duration::from);
-        Self::Busy { busy_name: None, waited: waited.into(), holder_remaining, waiters: None, votes: Votes::default() }
+        Self::Busy {
+            busy_name: None,
+            waited: waited.into(),
+            holder_remaining,
+            is_rate: false,
+            waiters: None,
+            votes: Votes::default(),
+        }
     }
 
     /// [`Error::Unreachable`] without votes.
@@ -157,10 +166,9 @@ impl fmt::Display for Error {
             (Self::Busy { busy_name, .. }, "name") => f.write_str(&because_of(busy_name.as_deref())),
             (Self::Busy { votes, .. }, "votes") if votes.is_empty() => Ok(()),
             (Self::Busy { votes, .. }, "votes") => write!(f, ": {votes}"),
-            (Self::Busy { holder_remaining, .. }, "holder") => match holder_remaining {
-                Some(left) => write!(f, "; the holder's lease expires in {}", shown_time(*left)),
-                None => Ok(()),
-            },
+            (Self::Busy { holder_remaining, is_rate, .. }, "holder") => {
+                f.write_str(&busy_until(*holder_remaining, if *is_rate { Ends::Window } else { Ends::Holder }))
+            }
             (Self::Lost(reason), "reason") => reason.fmt(f),
             (Self::Unreachable { waited, cause, votes }, "problem") => {
                 let waited = shown_time(*waited);
@@ -206,6 +214,34 @@ pub fn busy_reason(waited: Duration, waiters: Option<u32>) -> String {
         Some(waiters) => format!(": the limit of waiting callers is reached ({waiters})"),
         None => format!(" after {}", shown_time(waited)),
     }
+}
+
+/// What ends when a name may no longer be busy. For drivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// The lease of a holder that the message doesn't name.
+    Holder,
+    /// The lease of the holder that the message names.
+    Its,
+    /// The window of a rate.
+    Window,
+}
+
+impl Ends {
+    /// How a message says so, before the time.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Holder => "; the holder's lease expires in ",
+            Self::Its => "; its lease expires in ",
+            Self::Window => "; permits come back in ",
+        }
+    }
+}
+
+/// When a name may no longer be busy, as the message of a `busy` error ends: `; the holder's lease expires in 21 s`. Empty if that is
+/// not known. For drivers.
+pub fn busy_until(remaining: Option<Duration>, ends: Ends) -> String {
+    remaining.map_or_else(String::new, |left| [ends.text(), &shown_time(left)].concat())
 }
 
 /// Which of several names made a `busy` error, as its message says it. Empty for one name.

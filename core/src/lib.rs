@@ -223,7 +223,8 @@ pub use clock::Clock;
 pub use driver::{Call, CallResult, Driven, Event, Outbox, Table};
 pub use engine::Engine;
 pub use error::{
-    Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, because_of, busy_reason, shown_time, write_message,
+    Ends, Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, because_of, busy_reason, busy_until,
+    shown_time, write_message,
 };
 pub use event::{
     CallFields, CallKind, Field, Grant, Holder, Input, Inspection, Leader, LeaseInfo, Operation, Outcome, OutcomeKind,

@@ -66,6 +66,19 @@ async fn work_may_take_longer_than_the_window_and_nothing_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_busy_rate_says_when_permits_come_back_and_names_no_holder() {
+    let server = Server::new();
+    for locks in [server.manager().unwrap(), server.manager().unwrap()] {
+        let api = locks.semaphore("api", 1).per(MINUTE).permits(1).wait(Duration::from_secs(2));
+        drop(api.try_acquire().await.unwrap());
+        let error = api.acquire().await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("lock `api`: busy after 2 s; permits come back in 5"), "{text}");
+        assert!(error.holder().is_none() && matches!(error, Error::Busy { is_rate: true, .. }), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_window_is_another_kind_and_options_of_a_lease_are_refused() {
     let locks = LockManager::in_memory().unwrap();
     let api = locks.semaphore("api", 2);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { LockManager } from '../index.js';
+import { isLeaseholdError, LockManager } from '../index.js';
 import { MemoryServer } from '../memory/index.js';
 import { caught } from '../testing/expect.js';
 import { Fleet, unique } from '../testing/fleet.js';
@@ -112,4 +112,16 @@ test('another_window_is_another_kind_and_options_of_a_lease_are_refused', async 
   assert.ok((seen.lastFence ?? 0) > 0);
   assert.equal(await locks.forceRelease(name), 1);
   assert.ok(await locks.semaphore(name, { limit: 2 }).tryAcquire(), 'force gives all permits back');
+});
+
+test('a_busy_rate_says_when_permits_come_back_and_names_no_holder', async (t) => {
+  const time = new VirtualTime(t);
+  const server = new MemoryServer();
+  for (const locks of [new LockManager(server), new LockManager(server)]) {
+    const api = locks.semaphore('api', { limit: 1, per: '1m', wait: '2s' });
+    await api.tryAcquire();
+    const error = await time.result(caught(api.acquire()));
+    assert.ok(isLeaseholdError(error, 'busy') && error.holder === undefined);
+    assert.match(error.message, /^lock `api`: busy after 2 s; permits come back in \d+ s$/);
+  }
 });

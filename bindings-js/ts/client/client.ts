@@ -575,8 +575,10 @@ export class Client {
     if (outcome.kind === 'failed') {
       const connection = this.#driver.connectionOf(op);
       const { code, text } = outcome.error;
-      const holder = code === 'busy' ? this.#holderOf(text === '' ? (operation.name ?? '') : text) : undefined;
-      return fail(operation, () => toUserError(outcome.error, operation.name, connection, holder));
+      const kind = operation.acquire?.lock.kind;
+      const isRate = kind?.type === 'semaphore' && kind.per !== undefined;
+      const holder = code === 'busy' && !isRate ? this.#holderOf(text === '' ? (operation.name ?? '') : text) : undefined;
+      return fail(operation, () => toUserError(outcome.error, operation.name, connection, { holder, isRate }));
     }
     if (outcome.kind === 'closed') this.#engineClosed(this.#driver.result);
     if (outcome.kind === 'converted') {

@@ -22,8 +22,15 @@ export interface ConnectionState {
   readonly servers?: readonly ConnectionState[];
 }
 
+/** What is known about a lock that is busy. */
+export interface BusyWith {
+  readonly holder?: BusyHolder | undefined;
+  /** Whether the call was for permits of a rate. */
+  readonly isRate?: boolean;
+}
+
 /** Converts the engine's error. `lockName` is undefined if the error is not about a lock. */
-export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState, holder?: BusyHolder): LeaseholdError | InvalidOptionError {
+export function toUserError(error: EngineError, lockName: string | undefined, state: ConnectionState, busy: BusyWith = {}): LeaseholdError | InvalidOptionError {
   const { code, field, reason, text, waited, holderRemaining, waiters, confirmed = 0, wanted = 0 } = error;
   const details = { lockName, waited, holderRemaining, cause: causeOf(error, state), votes: votesOf(error, state) };
   switch (code) {
@@ -41,7 +48,7 @@ export function toUserError(error: EngineError, lockName: string | undefined, st
     case 'closed':
       return new ClosedError({ lockName });
     case 'busy':
-      return new BusyError({ ...details, busyName: text === '' ? undefined : text, waiters, holder });
+      return new BusyError({ ...details, busyName: text === '' ? undefined : text, waiters, ...busy });
     case 'cancelled':
       return new CancelledError(lockName);
     case 'lost':

@@ -189,6 +189,13 @@ export const ERROR_MESSAGES: Readonly<Record<ErrorCode, string>> = {
   'wrong-kind': 'the key holds another kind of lock or other data; use another name or a prefix: {problem}',
 };
 
+/** How the message of a `busy` error says when the name may be free, before the time. */
+export const BUSY_UNTIL = {
+  holder: "; the holder's lease expires in ",
+  its: "; its lease expires in ",
+  window: "; permits come back in ",
+} as const;
+
 export const LOSS_MESSAGES: Readonly<Record<LossReason, string>> = {
   'expired': 'it expired without a renewal',
   'gone': 'its key vanished from the server',

@@ -1,6 +1,6 @@
 /** The errors. Each one has a stable `code` and says whether a retry may help. */
 
-import { ERROR_MESSAGES, type ErrorCode, LOSS_MESSAGES, type LossReason, RETRYABLE } from './errors.generated.js';
+import { BUSY_UNTIL, ERROR_MESSAGES, type ErrorCode, LOSS_MESSAGES, type LossReason, RETRYABLE } from './errors.generated.js';
 import { describeVotes, type Vote } from './votes.js';
 
 export type { ErrorCode, LossReason, Vote };
@@ -26,6 +26,8 @@ interface Details {
   readonly waited?: number | undefined;
   readonly holderRemaining?: number | undefined;
   readonly holder?: BusyHolder | undefined;
+  /** Whether the call was for permits of a rate, which nobody holds. */
+  readonly isRate?: boolean | undefined;
   readonly waiters?: number | undefined;
   readonly server?: string | undefined;
   readonly field?: string;
@@ -51,7 +53,7 @@ class LeaseholdErrorBase extends Error {
   declare readonly lockName: string | undefined;
   /** How long the call waited, in milliseconds. */
   declare readonly waited: number | undefined;
-  /** How long the holder's lease lasts unless it is renewed, in milliseconds, if known. */
+  /** How long the holder's lease lasts unless it is renewed, in milliseconds, if known. For a rate, how long until permits come back. */
   declare readonly holderRemaining: number | undefined;
 
   /** @internal */
@@ -168,11 +170,11 @@ export class BusyError extends LeaseholdErrorBase {
   declare readonly waiters: number | undefined;
   /** @internal */
   constructor(details: Details) {
-    const { busyName, waited, holderRemaining, holder, waiters, votes } = details;
+    const { busyName, waited, holderRemaining, isRate, holder, waiters, votes } = details;
     const name = busyName === undefined ? '' : `, because of \`${busyName}\``;
     const by = holder === undefined ? '' : `; ${heldBy(holder)}`;
-    const whose = holder === undefined ? "the holder's" : 'its';
-    const left = holderRemaining === undefined ? '' : `; ${whose} lease expires in ${formatTime(holderRemaining)}`;
+    const until = isRate === true ? BUSY_UNTIL.window : holder === undefined ? BUSY_UNTIL.holder : BUSY_UNTIL.its;
+    const left = holderRemaining === undefined ? '' : until + formatTime(holderRemaining);
     const reason = waiters === undefined ? ` after ${formatTime(waited)}` : `: the limit of waiting callers is reached (${waiters})`;
     super('busy', details, { reason, name, votes: voteSummary(votes), holder: by + left });
   }

@@ -79,7 +79,13 @@ fn a_rate_starts_so_many_commands_in_a_window_and_their_end_gives_nothing_back()
     assert!(fences[0] < fences[1], "{fences:?}");
     let (_, message) = exit(&outputs[0]);
     assert!(!message.contains("released") && !message.contains("stays taken"), "{message}");
-    assert_eq!(start("0", "1h")?.status.code(), Some(75));
+    let (code, message) = exit(&start("0", "1h")?);
+    assert!(
+        code == Some(75)
+            && message.contains("lock `api`: busy; permits come back in 59")
+            && !message.contains("held by"),
+        "{message}"
+    );
     let (code, message) = exit(&start("0", "2h")?);
     assert!(code != Some(0) && message.contains("another `per`"), "{message}");
     let seen = inspect(&server, "api");

@@ -130,7 +130,11 @@ impl LockState {
         let here = self.hold.as_ref().filter(|hold| hold.in_use(cx.now)).map(|hold| hold.validity.until);
         let ends = here.or_else(|| self.claim.as_ref()?.holder_ends);
         let holder_remaining = ends.map(|ends| ends.time_since(cx.now));
-        Error::busy(waited(cx, op), holder_remaining)
+        let mut error = Error::busy(waited(cx, op), holder_remaining);
+        if let Error::Busy { is_rate, .. } = &mut error {
+            *is_rate = self.claim.as_ref().is_some_and(|claim| claim.per.is_some());
+        }
+        error
     }
 
     /// Whether this client holds the lock, and the server has not confirmed that since the call began. Only in a mixed

@@ -361,7 +361,14 @@ impl QuorumLock {
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
             // Another caller of this client holds the lock, or comes first.
             let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
-            return Error::Busy { busy_name: None, waited: waited.into(), holder_remaining, waiters: None, votes };
+            return Error::Busy {
+                busy_name: None,
+                waited: waited.into(),
+                holder_remaining,
+                is_rate: false,
+                waiters: None,
+                votes,
+            };
         }
         denied(votes, waited, members)
     }

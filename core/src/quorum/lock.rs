@@ -287,7 +287,14 @@ pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error
     if failed < members.majority()
         && let Some(holder_remaining) = holder
     {
-        return Error::Busy { busy_name: None, waited: waited.into(), holder_remaining, waiters: None, votes };
+        return Error::Busy {
+            busy_name: None,
+            waited: waited.into(),
+            holder_remaining,
+            is_rate: false,
+            waiters: None,
+            votes,
+        };
     }
     let cause = votes.errors().find_map(|error| match error {
         Error::Unreachable { cause, .. } => cause.clone(),

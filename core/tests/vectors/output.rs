@@ -37,7 +37,7 @@ pub(crate) fn error(error: &Error) -> Value {
     let code = error.code();
     match error {
         Error::InvalidOption { field, .. } => json!({ "code": code, "field": field }),
-        Error::Busy { busy_name, waited, holder_remaining, waiters, votes: of } => {
+        Error::Busy { busy_name, waited, holder_remaining, waiters, votes: of, .. } => {
             let holder_remaining = holder_remaining.map(ms);
             let mut error = json!({ "code": code, "waited": ms(*waited), "holder_remaining": holder_remaining });
             if let Some(waiters) = waiters {

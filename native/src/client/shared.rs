@@ -49,7 +49,7 @@ impl Shared {
     pub(super) fn error(&self, error: Error, name: Option<&str>) -> crate::Error {
         let busy = matches!(error, Error::Busy { .. });
         let mut error = crate::Error::from_engine(error, name, self.server.as_deref());
-        if let (true, crate::Error::Busy { name, busy_name, holder, .. }) = (busy, &mut error) {
+        if let (true, crate::Error::Busy { name, busy_name, holder, is_rate: false, .. }) = (busy, &mut error) {
             *holder = self.lock().holder(busy_name.as_ref().unwrap_or(name)).map(Box::new);
         }
         error

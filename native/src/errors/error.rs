@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold_core::{
-    BusyHolder, ErrorCode, Failure, LossReason, Votes, because_of, busy_reason, shown_time as shown, write_message,
+    BusyHolder, Ends, ErrorCode, Failure, LossReason, Votes, because_of, busy_reason, busy_until, shown_time as shown,
+    write_message,
 };
 use redis::{ErrorKind, RedisError};
 
@@ -75,8 +76,10 @@ pub enum Error {
         busy_name: Option<String>,
         /// How long the caller waited.
         waited: Duration,
-        /// How long the holder's lease will last unless it is renewed, if known.
+        /// How long the holder's lease will last unless it is renewed, if known. For a rate, how long until permits come back.
         holder_remaining: Option<Duration>,
+        /// Whether the call was for permits of a rate. Nobody holds these: they count for a window.
+        is_rate: bool,
         /// How many callers waited already, if the call was refused because of [`max_waiters`](crate::Lock::max_waiters). None if
         /// it was not.
         waiters: Option<u32>,
@@ -187,8 +190,16 @@ impl fmt::Display for Error {
             (Self::Busy { waited, waiters, .. }, "reason") => f.write_str(&busy_reason(*waited, *waiters)),
             (Self::Busy { busy_name, .. }, "name") => f.write_str(&because_of(busy_name.as_deref())),
             (Self::Busy { votes, .. }, "votes") => f.write_str(&votes_text(votes)),
-            (Self::Busy { holder, holder_remaining, .. }, "holder") => {
-                f.write_str(&holder_text(holder.as_deref(), *holder_remaining))
+            (Self::Busy { holder, holder_remaining, is_rate, .. }, "holder") => {
+                let ends = match (is_rate, holder) {
+                    (true, _) => Ends::Window,
+                    (false, None) => Ends::Holder,
+                    (false, Some(holder)) => {
+                        write!(f, "; {holder}")?;
+                        Ends::Its
+                    }
+                };
+                f.write_str(&busy_until(*holder_remaining, ends))
             }
             (Self::Lost { reason, .. }, "reason") => reason.fmt(f),
             (Self::Unreachable { .. }, "problem") => f.write_str(&unreachable_text(self)),
@@ -201,12 +212,6 @@ impl fmt::Display for Error {
 
 fn votes_text(votes: &Votes) -> String {
     if votes.is_empty() { String::new() } else { format!(": {votes}") }
-}
-
-fn holder_text(holder: Option<&BusyHolder>, remaining: Option<Duration>) -> String {
-    let by = holder.map_or_else(String::new, |holder| format!("; {holder}"));
-    let whose = if holder.is_some() { "its" } else { "the holder's" };
-    by + &remaining.map_or_else(String::new, |left| format!("; {whose} lease expires in {}", shown(left)))
 }
 
 const NO_CLUSTER: &str = "the server is not a cluster; connect with `LockManager::connect` to a single server";
@@ -352,8 +357,8 @@ impl Error {
             Engine::Unsupported(problem) => Self::Unsupported { name, problem },
             Engine::CrossSlot => Self::CrossSlot { name: lock() },
             Engine::Closed => Self::Closed,
-            Engine::Busy { busy_name, waited, holder_remaining, waiters, votes } => {
-                Self::Busy { name: lock(), busy_name, waited, holder_remaining, waiters, holder: None, votes }
+            Engine::Busy { busy_name, waited, holder_remaining, is_rate, waiters, votes } => {
+                Self::Busy { name: lock(), busy_name, waited, holder_remaining, is_rate, waiters, holder: None, votes }
             }
             Engine::Cancelled => Self::Cancelled { name: lock() },
             Engine::Lost(reason) => Self::Lost { name: lock(), reason },
@@ -462,6 +467,7 @@ mod tests {
             busy_name: None,
             waited: Duration::from_millis(250),
             holder_remaining: Some(Duration::from_secs(7)),
+            is_rate: false,
             waiters: None,
             votes: Votes::default(),
         };

@@ -135,7 +135,9 @@ impl GuestLockManager for LockManager {
 impl LockManager {
     fn not_taken(&self, error: &EngineError, name: &str) -> Error {
         let holder = match error {
-            EngineError::Busy { busy_name, .. } => self.client.shared.holder(busy_name.as_deref().unwrap_or(name)),
+            EngineError::Busy { busy_name, is_rate: false, .. } => {
+                self.client.shared.holder(busy_name.as_deref().unwrap_or(name))
+            }
             _ => None,
         };
         error::held_by(error::from_engine(error, Some(name)), holder)
