@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use leasehold::{Fence, Holder, Inspection, Mode, Waiter};
-use leasehold_core::{Ends, busy_until};
+use leasehold_core::Ends;
 use serde_json::{Value, json};
 
 use crate::keyspace::client_of;
@@ -167,7 +167,8 @@ pub(crate) fn held_by(seen: &Inspection) -> String {
         // Nobody holds the permits of a rate.
         holders if seen.per.is_some() => {
             let next = holders.iter().filter_map(|permits| permits.remaining).min();
-            busy_until(next, Ends::Window).trim_start_matches("; ").to_owned()
+            let text = Ends::Window.text().trim_start_matches("; ");
+            next.map(|left| format!("{text}{}", time(left))).unwrap_or_default()
         }
         [one] => {
             let left = one.remaining.map(|left| format!("; its lease expires in {}", time(left))).unwrap_or_default();

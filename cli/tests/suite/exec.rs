@@ -81,9 +81,7 @@ fn a_rate_starts_so_many_commands_in_a_window_and_their_end_gives_nothing_back()
     assert!(!message.contains("released") && !message.contains("stays taken"), "{message}");
     let (code, message) = exit(&start("0", "1h")?);
     assert!(
-        code == Some(75)
-            && message.contains("lock `api`: busy; permits come back in 59")
-            && !message.contains("held by"),
+        code == Some(75) && message.contains("lock `api`: busy; permits come back in ") && !message.contains("held by"),
         "{message}"
     );
     let (code, message) = exit(&start("0", "2h")?);
