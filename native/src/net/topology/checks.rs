@@ -114,9 +114,13 @@ pub(super) async fn check_without_info(
         let policy = eviction_policy(connection).await?;
         return Ok(check_info("", requirements, Some(&policy)));
     }
+    await_pong(connection).await.map(Ok)
+}
+
+/// Shows that the connection leads to a server. While that is down, a load balancer accepts connections and closes them at any command.
+pub(super) async fn await_pong(connection: &SharedConnection) -> RedisResult<()> {
     // Any answer is enough, also a refusal.
-    connection.run(redis::cmd("PING")).await?;
-    Ok(Ok(()))
+    connection.run(redis::cmd("PING")).await.map(drop)
 }
 
 /// Compares a server's `INFO` and its eviction policy with the requirements.

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisResult, ServerErrorKind};
 
+use super::checks::await_pong;
 use super::recheck::MOST_BROKEN;
 use super::server::Server;
-use crate::net::connection::with_timeout;
+use crate::net::connection::{shared, with_timeout};
 
 /// A proxy that doesn't know SUBSCRIBE may close the connection. After this many in a row, the client tries once more, and then
 /// never again.
@@ -24,18 +25,19 @@ impl Server {
 
     /// A connection to a server of a quorum is checked. A proxy may close it at `INFO`: see [`check_again`](super::check_again).
     async fn connect_checked(&self) -> RedisResult<MultiplexedConnection> {
-        let Some(check) = &self.check else { return self.connect_unchecked().await };
+        let mut connection = self.connect_unchecked().await?;
+        let Some(check) = &self.check else { return Ok(connection) };
         for _ in 0..MOST_BROKEN {
             if self.closes_at_info.load(Ordering::Relaxed) {
                 break;
             }
-            let connection = self.connect_unchecked().await?;
             match check.check(&connection).await {
                 Err(error) if error.is_connection_dropped() => {}
                 checked => return checked?.map(|()| connection),
             }
+            connection = self.connect_unchecked().await?;
+            await_pong(&shared(connection.clone())).await?;
         }
-        let connection = self.connect_unchecked().await?;
         check.check_without_info(&connection).await??;
         self.closes_at_info.store(true, Ordering::Relaxed);
         Ok(connection)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::RedisError;
 
-use super::checks::{Abilities, Requirements, check_server, check_without_info};
+use super::checks::{Abilities, Requirements, await_pong, check_server, check_without_info};
 use super::endpoint::Endpoint;
 use super::probe::{Slots, enforces_slots, probe};
 use crate::errors::Error;
@@ -16,8 +16,8 @@ pub(super) const MOST_BROKEN: u32 = 3;
 /// Does what [`check_server`] does, after that has failed with `error` for the first connection to `endpoint`. Returns the
 /// connection to use, and what the server can do.
 ///
-/// A proxy may close the connection when it sees `INFO`. If that happens a few times, the client doesn't send `INFO` any
-/// more, and accepts a server that answers another command. It also accepts a server that hides its version.
+/// A proxy may close the connection when it sees `INFO`. If that happens a few times, each time after it has answered `PING`, the
+/// client doesn't send `INFO` any more, and accepts the server. It also accepts a server that hides its version.
 pub(crate) async fn check_again(
     endpoint: &Endpoint,
     mut error: Error,
@@ -27,14 +27,17 @@ pub(crate) async fn check_again(
     let url = endpoint.url();
     let failed = |error| Error::from_connecting(error, Some(&url), since.elapsed());
     let connect = async || {
-        let connecting = with_timeout(limit.saturating_sub(since.elapsed()), endpoint.connect());
-        connecting.await.map(|connection| endpoint.share(connection))
+        let connecting = async {
+            let connection = endpoint.share(endpoint.connect().await?);
+            await_pong(&connection).await.map(|()| connection)
+        };
+        with_timeout(limit.saturating_sub(since.elapsed()), connecting).await.map_err(failed)
     };
     for _ in 1..MOST_BROKEN {
         if !is_broken(&error) {
             return Err(error);
         }
-        let connection = connect().await.map_err(failed)?;
+        let connection = connect().await?;
         match check_server(&connection, Some(&url), requirements, (since, limit)).await {
             Ok(abilities) => return Ok((connection, abilities)),
             Err(another) => error = another,
@@ -43,7 +46,7 @@ pub(crate) async fn check_again(
     if !is_broken(&error) {
         return Err(error);
     }
-    let mut connection = connect().await.map_err(failed)?;
+    let mut connection = connect().await?;
     let left = || limit.saturating_sub(since.elapsed());
     let mut abilities = Abilities::default();
     if requirements.slots != Slots::Known {
@@ -54,7 +57,7 @@ pub(crate) async fn check_again(
             }
             // The connection breaks at this question, too.
             Err(error) if requirements.slots == Slots::Asked && error.is_connection_dropped() => {
-                connection = connect().await.map_err(failed)?;
+                connection = connect().await?;
             }
             Err(error) => return Err(failed(error)),
         }

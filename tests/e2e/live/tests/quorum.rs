@@ -1,5 +1,6 @@
 //! Locks over five real servers. Some are dead, slow, restarted empty, or out of reach for a while. A holder dies.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockManager, LossReason, ReleaseOutcome};
@@ -87,6 +88,28 @@ async fn servers_behind_proxies_that_close_the_connection_at_info_grant_it_too()
     until("they are reached again", async || is_there(proxies[1].server(), NAME).unwrap_or(false)).await;
     lease.release().await?;
     assert_eq!(asked(), at_first);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_behind_a_balancer_is_checked_later() -> Tested {
+    static CLOSED: AtomicU32 = AtomicU32::new(0);
+    let restarts = Proxy::start(Server::start()?, |_| match CLOSED.fetch_add(1, Ordering::Relaxed) {
+        0..3 => Fate::Closes,
+        _ => Fate::Passes,
+    })?;
+    let servers = [Server::start()?, Server::start()?];
+    let locks = options().quorum([servers[0].url(), servers[1].url(), restarts.url()]).await?;
+    let reached = async || {
+        let lease = locks.mutex(NAME).acquire().await?;
+        until("it is reached", async || is_there(restarts.server(), NAME).unwrap_or(false)).await;
+        lease.release().await
+    };
+    reached().await?;
+    let asked = restarts.asked("INFO");
+    restarts.cut();
+    reached().await?;
+    assert!(restarts.asked("INFO") > asked, "it answers INFO, so it is asked again with each connection");
     Ok(())
 }
 
