@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use leasehold_core::{Failure, PROBE, PROBE_PAUSE, Probed, Reply, check_probe, check_slot, slot_counters};
-use redis::RedisResult;
+use redis::{RedisError, RedisResult};
 
 use crate::errors::Error;
 use crate::net::codec;
@@ -37,38 +37,42 @@ pub(super) async fn enforces_slots(
     mut answer: Result<Reply, Failure>,
     (since, limit): (Instant, Duration),
 ) -> Result<bool, Error> {
+    let left = || limit.saturating_sub(since.elapsed());
+    let refused = |error| Error::from_engine(error, None, server);
+    let unready = |failure| refused(leasehold_core::Error::of_connecting(failure, since.elapsed()));
+    // What the server said before is more useful than that it doesn't answer.
+    let failed = |error: RedisError, said: Option<Failure>| match said {
+        Some(failure) if error.is_timeout() => unready(failure),
+        _ => Error::from_connecting(error, server, since.elapsed()),
+    };
+    let mut said = None;
     loop {
-        let failure = match check_probe(slots == Slots::Required, &answer) {
-            Ok(Probed::Slots) => {
-                let left = limit.saturating_sub(since.elapsed());
-                let asked = with_timeout(left, has_all_slots(connection)).await;
-                asked.map_err(|error| Error::from_connecting(error, server, since.elapsed()))??;
-                return Ok(true);
-            }
-            Ok(Probed::NoSlots) => return Ok(false),
-            Ok(Probed::NotReady(failure)) => failure,
-            Err(error) => return Err(Error::from_engine(error, None, server)),
+        let probed = match check_probe(slots == Slots::Required, &answer).map_err(refused)? {
+            Probed::Slots => match with_timeout(left(), probe_nodes(connection)).await {
+                Ok(probed) => probed.map_err(refused)?,
+                Err(error) => return Err(failed(error, said)),
+            },
+            probed => probed,
         };
-        let unready = |failure| {
-            let error = leasehold_core::Error::of_connecting(failure, since.elapsed());
-            Error::from_engine(error, None, server)
+        let failure = match probed {
+            Probed::NotReady(failure) => failure,
+            probed => return Ok(probed == Probed::Slots),
         };
-        let left = || limit.saturating_sub(since.elapsed());
         if left() <= PROBE_PAUSE {
             return Err(unready(failure));
         }
         tracing::debug!(%failure, "the server is not ready to say whether it enforces slots");
+        said = Some(failure);
         tokio::time::sleep(PROBE_PAUSE).await;
         answer = match with_timeout(left(), probe(connection)).await {
-            // What it said before is more useful.
-            Err(error) if error.is_timeout() => return Err(unready(failure)),
-            asked => asked.map_err(|error| Error::from_connecting(error, server, since.elapsed()))?,
+            Ok(answer) => answer,
+            Err(error) => return Err(failed(error, said)),
         };
     }
 }
 
 /// Fails if the address is one node of a cluster, whose other nodes have the other slots.
-async fn has_all_slots(connection: &SharedConnection) -> RedisResult<Result<(), Error>> {
+async fn probe_nodes(connection: &SharedConnection) -> RedisResult<Result<Probed, leasehold_core::Error>> {
     let answers = slot_counters().map(|key| {
         let mut command = redis::cmd("GET");
         command.arg(key);
@@ -76,7 +80,14 @@ async fn has_all_slots(connection: &SharedConnection) -> RedisResult<Result<(), 
     });
     let answers = try_join_all(answers).await?;
     let checked = answers.iter().try_for_each(check_slot);
-    Ok(checked.map_err(|error| Error::from_engine(error, None, None)))
+    // While a whole cluster is down, its nodes don't say which slots they have.
+    let unready = answers.into_iter().map(|answer| answer.err().filter(is_unready)).collect::<Option<Vec<_>>>();
+    let unready = unready.and_then(|failures| failures.into_iter().next());
+    Ok(checked.map(|()| unready.map_or(Probed::Slots, Probed::NotReady)))
+}
+
+fn is_unready(failure: &Failure) -> bool {
+    leasehold_core::Error::of_connecting(failure.clone(), Duration::ZERO).is_retryable()
 }
 
 /// An error means that the connection is broken.

@@ -1,13 +1,16 @@
 //! One address that enforces the slots of a cluster.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::{Error, LockManager, Owner, redis_1};
-use leasehold_live::{CLOSE, FENCE, Tested, ToyServer, client, is_there, keys, options, shared_server, unique};
+use leasehold_live::{CLOSE, FENCE, Tested, ToyServer, client, is_there, keys, options, shared_server, unique, until};
 use leasehold_servers::Server;
 
 use super::acl::{PASSWORD, use_every_branch, user};
+
+const CROSSSLOT: &str = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
 
 #[tokio::test]
 async fn every_kind_works_where_one_address_enforces_slots() -> Tested {
@@ -102,7 +105,7 @@ async fn a_server_that_does_not_tell_is_used_without_slots_and_refuses_the_optio
 
 #[tokio::test]
 async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() -> Tested {
-    for (last, enforces) in [("-CROSSSLOT Keys in request don't hash to the same slot\r\n", true), (":0\r\n", false)] {
+    for (last, enforces) in [(CROSSSLOT, true), (":0\r\n", false)] {
         let questions = AtomicU32::new(0);
         let toy = ToyServer::start(move |words| match words.first().map(String::as_str) {
             Some("EVAL") => match questions.fetch_add(1, Ordering::Relaxed) {
@@ -124,17 +127,82 @@ async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() -
         _ => "+OK\r\n".to_owned(),
     })?;
     for slots in [None, Some(true)] {
-        let options = LockManager::builder().response_timeout(Duration::from_millis(300));
-        let options = slots.map_or(options.clone(), |wanted| options.cluster_slots(wanted));
-        let error = options.connect(toy.url()).await.err();
-        let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
-        assert!(
-            matches!(&error, Some(error @ Error::Unreachable { .. }) if error.is_retryable()),
-            "{slots:?}: {error:?}"
-        );
-        assert!(text.contains("LOADING Redis is loading"), "{text}");
+        assert_unreachable(toy.url(), slots, "LOADING Redis is loading").await;
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_behind_a_balancer_is_no_proxy_that_closes_at_a_question() -> Tested {
+    // The balancer accepts connections and closes them while its server is down.
+    for down in 0..7 {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let answered = Arc::clone(&asked);
+        let closed = AtomicU32::new(0);
+        let toy = ToyServer::start(move |words| {
+            if closed.fetch_add(1, Ordering::Relaxed) < down {
+                return CLOSE.to_owned();
+            }
+            let command = words.first().cloned().unwrap_or_default();
+            let answer = if command == "EVAL" { CROSSSLOT } else { "+OK\r\n" };
+            answered.lock().unwrap().push(command);
+            answer.to_owned()
+        })?;
+        match options().connect(toy.url()).await {
+            Err(error) => assert!(error.is_retryable(), "{down}: {error}"),
+            Ok(_) => {
+                let asked = asked.lock().unwrap();
+                assert!(
+                    ["INFO", "EVAL", "GET"].iter().all(|name| asked.contains(&name.to_string())),
+                    "{down}: {asked:?}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_whose_cluster_is_not_ready_is_asked_again_whether_other_nodes_have_slots() -> Tested {
+    let toy = |unready: u32| {
+        let questions = AtomicU32::new(0);
+        ToyServer::start(move |words| match words.first().map(String::as_str) {
+            Some("EVAL") => CROSSSLOT.to_owned(),
+            Some("GET") if questions.fetch_add(1, Ordering::Relaxed) < unready => {
+                "-CLUSTERDOWN The cluster is down\r\n".to_owned()
+            }
+            Some("GET") => "-MOVED 1024 127.0.0.1:7001\r\n".to_owned(),
+            _ => "+OK\r\n".to_owned(),
+        })
+    };
+    let error = options().connect(toy(16)?.url()).await.unwrap_err();
+    assert_eq!(error.code(), "unsupported", "{error}");
+    assert_unreachable(toy(u32::MAX)?.url(), None, "CLUSTERDOWN The cluster is down").await;
+
+    // One slot without a server does no harm to the others.
+    let questions = AtomicU32::new(0);
+    let toy = ToyServer::start(move |words| match words.first().map(String::as_str) {
+        Some("EVAL") => CROSSSLOT.to_owned(),
+        Some("GET") if questions.fetch_add(1, Ordering::Relaxed) == 7 => {
+            "-CLUSTERDOWN Hash slot not served\r\n".to_owned()
+        }
+        Some("GET") => "$-1\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    })?;
+    options().connect(toy.url()).await?;
+    Ok(())
+}
+
+/// Connecting ends with this text, unless a busy machine lets no answer arrive in time.
+async fn assert_unreachable(url: String, slots: Option<bool>, why: &str) {
+    until("the server's answer in the error", async || {
+        let options = LockManager::builder().response_timeout(Duration::from_millis(300));
+        let options = slots.map_or(options.clone(), |wanted| options.cluster_slots(wanted));
+        let error = options.connect(url.as_str()).await.unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }) && error.is_retryable(), "{slots:?}: {error:?}");
+        error.to_string().contains(why)
+    })
+    .await;
 }
 
 fn assert_refused(error: Option<Error>, why: &str) {
