@@ -8,7 +8,8 @@ pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
 pub(crate) const DISABLED: &str =
     "an administrator has disabled this command, or a proxy doesn't know it: give the URL of a server that has it";
 /// What to do about a connection that breaks at a command.
-pub(crate) const CLOSED: &str = "see that the server runs; a proxy may also close the connection at a command that it doesn't know: then give the URL of the server";
+pub(crate) const CLOSED: &str = "check that the server runs; a proxy may also close the connection at a command that it \
+                                 doesn't know: then give the URL of the server itself";
 
 /// What to do about a login that a server refuses.
 pub(crate) const LOGIN: &str = "check the user and the password, in --url or in REDIS_USERNAME and REDIS_PASSWORD";

@@ -184,9 +184,8 @@ pub enum Probed {
 /// Whether the address enforces slots, by its answer to [`PROBE`]: a reply, or why there is none. `wanted` is the option
 /// `cluster_slots`.
 ///
-/// All clients must decide alike, because each way has its own counters of fences. So only this answer decides: a refusal for another
-/// reason, such as a missing right, says nothing, and then each slot has no counter of its own. A server that is not ready has given
-/// no answer.
+/// All clients must decide alike, because each way has its own counters of fences. So only this answer decides. After a refusal for
+/// another reason, such as a missing right, all names have one counter. A server that is not ready has given no answer.
 ///
 /// # Errors
 /// [`Error::InvalidOption`] if the option is set and the answer doesn't show that the address enforces slots.
@@ -224,8 +223,8 @@ pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Prob
 }
 
 /// The counters of 16 slots, evenly spaced. A driver sends `GET` for each of them to an address that enforces slots, all at once, and
-/// gives each answer to [`check_slot`]. So it finds out whether the address is one node of a cluster, whose other nodes have the
-/// other slots.
+/// gives each answer to [`check_slot`]. If another node has one of these slots, the address is only one node of a cluster. If all
+/// answers say that the server is not ready, it asks again: a node says nothing about slots while its whole cluster is down.
 // CLUSTER INFO doesn't tell: a proxy may pass it on to one of its servers, and a user may lack the right to it.
 pub fn slot_counters() -> impl Iterator<Item = String> {
     (0..16).map(|part| {

@@ -80,7 +80,7 @@ pub(super) async fn is_one_of_several(node: &mut Node) -> bool {
     false
 }
 
-/// What to do about a server that belongs to a cluster, or behaves like one. With --cluster, a client sends CLUSTER SLOTS.
+/// What to do about a server that belongs to a cluster, or enforces slots like one. With --cluster, a client sends CLUSTER SLOTS.
 pub(super) async fn slots(node: &mut Node, user: &str) -> String {
     let mut query = redis::cmd("CLUSTER");
     query.arg("SLOTS");

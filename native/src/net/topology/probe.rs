@@ -71,7 +71,7 @@ pub(super) async fn enforces_slots(
     }
 }
 
-/// Fails if the address is one node of a cluster, whose other nodes have the other slots.
+/// Whether the address enforces slots or is not ready. Fails if it is only one node of a cluster.
 async fn probe_nodes(connection: &SharedConnection) -> RedisResult<Result<Probed, leasehold_core::Error>> {
     let answers = slot_counters().map(|key| {
         let mut command = redis::cmd("GET");
