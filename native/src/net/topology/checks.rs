@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{DeleteIfEqual, Failure, Reply, Roster};
+use leasehold_core::{DeleteIfEqual, Failure, PROBE_PAUSE, Reply, Roster};
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisResult, Value};
 
@@ -50,10 +50,20 @@ pub(crate) async fn check_server(
     requirements: Requirements,
     (since, limit): (Instant, Duration),
 ) -> Result<Abilities, Error> {
-    let failed = |error| Error::from_connecting(error, server, since.elapsed());
-    let left = limit.saturating_sub(since.elapsed());
-    let Description { info, policy, probe } =
-        with_timeout(left, query_server(connection, requirements)).await.map_err(failed)?;
+    let left = || limit.saturating_sub(since.elapsed());
+    let Description { info, policy, probe } = loop {
+        let error = match with_timeout(left(), query_server(connection, requirements)).await {
+            Ok(description) => break description,
+            Err(error) => error,
+        };
+        // A server that is busy with a script refuses INFO. After a plain `ERR`, it may close the connection.
+        let has_answered = error.code().is_some_and(|code| code != "ERR");
+        let error = Error::from_connecting(error, server, since.elapsed());
+        if !has_answered || !error.is_retryable() || left() <= PROBE_PAUSE {
+            return Err(error);
+        }
+        tokio::time::sleep(PROBE_PAUSE).await;
+    };
     check_info(&info, requirements, policy.as_deref())?;
     let enforces_slots = match probe {
         Some(answer) => enforces_slots(connection, server, requirements.slots, answer, (since, limit)).await?,

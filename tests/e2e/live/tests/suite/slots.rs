@@ -106,8 +106,11 @@ async fn a_server_that_does_not_tell_is_used_without_slots_and_refuses_the_optio
 #[tokio::test]
 async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() -> Tested {
     for (last, enforces) in [(CROSSSLOT, true), (":0\r\n", false)] {
-        let questions = AtomicU32::new(0);
+        let (questions, infos) = (AtomicU32::new(0), AtomicU32::new(0));
         let toy = ToyServer::start(move |words| match words.first().map(String::as_str) {
+            Some("INFO") if infos.fetch_add(1, Ordering::Relaxed) < 3 => {
+                "-BUSY Redis is busy running a script\r\n".to_owned()
+            }
             Some("EVAL") => match questions.fetch_add(1, Ordering::Relaxed) {
                 0 => "-LOADING Redis is loading the dataset in memory\r\n".to_owned(),
                 1 => "-BUSY Redis is busy running a script\r\n".to_owned(),
@@ -134,13 +137,14 @@ async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() -
 
 #[tokio::test]
 async fn a_server_that_restarts_behind_a_balancer_is_no_proxy_that_closes_at_a_question() -> Tested {
-    // The balancer accepts connections and closes them while its server is down.
-    for down in 0..7 {
+    // The balancer accepts connections and closes them while its server is down. It goes down before or during the questions.
+    let once = (0..22).map(|command| command..command + 1);
+    for down in (0..7).map(|last| 0..last).chain(once) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let answered = Arc::clone(&asked);
-        let closed = AtomicU32::new(0);
+        let (commands, closes) = (AtomicU32::new(0), down.clone());
         let toy = ToyServer::start(move |words| {
-            if closed.fetch_add(1, Ordering::Relaxed) < down {
+            if closes.contains(&commands.fetch_add(1, Ordering::Relaxed)) {
                 return CLOSE.to_owned();
             }
             let command = words.first().cloned().unwrap_or_default();
@@ -149,12 +153,12 @@ async fn a_server_that_restarts_behind_a_balancer_is_no_proxy_that_closes_at_a_q
             answer.to_owned()
         })?;
         match options().connect(toy.url()).await {
-            Err(error) => assert!(error.is_retryable(), "{down}: {error}"),
+            Err(error) => assert!(error.is_retryable(), "{down:?}: {error}"),
             Ok(_) => {
                 let asked = asked.lock().unwrap();
                 assert!(
                     ["INFO", "EVAL", "GET"].iter().all(|name| asked.contains(&name.to_string())),
-                    "{down}: {asked:?}"
+                    "{down:?}: {asked:?}"
                 );
             }
         }
