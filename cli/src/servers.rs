@@ -217,7 +217,7 @@ impl Servers {
         match node.query::<Value>(&probe).await {
             // A server that wants a password refuses only the first command.
             Err(error) if error.code() == Some("NOAUTH") => return Err(failed(error)),
-            Err(error) if is_cross_slot(&error.to_string()) => {
+            Err(error) if is_cross_slot(&answer(&error)) => {
                 node.slots = Some(vec![0..=u16::MAX >> 2]);
             }
             _ => {}

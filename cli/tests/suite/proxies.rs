@@ -1,5 +1,6 @@
 //! `leasehold doctor` and `leasehold ls` behind proxies that don't know all commands.
 
+use leasehold_servers::requests::Words;
 use leasehold_servers::{Fate, Proxy, Server};
 
 use crate::common::{Tested, at, exit, text};
@@ -31,6 +32,21 @@ fn a_command_that_a_proxy_does_not_know_is_no_missing_right() -> Tested {
     for words in ["warning  channels", "waiters poll", "unknown  rights", "SUBSCRIBE", "ok       locks"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
+    Ok(())
+}
+
+#[test]
+fn an_address_that_refuses_keys_of_different_slots_in_its_own_words_enforces_slots() -> Tested {
+    let own_words = |words: &Words| match words.get(2) {
+        Some(keys) if keys == b"2" && words[0] == b"EVAL" => {
+            let refusal = b"return redis.error_reply('CROSSSLOT These keys have different hashes')".to_vec();
+            Fate::Becomes(vec![b"EVAL".to_vec(), refusal, b"0".to_vec()])
+        }
+        _ => Fate::Passes,
+    };
+    let proxy = Proxy::start(Server::start()?, own_words)?;
+    let shown = text(&at(&proxy.url(), &["doctor"]).output()?.stdout);
+    assert!(shown.contains("ok       slots"), "{shown}");
     Ok(())
 }
 
