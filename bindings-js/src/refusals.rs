@@ -9,7 +9,7 @@ use leasehold_core::{CROSS_SLOT, Error, Failure, NO_RIGHT, NOT_READY, REFUSES_IN
 use crate::generated::{HEADER, check};
 
 /// Errors that begin with no code of a list, or that only look like one that does.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 17] = [
     "ERR max number of clients reached",
     "OOM command not allowed when used memory > 'maxmemory'.",
     "WRONGTYPE Operation against a key holding the wrong kind of value",
@@ -24,6 +24,8 @@ const OTHERS: [&str; 15] = [
     "the server is BUSY ",
     "MOVED 3999 127.0.0.1:6381",
     "ASK 3999 127.0.0.1:6381",
+    "NOCLOCK ERR Unknown Redis command called from script",
+    "NOCLOCK The user executing the script can't run this command or subcommand",
     "",
 ];
 

@@ -10,6 +10,7 @@ import { DedicatedConnections } from './dedicated.js';
 import type { ConnectionState } from './engine-errors.js';
 import { InFlight } from './in-flight.js';
 import type { Labels } from './labels.js';
+import { explained } from './refusals.js';
 import { SlotsCheck } from './slots.js';
 import { deleteIfEqualOf, VersionCheck, type VersionCheckResult } from './version.js';
 import { WakeTimer } from './wake-timer.js';
@@ -391,7 +392,7 @@ export class Driver {
     }
     const { failure, cause } = result;
     server.lastFailure = { failure, cause };
-    this.input((engine) => engine.failed(id, failure), result);
+    this.input((engine) => engine.failed(id, explained(failure)), result);
   }
 
   #settleDedicated(op: number, result: CallResult): void {

@@ -1,13 +1,14 @@
 /** What a server's error means. The words are those of the engine's tables. */
 
 import { BAD_FENCE, CROSS_SLOT, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, SLOT_MOVES, WRONG_TYPE } from '../support/errors.generated.js';
-import { REFUSES_INFO } from './servers.generated.js';
+import type { Failure } from '../connections/index.js';
+import { NO_CLOCK, REFUSES_INFO } from './servers.generated.js';
 
 /**
  * What an error means: that the server is not ready, that a slot began to move while a script ran, that the keys of the call are in
  * different slots, that another server has the slot, or the code of the error that the call ends with.
  */
-export type Meaning = 'not-ready' | 'slot-moves' | 'cross-slot' | 'elsewhere' | 'wrong-kind' | 'auth' | 'protocol' | 'server';
+export type Meaning = 'not-ready' | 'slot-moves' | 'cross-slot' | 'elsewhere' | 'wrong-kind' | 'auth' | 'unsupported' | 'protocol' | 'server';
 
 /** What a server's error means. The engine decides in the same order, and gives no meaning to `elsewhere` and `cross-slot`. */
 export function meaningOf(text: string): Meaning {
@@ -16,6 +17,7 @@ export function meaningOf(text: string): Meaning {
   if (BEGINS_BAD_FENCE.test(text)) return 'protocol';
   if (text.includes(WRONG_TYPE)) return 'wrong-kind';
   if (NO_RIGHT.some((words) => text.includes(words))) return 'auth';
+  if (text.startsWith(NO_CLOCK[0])) return 'unsupported';
   if (HAS_NOT_READY.test(text)) return 'not-ready';
   if (text.includes(SLOT_MOVES)) return 'slot-moves';
   if (text.includes(NO_MORE_CLIENTS)) return 'not-ready';
@@ -25,6 +27,13 @@ export function meaningOf(text: string): Meaning {
 /** Whether a server's error means that the same command may succeed later. */
 export function isNotReady(text: string): boolean {
   return ['not-ready', 'slot-moves', 'elsewhere'].includes(meaningOf(text));
+}
+
+/** The failure of a script as the engine takes it. The engine's module leaves the words about a server without a clock to JavaScript. */
+export function explained(failure: Failure): Failure {
+  if (failure.kind !== 'refused' || meaningOf(failure.text) !== 'unsupported') return failure;
+  const [begin, problem] = NO_CLOCK;
+  return { kind: 'unsupported', text: problem + failure.text.slice(begin.length) };
 }
 
 /** Whether an error reply to `INFO` says that the server doesn't tell about itself. */

@@ -256,6 +256,21 @@ test('a_plain_connection_to_one_node_of_a_cluster_is_refused_before_the_first_lo
   }
 });
 
+test('a_node_of_a_cluster_that_is_down_is_asked_again_before_a_lock_is_granted', async () => {
+  const { connection, close } = await custom(server, (args) => (isQuestion(args) ? new Error(CROSSSLOT) : undefined));
+  let read = 0;
+  const call = (args: string[]): Promise<unknown> => {
+    if (args[0] !== 'GET') return connection.call(args);
+    read += 1;
+    return Promise.reject(new Error(read <= 32 ? 'CLUSTERDOWN The cluster is down' : 'MOVED 866 127.0.0.1:7001'));
+  };
+  const locks = new LockManager({ call }, GENEROUS);
+  const error = await caught(locks.mutex('door').acquire());
+  assert.ok(isLeaseholdError(error, 'unsupported') && /belongs to a cluster/.test(error.message), String(error));
+  await locks.close();
+  close();
+});
+
 test('one_node_with_all_slots_grants_locks_to_a_plain_connection', async () => {
   const { client, close } = await (libraries.find(({ name }) => name === 'ioredis 6') ?? assert.fail()).open(server.port);
   const locks = new LockManager(client, GENEROUS);

@@ -103,8 +103,10 @@ export class SlotsCheck {
     const texts = answers.map((answer) => ('failure' in answer && answer.failure.kind === 'refused' ? answer.failure.text : ''));
     const moved = texts.find((text) => text.startsWith('MOVED '));
     if (moved !== undefined) return { text: needsCluster(moved) };
-    // A slot that moves, or one without a server, doesn't show that another server has it.
-    if (!answers.some((answer) => 'failure' in answer && answer.failure.kind !== 'refused' && this.#isUnanswered(answer))) this.question = undefined;
+    // A slot that moves, or one without a server, doesn't show that another server has it. All of them say nothing.
+    const silent = answers.filter((answer) => this.#isUnanswered(answer));
+    const isBroken = silent.some((answer) => 'failure' in answer && answer.failure.kind !== 'refused');
+    if (!isBroken && silent.length < answers.length) this.question = undefined;
     return undefined;
   }
 

@@ -67,5 +67,7 @@ export const REFUSALS: readonly (readonly [text: string, meaning: string, hidesI
   ['the server is BUSY ', 'server', false],
   ['MOVED 3999 127.0.0.1:6381', 'server', false],
   ['ASK 3999 127.0.0.1:6381', 'server', false],
+  ['NOCLOCK ERR Unknown Redis command called from script', 'unsupported', false],
+  ["NOCLOCK The user executing the script can't run this command or subcommand", 'auth', false],
   ['', 'server', false],
 ];

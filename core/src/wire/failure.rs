@@ -73,6 +73,8 @@ impl FailureClass {
             }
             _ if has(&text, WRONG_TYPE) => Self::Fatal(Error::WrongKind(text)),
             _ if NO_RIGHT.iter().any(|words| has(&text, words)) => Self::Fatal(Error::Auth(text)),
+            // A driver that brings the scripts' texts itself also explains this error: npm's does.
+            #[cfg(feature = "sources")]
             _ if text.starts_with(NO_CLOCK[0]) => {
                 let refusal = text.get(NO_CLOCK[0].len()..).unwrap_or_default();
                 Self::Fatal(Error::Unsupported([NO_CLOCK[1], refusal].concat()))
