@@ -86,9 +86,9 @@ const CALLS: &[(&str, &str, &[CallKind])] = &[
     ("bindings-js/ts/api", "client.name(", &[CallKind::Export]),
     // See `docs/edge.md`.
     ("bindings-wasi/lock/src", "Operation::NAME", &[CallKind::Shorten, CallKind::Observe, CallKind::Drain]),
-    // The simulation and the explorer play these.
+    // The explorer plays these.
     ("tests/engine/fuzz/src/world.rs", "Input::NAME", &[CallKind::Store, CallKind::Forget, CallKind::Observe]),
-    // Operators' calls. The explorer and the fuzz target play them.
+    // The explorer plays the first, and the fuzz target the second.
     ("tests/engine/simulation/src", "Input::NAME", &[CallKind::Forget, CallKind::ForceRelease]),
 ];
 
