@@ -163,7 +163,8 @@ test('a_busy_error_tells_who_holds_the_lock_and_for_how_long', async (t) => {
   const { clientId } = (await first.query()).held[0] as { clientId: string };
   const { held, ...holder } = error.holder ?? assert.fail('the holder is known');
   assert.deepEqual(holder, { clientId, label: 'web-3/4711', isOwn: false, foreign: false });
-  assert.ok(held !== undefined && Math.abs(held - 12_400) <= 1, `${held}`);
+  // The first fence is 3 ms ahead of the server's clock, and the time is taken from it.
+  assert.ok(held !== undefined && Math.abs(held - 12_397) <= 1, `${held}`);
   assert.match(error.message, /busy after [\d.]+ m?s; held by web-3\/4711 for [\d.]+ m?s; its lease expires in /);
   assert.equal((JSON.parse(JSON.stringify(error)) as BusyError).holder?.label, 'web-3/4711');
   // A try asks nobody, and uses what is known.

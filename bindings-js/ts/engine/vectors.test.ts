@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
+import { explained } from '../client/refusals.js';
 import type { Failure, Reply, Scalar } from '../connections/index.js';
 import { isLeaseholdError, type Vote } from '../support/errors.js';
 import { LOCK_DEFAULTS, MANAGER_DEFAULTS } from '../support/options.generated.js';
@@ -125,7 +126,7 @@ function handle(engine: Engine, event: Event, token?: string): void {
       const { call, result } = fields as { call: number; result: { one: unknown } | { list: unknown[] } | FailureText };
       if (typeof result === 'object' && 'one' in result) return engine.reply(call, scalar(result.one));
       if (typeof result === 'object' && 'list' in result) return engine.reply(call, (result.list as unknown[]).map(scalar));
-      return engine.failed(call, failure(result));
+      return engine.failed(call, explained(failure(result)));
     }
     case 'dedicated-reply': {
       const { op, result } = fields as { op: number; result: { one: unknown } | { list: unknown[] } | FailureText };

@@ -4,7 +4,8 @@ use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use leasehold_servers::{Process, Server};
+use leasehold_servers::requests::Words;
+use leasehold_servers::{Fate, Process, Proxy, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::tempdir;
@@ -365,16 +366,21 @@ fn a_server_that_cannot_be_reached_has_its_own_exit_code() -> Tested {
 
 #[test]
 fn a_wait_without_a_limit_says_that_the_server_does_not_answer() -> Tested {
-    let (server, directory) = (Server::builder().config("cluster-enabled yes\n").start()?, tempdir()?);
+    let down = |words: &Words| {
+        if words[0] != b"EVALSHA" {
+            return Fate::Passes;
+        }
+        let refusal = b"return redis.error_reply('CLUSTERDOWN Hash slot not served')".to_vec();
+        Fate::Becomes(vec![b"EVAL".to_vec(), refusal, b"0".to_vec()])
+    };
+    let (proxy, directory) = (Proxy::start(Server::start()?, down)?, tempdir()?);
     let said = directory.path().join("said");
-    let mut command = leasehold(&server, &["--timeout", "1s", "exec", "job", "--", "true"]);
+    let mut command = at(&proxy.url(), &["--timeout", "1s", "exec", "job", "--", "true"]);
     let _waiting = Process::spawn(command.stderr(fs::File::create(&said)?))?;
-    // The server has no slots, so it answers no script.
-    let what = format!("lock `job`: still waiting: no answer from redis://127.0.0.1:{}", server.port());
-    let refused = "CLUSTERDOWN";
+    let what = format!("lock `job`: still waiting: no answer from {}", proxy.url().trim_end_matches('/'));
     until("what blocks the lock is told", || {
         let said = fs::read_to_string(&said).unwrap_or_default();
-        said.contains(&what) || said.contains("still waiting: ") && said.contains(refused)
+        said.contains(&what) || said.contains("still waiting: ") && said.contains("CLUSTERDOWN")
     });
     Ok(())
 }

@@ -160,8 +160,10 @@ test('a wrong token is an `auth` error', async () => {
 test('a proxy that refuses a token in its own words is an `auth` error, too', async () => {
   const locks = new LockManager(upstashConnection(client()));
   const refuse = (response) => response.writeHead(403).end('{"error":"Forbidden"}');
-  proxy.faults.push(refuse, refuse, refuse);
+  // More than it asks: for `INFO`, and then for the lock.
+  proxy.faults.push(...Array(20).fill(refuse));
   await assert.rejects(locks.mutex('locked').acquire(), (error) => isLeaseholdError(error, 'auth') && /Forbidden/.test(error.message));
+  proxy.faults.length = 0;
   await locks.close();
 });
 

@@ -52,6 +52,9 @@ pub(crate) struct Orphan {
 /// How long a client may hand a lease over locally that the server has lost, or that another client waits for.
 const HAND_OVERS: Micros = 1_000_000;
 
+/// How far a fence may be ahead of the server's clock: as far as after the loss of the counter, plus one for each grant.
+const AHEAD: u64 = 3_073 + 76;
+
 impl Watch {
     /// A user got a lease, or its lease in the other mode.
     pub(crate) fn granted(&mut self, time: u64, belief: &Belief) -> Verdict {
@@ -62,7 +65,7 @@ impl Watch {
         if belief.fence <= before {
             return Err(Broken::new("fence-order", format!("{belief:?} comes after the fence {before}")));
         }
-        if belief.fence > time + 1_100 {
+        if belief.fence > time + AHEAD {
             return Err(Broken::new("fence-ahead", format!("{belief:?} is ahead of the server's time {time}")));
         }
         self.used = self.used.max(belief.fence);
