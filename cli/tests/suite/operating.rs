@@ -85,7 +85,8 @@ fn watch_prints_a_line_for_each_change() -> Tested {
     }
     assert_eq!(state["state"], "free");
     drop(holder);
-    kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGINT)?;
+    // Not SIGINT: tests that run in the background inherit it as ignored, and so do their children.
+    kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM)?;
     assert_eq!(child.wait()?.code(), Some(0));
     Ok(())
 }
