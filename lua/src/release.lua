@@ -1,7 +1,7 @@
 -- Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
 -- KEYS    1 N  2 fence  3 queue  4 waiters  5 readers or permits  6 none, which never exists
 -- ARGV    1 token  2 tombstone (ms, 0: none)  3 used fence  4 fleet; for a once with a result: 1 token  2 tombstone
---         3 keep (ms)  4 value  5 used fence  6 fleet
+--         3 keep (ms)  4 value  5 the fence of its work  6 fleet
 -- Answer  released, left, gone or taken
 
 -- Returns early: the exclusive holder hands the lock over to the first waiter, which wants it exclusively. It needs no

@@ -8,7 +8,7 @@ pub(super) struct Fences {
     left: u64,
     spare: Option<(u64, u64)>,
     /// The greatest that was taken or given out.
-    taken: u64,
+    pub(super) taken: u64,
     /// The greatest that the server drew. Its counter has that one at least.
     pub(super) drawn: u64,
     /// The greatest that a quorum gave out while the server held the lock for it.

@@ -166,7 +166,7 @@ impl LockState {
         let valid_until = Some(hold.validity.until);
         let moved = hold.is_converting();
         let tombstone = hold.in_flight.any() || moved;
-        let used_fence = hold.used_fence(cx);
+        let used_fence = if hold.result.is_some() { hold.fences.taken } else { hold.used_fence(cx) };
         let is_left = hold.converting().is_some_and(|converting| converting.is_left);
         let op = op.or_else(|| hold.converting_mut()?.take_leaver(cx));
         if let Some(converting) = hold.take_converting(|converting| converting.lease.is_some()) {

@@ -39,7 +39,7 @@ pub(crate) struct Release {
     pub(super) moving: bool,
     /// Whether other clients are known to wait for the lock.
     pub(super) wanted: bool,
-    /// The greatest fence that was used, unless the server's clock is above it.
+    /// The greatest fence that was used, unless the server's clock is above it. With a result, always.
     pub(super) used_fence: u64,
     /// The result that it stores.
     pub(super) result: Option<ToStore>,
@@ -66,7 +66,7 @@ pub(crate) struct ReleaseParams {
     pub(crate) moved: bool,
     /// Whether other clients are known to wait for the lock.
     pub(crate) wanted: bool,
-    /// The greatest fence that was used, unless the server's clock is above it.
+    /// The greatest fence that was used, unless the server's clock is above it. With a result, always.
     pub(crate) used_fence: u64,
     /// For the fast path, if nobody is known to wait: the mode, and the fence in the key of an exclusive lock.
     pub(crate) fast: Option<(Mode, u64)>,

@@ -6,9 +6,9 @@ mod world;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, Config, Error, Failure, Input, Kind, LeaseId, Mode, Outcome, ReleaseOutcome, Wait,
+    AcquireOptions, Config, Error, Failure, Input, Kind, LeaseId, Mode, Outcome, ReleaseOutcome, Reply, Scalar, Wait,
 };
-use leasehold_harness::answers::words;
+use leasehold_harness::answers::{SERVER_US, words};
 
 use crate::world::{Ended, NAME, World, options, scripts, seconds};
 
@@ -189,6 +189,26 @@ fn a_copy_that_finds_no_result_does_not_say_that_it_is_stored() {
             assert_eq!(result_of(asks(&mut world, 0).as_ref()), b"8");
         }
     }
+}
+
+#[test]
+fn a_lease_that_the_server_lost_stores_no_result_although_a_late_copy_of_its_acquire_took_the_lock_again() {
+    let mut world = World::new(2);
+    let op = world.clients[0].acquire(NAME, once());
+    let late = world.clients[0].unanswered[0].clone();
+    world.serve();
+    let lease = world.clients[0].grant_of(op).lease;
+    let now = SERVER_US as u64 + world.clients[0].now;
+    world.server.execute(now, &[b"DEL", NAME.as_bytes()]).unwrap().reply.unwrap();
+    let other = world.acquire(1, once());
+    assert_eq!(world.call(1, |op| Input::Release { op, lease: other }), RELEASED);
+    world.clients[0].unanswered.push(late);
+    let (_, again) = world.carry_out(0);
+    assert!(matches!(again, Ok(Reply::List(list)) if list[0] == Scalar::Text(b"entered".to_vec())));
+    assert_eq!(store(&mut world, 0, lease, b"7"), Some(Ok(Outcome::Released(ReleaseOutcome::AlreadyExpired))));
+    let op = world.clients[1].acquire(NAME, once());
+    world.serve();
+    assert!(world.clients[1].grant_of(op).fence > 0);
 }
 
 #[test]

@@ -24,12 +24,16 @@ local function hold(token, _, ms)
 end
 
 -- Takes the lock from a token, and stores the result that its release brings. Returns true if the token held the lock, or
--- if a copy of the release has stored its result.
+-- if a copy of the release has stored its result. A token that lost the lock may have it again, by a late copy of its acquire.
+-- Then its work had another fence, and its result is none.
 local function give_up(token)
   if not take_back(token) then
     return writer == token
   end
   if #ARGV == 6 then
+    if ARGV[5] ~= held_fence then
+      return false
+    end
     redis.call('SET', KEYS[5], token .. ' ' .. held_fence .. ' ' .. ARGV[4], 'PX', ARGV[3])
     result = true
   end

@@ -1,14 +1,14 @@
 //! Gives up whatever a token has: the lock, a reader's share of it, or its place in the queue.
 //!
 //! Keys: those of the lock. Arguments: token, tombstone (ms, 0: none), used fence, fleet; for a once with a result: token,
-//! tombstone, keep (ms), value, used fence, fleet.
+//! tombstone, keep (ms), value, the fence of its work, fleet.
 //! Answers `released`, `left`, `gone` or `taken`.
 
 use super::acquire_fast::is_before;
 use super::arguments::{Arguments, Fleet, Keys};
 use super::call::{Call, Done, at};
 use super::prelude::{
-    EXCLUSIVE, ElectionState, Kind, LockState, OnceState, Prelude, ReentrantState, Said, SemaphoreState,
+    EXCLUSIVE, ElectionState, Kind, LockState, OnceState, Prelude, ReentrantState, Said, SemaphoreState, ToStore,
 };
 use super::text::{Record, Value, number_text};
 use crate::answer::{Answer, Outcome};
@@ -17,8 +17,9 @@ use crate::keys::{Bound, Lifetime, Range};
 pub(crate) fn release<K: Kind + HandOver>(mut call: Call<'_>, arguments: Arguments<'_>) -> Outcome {
     let keys = arguments.lock_keys()?;
     let (token, tombstone, used_fence, fleet, stores) = match *arguments.words {
-        [token, tombstone, keep, value, used_fence, fleet] if K::STORES => {
-            (token, tombstone, used_fence, fleet, Some((arguments.number("time to keep", keep)?, value)))
+        [token, tombstone, keep, value, fence, fleet] if K::STORES => {
+            let keep = arguments.number("time to keep", keep)?;
+            (token, tombstone, fence, fleet, Some(ToStore { keep, value, fence }))
         }
         _ => {
             let [token, tombstone, used_fence, fleet] = *arguments.words()?;

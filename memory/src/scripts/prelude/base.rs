@@ -32,14 +32,24 @@ pub(crate) struct Base<'a> {
     pub(crate) grants: Vec<Grant>,
     /// The caller's own grant, if the queue reached it.
     pub(crate) mine: Option<Grant>,
-    /// The result that the release of a once brings: how long to keep it (ms), and its value.
-    pub(crate) stores: Option<(i64, &'a [u8])>,
+    /// The result that the release of a once brings.
+    pub(crate) stores: Option<ToStore<'a>>,
     /// The counter as it was.
     stored: Option<i64>,
     /// The last fence of the server.
     last: i64,
     /// The fence for all grants of this script, if it grants anything.
     fence: Option<i64>,
+}
+
+/// A result, which is to be stored.
+#[derive(Clone, Copy)]
+pub(crate) struct ToStore<'a> {
+    /// How long to keep it, in ms.
+    pub(crate) keep: i64,
+    pub(crate) value: &'a [u8],
+    /// The digits of the fence with which its writer worked.
+    pub(crate) fence: &'a [u8],
 }
 
 pub(crate) struct Grant {

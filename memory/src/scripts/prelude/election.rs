@@ -57,9 +57,9 @@ impl Rules for Election {
         field
     }
 
-    fn given_back(&mut self, _: &mut Base<'_>, _: &[u8]) -> Done {
+    fn given_back(&mut self, _: &mut Base<'_>, _: &[u8]) -> Done<bool> {
         self.told = Some((0, Vec::new()));
-        Ok(())
+        Ok(true)
     }
 
     fn epoch(&self) -> Option<i64> {

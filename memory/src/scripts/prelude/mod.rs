@@ -10,7 +10,7 @@ mod queue;
 mod reentrant;
 mod semaphore;
 
-pub(crate) use base::{Base, Counter, cut};
+pub(crate) use base::{Base, Counter, ToStore, cut};
 pub(crate) use election::{ElectionState, NOT_AN_ELECTION, one_leader};
 pub(crate) use lock::LockState;
 pub(crate) use once::{OnceState, fence_in};

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::base::Base;
+use super::base::{Base, ToStore};
 use super::one_holder::{Fields, OneHolder, Rules};
 use crate::answer::Refusal;
 use crate::keys::Lifetime;
@@ -72,15 +72,19 @@ impl Rules for Once {
         number(&self.fence)
     }
 
-    /// Stores the result that the release brings.
-    fn given_back(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done {
-        if let Some((keep, value)) = base.stores {
+    /// Stores the result that the release brings. A token that lost the lock may have it again, by a late copy of its acquire. Then
+    /// its work had another fence, and its result is none.
+    fn given_back(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool> {
+        if let Some(ToStore { keep, value, fence }) = base.stores {
+            if fence != self.fence {
+                return Ok(false);
+            }
             let record = [token, &self.fence, value].join(&b' ');
             base.call.set(base.keys.members, &record, Lifetime::Ms(keep))?;
             let fence = number(&self.fence).unwrap_or(GREATEST);
             self.result = Some(Stored { writer: token.to_vec(), fence, value: value.to_vec() });
         }
-        Ok(())
+        Ok(true)
     }
 
     /// A copy of the release has stored the result.

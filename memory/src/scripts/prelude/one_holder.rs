@@ -30,8 +30,8 @@ pub(crate) trait Rules: Sized {
     /// What the hash says of a new holder.
     fn field(&mut self, base: &mut Base<'_>, mode: &[u8], ms: i64) -> Vec<u8>;
 
-    /// What follows when the holder has given the lock back.
-    fn given_back(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done;
+    /// What follows when a token's lock was taken from it. Returns whether the token has given it back.
+    fn given_back(&mut self, base: &mut Base<'_>, token: &[u8]) -> Done<bool>;
 
     /// Whether a token that doesn't hold the lock has given it back before, as far as the server knows.
     fn gave_back(&self, _: &[u8]) -> bool {
@@ -109,8 +109,7 @@ impl<R: Rules> Kind for OneHolder<R> {
         }
         base.call.del(&[base.keys.name])?;
         self.holder = None;
-        self.rules.given_back(base, token)?;
-        Ok(true)
+        self.rules.given_back(base, token)
     }
 
     fn holders(&self, _: &mut Base<'_>, _: i64) -> Done<Vec<Vec<u8>>> {

@@ -62,8 +62,8 @@ impl Rules for Reentrant {
         b"1".to_vec()
     }
 
-    fn given_back(&mut self, base: &mut Base<'_>, _: &[u8]) -> Done {
+    fn given_back(&mut self, base: &mut Base<'_>, _: &[u8]) -> Done<bool> {
         base.call.publish(&self.channel, b"0");
-        Ok(())
+        Ok(true)
     }
 }

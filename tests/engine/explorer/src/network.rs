@@ -7,7 +7,6 @@ use leasehold_core::{Failure, Input, Kind, LeaseId, LossReason, NodeId, Output, 
 use crate::client::{Client, UserState};
 use crate::clock::{self, Micros, micros};
 use crate::flight::{Channel, Flight, What};
-use crate::invariants::Watch;
 use crate::keys::holders;
 use crate::results::Before;
 use crate::scenario::RESPONSE_TIMEOUT;
@@ -105,9 +104,7 @@ impl World {
         let converts = words.get(1) == Some(&leasehold_lua::CONVERT.sha1.as_bytes());
         self.watch.executed(time, before.filter(|_| !converts).as_deref(), &self.server)?;
         if let Some(before) = results {
-            let Watch { results, orphans, .. } = &mut self.watch;
-            let was_lost = |token: &[u8]| orphans.iter().any(|orphan| orphan.token == token);
-            results.ran(time, &before, &self.server, was_lost)?;
+            self.watch.results.ran(time, &before, &self.server)?;
         }
         if self.scenario.kind == Kind::Election {
             self.watch.terms.ran(time, &self.server);

@@ -73,15 +73,8 @@ impl Results {
         self.gone = self.stored.len() as u8;
     }
 
-    /// The server has run a command. It has lost some leases, and a late command may have brought their tokens back with other
-    /// fences.
-    pub(crate) fn ran(
-        &mut self,
-        time: u64,
-        before: &Before,
-        after: &Server,
-        was_lost: impl Fn(&[u8]) -> bool,
-    ) -> Verdict {
+    /// The server has run a command.
+    pub(crate) fn ran(&mut self, time: u64, before: &Before, after: &Server) -> Verdict {
         let result = Stored::on(after, time);
         if let (Some(result), Some(token)) = (&result, holders(after, time).first()) {
             let token = String::from_utf8_lossy(token);
@@ -102,7 +95,7 @@ impl Results {
         let is_holder = before.holder.as_ref().is_some_and(|(token, _)| *token == result.token);
         let Some(given) = given.filter(|_| is_holder) else { return broken("once-loser", detail()) };
         let held = before.holder.as_ref().and_then(|(_, fence)| fence.parse().ok());
-        if held != Some(result.fence) || given.fence != result.fence && !was_lost(&result.token) {
+        if held != Some(result.fence) || given.fence != result.fence {
             return broken("once-fence", detail());
         }
         self.stored.push(result);
@@ -151,7 +144,7 @@ mod tests {
         results.given(b"a:1".to_vec(), 7, b"42".to_vec());
         let before = Before::of(&server(&["HSET|job|a:1|once 7"]), SERVER_ORIGIN);
         let after = server(&[&format!("SET|leasehold:{{job}}:result|{by} {fence} 42")]);
-        results.ran(SERVER_ORIGIN, &before, &after, |_| false).map_err(|broken| broken.invariant)?;
+        results.ran(SERVER_ORIGIN, &before, &after).map_err(|broken| broken.invariant)?;
         Ok(results)
     }
 
@@ -168,7 +161,7 @@ mod tests {
         let before = Before::of(&first, SERVER_ORIGIN);
         let after = |lines: &[&str]| {
             let mut results = stored("a:1", 7).unwrap();
-            results.ran(SERVER_ORIGIN, &before, &server(lines), |_| false).map_err(|broken| broken.invariant)
+            results.ran(SERVER_ORIGIN, &before, &server(lines)).map_err(|broken| broken.invariant)
         };
         assert_eq!(after(&["SET|leasehold:{job}:result|a:1 7 42"]), Ok(()));
         assert_eq!(after(&["SET|leasehold:{job}:result|b:1 9 43"]), Err("once-again"));
@@ -182,7 +175,7 @@ mod tests {
         assert_eq!(results.told(0, 7, b"42"), Ok(()));
         assert_eq!(results.told(0, 7, b"43").unwrap_err().invariant, "once-value");
         let nothing = server(&[]);
-        results.ran(SERVER_ORIGIN, &Before::of(&nothing, SERVER_ORIGIN), &nothing, |_| false).unwrap();
+        results.ran(SERVER_ORIGIN, &Before::of(&nothing, SERVER_ORIGIN), &nothing).unwrap();
         assert_eq!(results.told(results.gone(), 7, b"42").unwrap_err().invariant, "once-value");
     }
 }

@@ -414,10 +414,8 @@ impl ClusterRun<'_> {
             // The next client does the work again.
             Part::Fence | Part::Result => {}
             Part::Queue => {
-                // With the tokens that were given up: a late copy of an acquire may get the lock once more, and a late copy
-                // of the release then stores its result with the new fence.
+                // With the tokens that were given up: a late copy of an acquire may get the lock once more.
                 lock.tokens.data_lost(self.world.now);
-                lock.results.data_lost();
                 lock.queue.data_lost();
             }
             Part::Permits => lock.permits.permits_lost(),
@@ -425,7 +423,6 @@ impl ClusterRun<'_> {
             Part::Readers => lock.readers_lost = true,
             _ => {
                 lock.lost_at = Some(self.world.now);
-                lock.results.data_lost();
                 lock.permits.data_lost();
                 self.watch.leases.held.iter_mut().filter(|held| held.name == name).for_each(|held| held.orphan = true);
                 self.watch

@@ -300,7 +300,9 @@ impl Calls {
             13..=18 if kind == Kind::Once && self.rng.once_in(3) => {
                 let value = (*self.rng.pick(&["[1, 2]", "", "two words\n", "once 5"])).to_owned();
                 let keep = (*self.rng.pick(&["30", "60", "60000"])).to_owned();
-                (release, &all, vec![token, tombstone, keep, value, used, fleet])
+                // The last fence is often the holder's.
+                let fence = values.value(COUNTER).unwrap_or(used);
+                (release, &all, vec![token, tombstone, keep, value, fence, fleet])
             }
             13..=18 => (release, &all, vec![token, tombstone, used, fleet]),
             19..=20 if kind == Kind::Election => (election::LEADER, &[1], vec![]),

@@ -58,11 +58,6 @@ impl Results {
         self.fences.insert(value, fence);
     }
 
-    /// The server has lost its data. A late copy of an acquire may then take the lock once more, with another fence.
-    pub(crate) fn data_lost(&mut self) {
-        self.fences.clear();
-    }
-
     /// Whether a result has another fence than the caller that stored it.
     fn has_wrong_fence(&self, stored: &Stored) -> bool {
         self.fences.get(&stored.value).is_some_and(|fence| *fence != stored.fence)

@@ -15,6 +15,8 @@ pub(super) const TABLE: &[Mutant] = &[
     "once-release": "    publish(waiter, 'done ' .. KEYS[1])\n" => "" },
     script! { "once-drops-the-result" Once "the step that gives the lock back stores the result"
     "once-release": "if #ARGV == 6 then" => "if #ARGV == 7 then" },
+    script! { "once-of-another-fence" Once "only work that had the fence of the lock stores a result" seed 3156455984654
+    "once-release": "if ARGV[5] ~= held_fence then" => "if false then" },
     script! { "once-keeps-for-ever" Once "a result lives for its time"
     "once-release": "ARGV[4], 'PX', ARGV[3])" => "ARGV[4])" },
     script! { "once-wrong-fence" Once "a result has the fence of its writer"

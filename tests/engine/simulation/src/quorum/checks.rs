@@ -101,15 +101,21 @@ impl QuorumRun<'_> {
     fn waits_with_nothing(&mut self, client: usize) -> Verdict {
         let (now, it) = (self.world.now, &self.clients[client]);
         let clock = self.servers[0].clock.reads(now);
+        let value = |lock: &str| self.models[0].get(clock, lock).unwrap_or_default();
+        let live = |key: &str| {
+            let is_live =
+                |(token, ends): &&(String, f64)| token.starts_with(&it.uuid) && *ends > (clock / 1_000) as f64;
+            self.models[0].zset(clock, key).iter().filter(is_live).count()
+        };
+        let reads = |name: usize| {
+            let [lock, .., readers] = self.keys.of_name(name);
+            value(&lock).starts_with("shared") && live(&readers) > 0
+        };
         // What the server has for it and no user holds, for longer than messages and the ends of leases take.
         let idle = |name: usize| {
-            let [lock, .., readers] = self.keys.of_name(name);
-            let tokens = if self.mix.limits[name] > 0 { self.models[0].zset(clock, &lock) } else { Vec::new() };
-            let live = |(token, ends): &&(String, f64)| token.starts_with(&it.uuid) && *ends > (clock / 1_000) as f64;
-            let value = self.models[0].get(clock, &lock).unwrap_or_default();
-            let shared = if value.starts_with("shared") { self.models[0].zset(clock, &readers) } else { Vec::new() };
-            let held = usize::from(value.starts_with(&it.uuid));
-            let held = held + tokens.iter().filter(live).count() + usize::from(shared.iter().any(|one| live(&one)));
+            let [lock, ..] = self.keys.of_name(name);
+            let permits = if self.mix.limits[name] > 0 { live(&lock) } else { 0 };
+            let held = usize::from(value(&lock).starts_with(&it.uuid)) + usize::from(reads(name)) + permits;
             let users = self.watch.beliefs.iter().filter(|belief| (belief.life, belief.part.name) == (it.life, name));
             held > users.count()
         };
@@ -124,8 +130,10 @@ impl QuorumRun<'_> {
         let in_order = |op: &Op| {
             let mut names: Vec<usize> = op.parts.iter().map(|part| part.name).collect();
             names.sort_unstable_by_key(|name| text(*name));
-            // It may not have been told yet that the server has forgotten one.
-            let has = |name: &usize| has.contains(name) || self.watch.has_forgot(*name);
+            // Readers of a client share a token. And it may not have been told yet that the server has forgotten one.
+            let shared = |name: usize| op.parts.iter().any(|part| part.name == name && part.mode == Mode::Shared);
+            let has =
+                |name: &usize| has.contains(name) || shared(*name) && reads(*name) || self.watch.has_forgot(*name);
             let held = names.iter().take_while(|name| has(name)).count();
             let turns =
                 it.users.len() > 1 || it.turns >= TURNS || names.iter().any(|name| self.watch.has_forgot(*name));
