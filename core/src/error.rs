@@ -140,15 +140,13 @@ impl Error {
 
     /// [`Error::Busy`] without votes.
     pub(crate) fn busy(waited: time::Duration, holder_remaining: Option<time::Duration>) -> Self {
-        let holder_remaining = holder_remaining.map(Duration::from);
-        Self::Busy {
-            busy_name: None,
-            waited: waited.into(),
-            holder_remaining,
-            is_rate: false,
-            waiters: None,
-            votes: Votes::default(),
-        }
+        Self::busy_with(Votes::default(), waited, holder_remaining.map(Duration::from))
+    }
+
+    /// [`Error::Busy`] with these votes.
+    pub(crate) fn busy_with(votes: Votes, waited: time::Duration, holder_remaining: Option<Duration>) -> Self {
+        let waited = waited.into();
+        Self::Busy { busy_name: None, waited, holder_remaining, is_rate: false, waiters: None, votes }
     }
 
     /// [`Error::Unreachable`] without votes.

@@ -361,14 +361,7 @@ impl QuorumLock {
         if held || !(first || votes.iter().any(|vote| matches!(vote.answer, Some(Err(_))))) {
             // Another caller of this client holds the lock, or comes first.
             let holder_remaining = self.valid_until(members).map(|until| until.since(cx.now));
-            return Error::Busy {
-                busy_name: None,
-                waited: waited.into(),
-                holder_remaining,
-                is_rate: false,
-                waiters: None,
-                votes,
-            };
+            return Error::busy_with(votes, waited, holder_remaining);
         }
         denied(votes, waited, members)
     }

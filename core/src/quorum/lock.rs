@@ -287,14 +287,7 @@ pub(super) fn denied(votes: Votes, waited: Duration, members: &Members) -> Error
     if failed < members.majority()
         && let Some(holder_remaining) = holder
     {
-        return Error::Busy {
-            busy_name: None,
-            waited: waited.into(),
-            holder_remaining,
-            is_rate: false,
-            waiters: None,
-            votes,
-        };
+        return Error::busy_with(votes, waited, holder_remaining);
     }
     let cause = votes.errors().find_map(|error| match error {
         Error::Unreachable { cause, .. } => cause.clone(),
