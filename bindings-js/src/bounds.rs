@@ -46,7 +46,7 @@ const COMMENTS: &[(&str, &str, &str)] = &[
     ("keep", "core/src/options.rs", "keep: Duration"),
     ("per", "native/src/api/lock.rs", "pub fn per("),
     ("per", "docs/kinds.md", "- The window is"),
-    ("drain", "core/src/event.rs", "within: Duration,"),
+    ("drain", "core/src/event.rs", "grace: Duration,"),
     ("drain", "native/src/api/manager.rs", "pub fn close_draining("),
     ("drain", "bindings-js/ts/api/lock-manager.ts", "async close("),
     ("drain", "bindings-js/ts/nestjs/module.ts", "readonly drain?:"),

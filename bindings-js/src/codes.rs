@@ -137,7 +137,7 @@ codes! {
         Shared,
         /// How long the call waits. Infinity to wait forever, absent not to wait.
         Wait,
-        /// How long a call that does not wait may take, or a drain.
+        /// How long a call that does not wait may take.
         Within,
         /// How many replicas must have the lease.
         Replicas,

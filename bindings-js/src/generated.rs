@@ -172,6 +172,7 @@ fn calls() -> String {
                 "mode" => ("Mode", "setFlag(InputField.shared, mode === 'shared')".to_owned()),
                 "foreign" => ("boolean", "setFlag(InputField.foreign, foreign)".to_owned()),
                 "time" => ("number | undefined", "setOptional(InputField.ttl, time)".to_owned()),
+                "grace" => ("number", "set(InputField.ttl, grace)".to_owned()),
                 field => ("number", format!("set(InputField.{field}, {field})")),
             };
             let _ = write!(parameters, ", {field}: {kind}");

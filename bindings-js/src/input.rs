@@ -218,8 +218,8 @@ impl<'a> CallFields<'a> for CallRecord<'a> {
         Some(self.record.flag(InputField::Foreign))
     }
 
-    fn within(&self) -> Option<Duration> {
-        duration(self.record.number(InputField::Within))
+    fn grace(&self) -> Option<Duration> {
+        self.record.ttl()
     }
 
     fn value(&self) -> Option<&'a [u8]> {

@@ -174,11 +174,11 @@ calls {
     /// [`Error::Closed`], and leases that linger are released. Held leases are renewed as before, and calls on them work.
     /// The owner of a reentrant lock can take more holds on its lease.
     ///
-    /// Ends with [`Outcome::Drained`] when no lease is held any more, when `within` is over, or at an
+    /// Ends with [`Outcome::Drained`] when no lease is held any more, when `grace` is over, or at an
     /// [`Input::Close`], which is what should follow.
     Drain {
         /// How long the holders have: 0 ms to 30 days.
-        within: Duration,
+        grace: Duration,
     } => "drain";
     /// Close the client: waits end with [`Error::Closed`], and leases are released. Ends with [`Outcome::Closed`].
     Close => "close";
@@ -261,7 +261,7 @@ pub trait CallFields<'a> {
     fn mode(&self) -> Option<Mode>;
     fn name(&self) -> Option<&'a str>;
     fn foreign(&self) -> Option<bool>;
-    fn within(&self) -> Option<Duration>;
+    fn grace(&self) -> Option<Duration>;
     fn value(&self) -> Option<&'a [u8]>;
 }
 

@@ -407,8 +407,8 @@ pub(crate) fn check_value(value: &str) -> Result<(), Error> {
 const LONGEST_VALUE: usize = 1024;
 
 /// Checks the time of a drain.
-pub(crate) fn check_drain(within: time::Duration) -> Result<(), Error> {
-    check_time!(DRAIN, within)
+pub(crate) fn check_drain(grace: time::Duration) -> Result<(), Error> {
+    check_time!(DRAIN, grace)
 }
 
 impl Kind {

@@ -53,7 +53,7 @@ fn a_start_leaves_nothing_behind_and_nothing_renews_releases_or_loses_it() {
     {
         assert_eq!(world.call(0, |op| input(op, lease)), Some(Err(Error::NotHeld)));
     }
-    let drained = world.call(0, |op| Input::Drain { op, within: seconds(60) });
+    let drained = world.call(0, |op| Input::Drain { op, grace: seconds(60) });
     assert_eq!(drained, Some(Ok(Outcome::Drained)));
     let closed = world.call(0, |op| Input::Close { op });
     assert_eq!(closed, Some(Ok(Outcome::Closed { lost: 0, unreleased: 0 })));

@@ -259,7 +259,7 @@ fn a_client_that_drains_hands_out_no_lease_and_to_no_next_caller() {
     client.renewed();
     let waits = AcquireOptions { replicas: None, ..options(1) };
     client.input(Input::Acquire { op: OpId(7), name: "job", options: &waits });
-    client.input(Input::Drain { op: OpId(9), within: Duration::from_secs(60) });
+    client.input(Input::Drain { op: OpId(9), grace: Duration::from_secs(60) });
     assert_eq!(*client.error(), Error::Closed);
     assert_eq!(client.result_of(OpId(7)), Some(&Err(Error::Closed)));
     assert_eq!(client.result_of(OpId(9)), Some(&Ok(Outcome::Drained)), "nobody holds anything");

@@ -13,8 +13,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Begins the drain, and leaves it alone.
-async fn begins(locks: &LockManager, within: Duration) {
-    let mut draining = pin!(locks.close_draining(within));
+async fn begins(locks: &LockManager, grace: Duration) {
+    let mut draining = pin!(locks.close_draining(grace));
     let ended = poll_fn(|context| Poll::Ready(draining.as_mut().poll(context).is_ready())).await;
     assert!(!ended, "something is held");
 }

@@ -428,9 +428,9 @@ export class Client {
    * Ends waits, and resolves when the holders have given their leases back, when they have had so many milliseconds, or at a `close()`.
    * A `close()` must follow.
    */
-  async drain(within: number): Promise<void> {
+  async drain(grace: number): Promise<void> {
     // A manager that is closed meanwhile has nothing to drain.
-    await this.#run('drained', undefined, (engine, op) => engine.drain(op, within)).catch(ignore);
+    await this.#run('drained', undefined, (engine, op) => engine.drain(op, grace)).catch(ignore);
   }
 
   /** Ends waits, releases the leases, and closes the connections that were opened here. A second call resolves with the first. */

@@ -89,9 +89,9 @@ export abstract class Calls {
     this.inputWithText(InputKind.forceRelease, name);
   }
 
-  drain(op: number, within: number): void {
+  drain(op: number, grace: number): void {
     this.record.set(InputField.op, op);
-    this.record.set(InputField.within, within);
+    this.record.set(InputField.ttl, grace);
     this.input(InputKind.drain);
   }
 

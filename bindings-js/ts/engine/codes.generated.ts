@@ -64,7 +64,7 @@ export const InputKind = {
  * - `renew`: A flag: the lease is renewed.
  * - `shared`: A flag: the lease is shared with other readers.
  * - `wait`: How long the call waits. Infinity to wait forever, absent not to wait.
- * - `within`: How long a call that does not wait may take, or a drain.
+ * - `within`: How long a call that does not wait may take.
  * - `replicas`: How many replicas must have the lease.
  * - `replicaTimeout`: How long to wait for them.
  * - `owner`: The owner of a reentrant lock.

@@ -298,7 +298,7 @@ impl Client {
             Input::Verify { op, lease } => self.verify(Caller::User(op), lease),
             Input::Inspect { op, name } => self.inspect(Caller::User(op), name),
             Input::ForceRelease { op, name, foreign } => self.force(Caller::User(op), name, foreign),
-            Input::Drain { op, within } => self.drain(Caller::User(op), within.into()),
+            Input::Drain { op, grace } => self.drain(Caller::User(op), grace.into()),
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Message { node: _, channel, payload } => self.message(channel, payload),
             Input::Subscribed { node: _, channel } => {

@@ -80,8 +80,8 @@ impl Quorum {
     }
 
     /// Ends the waits, and lets the holders give their leases back. The servers' machines learn of it at the close.
-    pub(super) fn drain(&mut self, op: Caller, within: Duration) {
-        if self.cx.begin_drain(op, within) {
+    pub(super) fn drain(&mut self, op: Caller, grace: Duration) {
+        if self.cx.begin_drain(op, grace) {
             self.end_calls();
             self.cx.end_drain();
         }

@@ -163,7 +163,7 @@ impl Quorum {
             Input::ForceRelease { op, name, foreign } => {
                 self.ask_all(Caller::User(op), CallKind::Force, |op| Input::ForceRelease { op, name, foreign });
             }
-            Input::Drain { op, within } => self.drain(Caller::User(op), within.into()),
+            Input::Drain { op, grace } => self.drain(Caller::User(op), grace.into()),
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Reply { id, result } => {
                 let (at, id) = self.members.inner(id);

@@ -367,13 +367,13 @@ impl Context {
     }
 
     /// No further lease is granted from now on. False if the call ends at once, because the time is out of its bounds.
-    pub(crate) fn begin_drain(&mut self, op: Caller, within: Duration) -> bool {
-        if let Err(error) = check_drain(within) {
+    pub(crate) fn begin_drain(&mut self, op: Caller, grace: Duration) -> bool {
+        if let Err(error) = check_drain(grace) {
             self.refuse(op, error);
             return false;
         }
         self.draining = true;
-        self.open(op, OpKind::Drain, Some(within));
+        self.open(op, OpKind::Drain, Some(grace));
         true
     }
 

@@ -375,7 +375,7 @@ fn a_close_waits_for_the_answer_and_gives_nothing_back() {
 fn a_drain_ends_when_the_last_lease_is_detached_and_the_close_waits_for_the_answer() {
     let mut world = World::new(1);
     let lease = world.acquire(0, options());
-    let drained = world.clients[0].call(|op| Input::Drain { op, within: seconds(60) });
+    let drained = world.clients[0].call(|op| Input::Drain { op, grace: seconds(60) });
     assert_eq!(world.clients[0].result_of(drained), None);
     let op = world.clients[0].call(|op| Input::Detach { op, lease, time: Some(seconds(600)) });
     assert_eq!(world.clients[0].result_of(drained), Some(&Ok(Outcome::Drained)), "before the server has answered");
@@ -392,7 +392,7 @@ fn a_drain_ends_when_the_last_lease_is_detached_and_the_close_waits_for_the_answ
     let mut world = World::new(1);
     let reentrant = AcquireOptions { kind: Kind::Reentrant(Owner(1)), ..options() };
     let lease = world.acquire(0, reentrant);
-    let drained = world.clients[0].call(|op| Input::Drain { op, within: seconds(60) });
+    let drained = world.clients[0].call(|op| Input::Drain { op, grace: seconds(60) });
     let refused = world.call(0, |op| Input::Detach { op, lease, time: None });
     assert!(matches!(refused, Some(Err(Error::Unsupported(_)))), "{refused:?}");
     assert_eq!(world.clients[0].result_of(drained), None);

@@ -271,7 +271,7 @@ fn a_drain_ends_campaigns_and_a_close_ends_terms_and_observers_too() {
     let leads = campaign(&mut world, 0);
     let observes = world.clients[0].call(|op| Input::Observe { op, name: NAME });
     let waits = campaign(&mut world, 1);
-    let drain = |op| Input::Drain { op, within: seconds(10) };
+    let drain = |op| Input::Drain { op, grace: seconds(10) };
     world.clients[1].call(drain);
     assert_eq!(world.clients[1].result_of(waits), Some(&Err(Error::Closed)));
     world.clients[0].call(drain);

@@ -27,8 +27,8 @@ fn acquires_all(client: &mut Client, names: [&str; 2]) -> OpId {
     client.call(|op| Input::AcquireAll { op, parts: &parts, options: &options, one_script: false })
 }
 
-fn drains(client: &mut Client, within: Duration) -> OpId {
-    client.call(|op| Input::Drain { op, within })
+fn drains(client: &mut Client, grace: Duration) -> OpId {
+    client.call(|op| Input::Drain { op, grace })
 }
 
 /// The server answers everything. It still has the leases for which the client asks for more fences.

@@ -280,8 +280,8 @@ impl<'a> CallFields<'a> for &'a Call {
         Some(self.0["foreign"].as_bool().unwrap_or_default())
     }
 
-    fn within(&self) -> Option<Duration> {
-        self.number("within").map(Duration::from_millis)
+    fn grace(&self) -> Option<Duration> {
+        self.number("grace").map(Duration::from_millis)
     }
 
     fn value(&self) -> Option<&'a [u8]> {

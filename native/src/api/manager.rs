@@ -249,7 +249,7 @@ impl LockManager {
         }
     }
 
-    /// As [`close`](Self::close), but running work first has the time `within` to finish: 0 ms to 30 days. Use it when your
+    /// As [`close`](Self::close), but running work first has the time `grace` to finish: 0 ms to 30 days. Use it when your
     /// process gets SIGTERM.
     ///
     /// New and waiting acquires fail with [`Error::Closed`] at once, and leases that linger are released. The manager
@@ -277,11 +277,11 @@ impl LockManager {
     /// ```
     pub fn close_draining(
         &self,
-        within: Duration,
+        grace: Duration,
     ) -> impl Future<Output = Result<Closed, Error>> + Send + 'static + use<> {
         let (client, closing) = (Arc::clone(&self.client), self.close());
         async move {
-            match client.execute(Operation::Drain { within }, None).await {
+            match client.execute(Operation::Drain { grace }, None).await {
                 Err(error @ Error::InvalidOption { .. }) => Err(error),
                 // Otherwise the client closes already.
                 _ => Ok(closing.await),

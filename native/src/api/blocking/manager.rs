@@ -91,13 +91,13 @@ impl LockManager {
         self.background.block_on(self.background.manager.close())
     }
 
-    /// As [`close`](Self::close), but running work of other threads has the time `within` to finish: see
+    /// As [`close`](Self::close), but running work of other threads has the time `grace` to finish: see
     /// [`LockManager::close_draining`](crate::LockManager::close_draining).
     ///
     /// # Errors
     /// As the async method, and `unsupported` inside a tokio task. The client is not closed then.
-    pub fn close_draining(&self, within: Duration) -> Result<Closed, Error> {
-        self.background.block_on(self.background.manager.close_draining(within))?
+    pub fn close_draining(&self, grace: Duration) -> Result<Closed, Error> {
+        self.background.block_on(self.background.manager.close_draining(grace))?
     }
 
     /// The client and its thread.

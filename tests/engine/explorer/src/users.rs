@@ -91,7 +91,7 @@ impl World {
                     Ok(())
                 }
             },
-            (Action::Drain(within), _) => self.drains(client, place, op, within),
+            (Action::Drain(grace), _) => self.drains(client, place, op, grace),
             (Action::Close, _) => self.closes(client, place, op),
             _ => Ok(()),
         }
@@ -121,11 +121,11 @@ impl World {
         Some(belief)
     }
 
-    fn drains(&mut self, client: u8, user: u8, op: OpId, within: Duration) -> Verdict {
-        let ends = self.now + micros(within);
+    fn drains(&mut self, client: u8, user: u8, op: OpId, grace: Duration) -> Verdict {
+        let ends = self.now + micros(grace);
         let it = self.client_mut(client);
         (it.users[usize::from(user)].state, it.drains) = (UserState::Draining(op), Some(ends));
-        self.feed(client, Input::Drain { op, within })
+        self.feed(client, Input::Drain { op, grace })
     }
 
     /// All leases of a client that is closed end. Those who held them are not told.

@@ -344,7 +344,7 @@ impl World {
         self.input(Input::Wake);
         let op = self.new_op(About::Client);
         self.drains |= ms <= MOST_DRAIN_MS;
-        self.input(Input::Drain { op, within: Duration::from_millis(ms) });
+        self.input(Input::Drain { op, grace: Duration::from_millis(ms) });
     }
 
     fn close(&mut self) {

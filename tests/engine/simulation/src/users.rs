@@ -123,13 +123,13 @@ impl ClusterRun<'_> {
     fn drain(&mut self, place: usize, user: usize) {
         let usual = 2 * self.mix.hold.1 / 1_000;
         let longest = if self.world.rng.chance(500_000) { usual } else { usual + 3 * self.mix.ttl_ms.1 };
-        let within = Duration::from_millis(self.world.rng.below(longest + 2));
+        let grace = Duration::from_millis(self.world.rng.below(longest + 2));
         // What is due at this very moment happens first.
         self.feed(place, Input::Wake);
         let client = &mut self.clients[place];
         if client.users.get(user).is_some_and(|it| it.doing == Doing::Thinking) {
             client.drains = true;
-            self.ask(place, user, UserCall::Drain(within));
+            self.ask(place, user, UserCall::Drain(grace));
         }
     }
 
@@ -375,7 +375,7 @@ impl ClusterRun<'_> {
             UserCall::Hold => self.feed(place, Input::Hold { op, lease: held }),
             UserCall::Verify => self.feed(place, Input::Verify { op, lease: held }),
             UserCall::Inspect => self.feed(place, Input::Inspect { op, name: &name }),
-            UserCall::Drain(within) => self.feed(place, Input::Drain { op, within }),
+            UserCall::Drain(grace) => self.feed(place, Input::Drain { op, grace }),
             UserCall::Close => {
                 let life = client.life;
                 // Losses that are due at this very moment are reported first.

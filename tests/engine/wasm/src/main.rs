@@ -24,7 +24,7 @@ fn main() {
         Input::Release { op, lease },
         Input::Wake,
         Input::Unsubscribed { node, channel: "leasehold:", cause: Failure::Unsupported(String::new()) },
-        Input::Drain { op, within: black_box(Duration::MAX) },
+        Input::Drain { op, grace: black_box(Duration::MAX) },
         Input::Close { op },
     ];
     for input in inputs {

@@ -32,8 +32,8 @@ fn a_drain_ends_every_wait_and_grants_nothing_more_and_a_close_may_follow() {
     for seed in 0..SEEDS {
         let mut run = Run::new(seed);
         (0..500).for_each(|_| run.step());
-        let within = run.one_of("0 100 5000 60000 18446744073709551615");
-        run.take(&format!("drain {within}"));
+        let grace = run.one_of("0 100 5000 60000 18446744073709551615");
+        run.take(&format!("drain {grace}"));
         (0..500).for_each(|_| run.step());
         if seed.is_multiple_of(3) {
             run.take("close");

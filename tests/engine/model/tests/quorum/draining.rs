@@ -16,7 +16,7 @@ fn a_client_that_drains_keeps_what_it_holds_until_it_is_given_back_and_grants_no
     let forever = options(TTL, Wait::Forever);
     let parts = Part::mutexes(&["a", "b"]);
     let several = quorum.call(0, |op| Input::AcquireAll { op, parts: &parts, options: &forever, one_script: false });
-    let drain = quorum.call(0, |op| Input::Drain { op, within: Duration::from_secs(600) });
+    let drain = quorum.call(0, |op| Input::Drain { op, grace: Duration::from_secs(600) });
     for op in [waits, several] {
         assert!(quorum.has_ended(0, op), "at once");
         assert_eq!(quorum.result(0, op), Err(Error::Closed));
@@ -43,7 +43,7 @@ fn a_client_that_drains_keeps_what_it_holds_until_it_is_given_back_and_grants_no
 fn when_the_time_is_over_the_close_takes_the_leases_and_counts_them() {
     let mut quorum = ScriptedQuorum::new(3, 1);
     quorum.acquired(0, TTL);
-    let drain = quorum.call(0, |op| Input::Drain { op, within: Duration::from_secs(10) });
+    let drain = quorum.call(0, |op| Input::Drain { op, grace: Duration::from_secs(10) });
     quorum.pass(9_999 * MS);
     assert!(!quorum.has_ended(0, drain));
     quorum.pass(MS);

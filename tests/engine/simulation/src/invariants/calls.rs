@@ -38,7 +38,7 @@ pub(crate) fn deadline(
         | UserCall::Inspect
         | UserCall::Detach(_)
         | UserCall::Adopt(..) => response,
-        UserCall::Drain(within) => *within,
+        UserCall::Drain(grace) => *grace,
         UserCall::Close => 2 * response,
         // The end of its lease is a bound, too. Renewals pause until the conversion is answered.
         UserCall::Convert(_) => return Some((now + 2 * response).max(valid_until.unwrap_or(now)) + SLACK),

@@ -167,7 +167,7 @@ impl Client {
                 }
                 _ => None,
             },
-            UserCall::Drain(within) => Some(at + within),
+            UserCall::Drain(grace) => Some(at + grace),
             UserCall::Close => Some(at + timeout * 4),
             // A server that grants the lease in the time of the others is asked, too.
             UserCall::Extend(..) | UserCall::Shorten(..) | UserCall::Verify(_) => Some(at + timeout * 5),

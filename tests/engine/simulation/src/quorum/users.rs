@@ -200,7 +200,7 @@ impl QuorumRun<'_> {
                 UserCall::Verify(lease) => Input::Verify { op, lease },
                 UserCall::Hold(lease) => Input::Hold { op, lease },
                 UserCall::Inspect => Input::Inspect { op, name: text },
-                UserCall::Drain(within) => Input::Drain { op, within },
+                UserCall::Drain(grace) => Input::Drain { op, grace },
                 UserCall::Close => Input::Close { op },
             },
         );
@@ -220,8 +220,8 @@ impl QuorumRun<'_> {
         self.tell_engine(client, Input::Wake);
         self.clients[client].drains = true;
         // Not drawn, so that the seeds stay as they were.
-        let within = Duration::from_micros(self.world.now % 5_000_000);
-        self.call(client, user, &[Wanted::exclusive(0)], UserCall::Drain(within));
+        let grace = Duration::from_micros(self.world.now % 5_000_000);
+        self.call(client, user, &[Wanted::exclusive(0)], UserCall::Drain(grace));
         let acquires = |op: &&Op| matches!(op.call, UserCall::Acquire(_) | UserCall::AcquireAll(_)) && !op.ended;
         if let Some(op) = self.clients[client].ops.iter().find(acquires) {
             self.watch.check(broken("drains", format!("c{client} drains, and {:?} still waits", op.call)));
