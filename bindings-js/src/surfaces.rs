@@ -87,7 +87,7 @@ const CALLS: &[(&str, &str, &[CallKind])] = &[
     // See `docs/edge.md`.
     ("bindings-wasi/lock/src", "Operation::NAME", &[CallKind::Shorten, CallKind::Observe, CallKind::Drain]),
     // The explorer plays these.
-    ("tests/engine/fuzz/src/world.rs", "Input::NAME", &[CallKind::Store, CallKind::Forget, CallKind::Observe]),
+    ("tests/engine/fuzz/src/world", "Input::NAME", &[CallKind::Store, CallKind::Forget, CallKind::Observe]),
     // The explorer plays the first, and the fuzz target the second.
     ("tests/engine/simulation/src", "Input::NAME", &[CallKind::Forget, CallKind::ForceRelease]),
 ];
