@@ -1,6 +1,6 @@
 /** Runs the engine: carries its outputs to the connections, and gives it replies and messages. */
 
-import { type CallResult, type Failure, type Link, type LinkTime, type SubscriptionListener, type Time, timeOf } from '../connections/index.js';
+import { type CallResult, type Failure, type Link, type LinkTime, messageOf, type SubscriptionListener, type Time, timeOf } from '../connections/index.js';
 import { type Command, type Config, Engine, type EngineLeader, type EngineModule, type LockNameAndMode, type Outcome } from '../engine/index.js';
 import { Renewer } from '../renewer/index.js';
 import { type LossReason, UnsupportedError, type Vote } from '../support/errors.js';
@@ -371,7 +371,7 @@ export class Driver {
       if ('reply' in result) this.labels?.heard(command, result.reply);
       this.#settle(id, server, sent, result);
     });
-    const failed = (cause: unknown): void => answered({ failure: { kind: 'interrupted', text: String(cause) }, cause });
+    const failed = (cause: unknown): void => answered({ failure: { kind: 'interrupted', text: messageOf(cause) }, cause });
     try {
       if (version.passed && link.send !== undefined) return link.send(command.wire, answered);
       const send = (): Promise<CallResult> => sendOver(link, command);

@@ -43,7 +43,7 @@ test('an_error_of_a_custom_connection_tells_how_far_the_command_came', async () 
   assert.equal(await failing(new Error('HTTP 503 from the gateway')), 'interrupted');
   assert.equal(await failing(new Error('A connection broke')), 'interrupted');
   assert.equal(await failing(Object.assign(new Error('READ ECONNRESET'), { syscall: 'read' })), 'interrupted');
-  for (const odd of [undefined, null, 'NOSCRIPT as a string', 5, {}, { message: 5 }, new Error('')]) assert.equal(await failing(odd), 'interrupted');
+  for (const odd of [undefined, null, 'NOSCRIPT as a string', 5, {}, { message: 5 }, new Error(''), Object.create(null), Symbol('x')]) assert.equal(await failing(odd), 'interrupted');
 });
 
 test('a_custom_connection_that_throws_at_once_fails_no_differently', async () => {
@@ -105,6 +105,9 @@ test('a_custom_subscription_that_fails_is_told_and_one_that_is_given_up_early_is
   refused.subscribe?.('leasehold:channel', heard);
   const failure = await heard.next('broken');
   assert.ok(typeof failure === 'object' && failure.kind === 'refused');
+  // An error that has no text. A rejection that nobody handles would end the test.
+  custom(async () => null, () => Promise.reject(Object.create(null))).subscribe?.('leasehold:channel', heard);
+  await heard.next('broken');
 
   let ended = false;
   let subscribed: () => void = () => {};
@@ -115,7 +118,7 @@ test('a_custom_subscription_that_fails_is_told_and_one_that_is_given_up_early_is
   subscribed();
   await new Promise(setImmediate);
   assert.ok(ended);
-  assert.deepEqual(heard.all, ['broken']);
+  assert.deepEqual(heard.all, ['broken', 'broken']);
 });
 
 test('a_custom_subscribe_that_answers_at_once_or_throws_will_do', async () => {

@@ -158,10 +158,17 @@ export abstract class ReconnectingLink<Command> implements Link {
     const problem = this.problem();
     if (problem !== undefined) return soon(() => answered({ failure: { kind: 'unsupported', text: `the client is ${problem}` } }));
     if (this.#unanswered >= MOST_UNANSWERED) return soon(() => answered(unavailable(`the server has not answered the last ${MOST_UNANSWERED} commands`)));
+    let command: Command;
+    try {
+      command = makeCommand();
+    } catch (error) {
+      // A client that was patched may throw. Nothing was sent.
+      return soon(() => answered(unavailable(messageOf(error), error)));
+    }
     this.#unanswered++;
     const pending: PendingCommand<Command> = {
       place: -1,
-      command: makeCommand(),
+      command,
       settle: (result) => {
         this.#unanswered = 0;
         // It may have been interrupted before.

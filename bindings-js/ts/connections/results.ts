@@ -89,9 +89,14 @@ export function serverMessage(error: unknown): string | undefined {
 }
 
 export function messageOf(error: unknown): string {
-  if (!(typeof error === 'object' && error !== null && 'message' in error)) return String(error);
-  if (typeof error.message === 'string' && error.message !== '') return error.message;
-  // An `AggregateError` for several addresses has no message of its own.
-  return 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0 ? messageOf(error.errors[0]) : String(error);
+  try {
+    if (!(typeof error === 'object' && error !== null && 'message' in error)) return String(error);
+    if (typeof error.message === 'string' && error.message !== '') return error.message;
+    // An `AggregateError` for several addresses has no message of its own.
+    return 'errors' in error && Array.isArray(error.errors) && error.errors.length > 0 ? messageOf(error.errors[0]) : String(error);
+  } catch {
+    // A getter threw, or the value has no text.
+    return 'an error without a message';
+  }
 }
 
