@@ -12,6 +12,7 @@ import { caught } from '../testing/expect.js';
 import { FiveServers } from '../testing/five-servers.js';
 import { Fleet, unique } from '../testing/fleet.js';
 import { GENEROUS_DURATION as LONG, GENEROUS_QUORUM } from '../testing/generous.js';
+import { HOST } from '../support/timers.js';
 import { VirtualTime } from '../testing/virtual-time.js';
 import { answers, type Client } from './managers.js';
 import { Promises } from './promises.js';
@@ -194,6 +195,22 @@ test('of_two_extensions_at_once_the_last_one_counts', async (t) => {
   await time.pass(15_000, 100);
   assert.equal(await other.tryAcquire(), null);
   await time.pass(6_000, 100);
+  assert.ok(await other.tryAcquire());
+});
+
+test('several_names_whose_lock_is_made_shorter_are_kept_for_longer_than_a_timer_of_the_host_takes', async (t) => {
+  const [time, server] = [new VirtualTime(t), new MemoryServer()];
+  // Node fires a timer at once if its time doesn't fit into 31 bits.
+  t.mock.method(HOST, 'setTimeout', (run: () => void, ms: number) => setTimeout(run, ms < 2 ** 31 ? ms : 1));
+  const [DAY, HOUR] = [86_400_000, 3_600_000];
+  const lock = await time.result(Promise.resolve(new Redlock([clientOf(server)]).lock(['a', 'b'], 30 * DAY)));
+  await time.result(Promise.resolve(lock.extend(26 * DAY)));
+  const other = new LockManager(server).mutex('a');
+  await time.pass(DAY, HOUR);
+  assert.equal(await other.tryAcquire(), null);
+  await time.pass(24 * DAY, HOUR);
+  assert.equal(await other.tryAcquire(), null);
+  await time.pass(DAY, HOUR);
   assert.ok(await other.tryAcquire());
 });
 

@@ -70,6 +70,8 @@ export function fineClock(seconds: (() => number) | undefined): () => number | u
 
 /** A timer that fires later than this is late, because the program has blocked the event loop, in milliseconds. */
 const LATE = 10;
+/** The longest time that a timer of the host takes, in milliseconds: almost 25 days. With a longer one, Node fires it at once. */
+const LONGEST = 2 ** 31 - 1;
 
 /**
  * A timer that lets I/O go first if it is late. While the event loop is blocked, the sockets are not read. So the answer that this
@@ -77,20 +79,32 @@ const LATE = 10;
  */
 class PatientTimer {
   #run: (() => void) | undefined;
-  readonly #timer: HostTimer;
+  #timer: HostTimer;
+  #ref: 'ref' | 'unref' = 'ref';
 
   constructor(run: () => void, ms: number) {
-    const due = HOST.now() + ms;
-    const end = (): void => this.#run?.();
     this.#run = run;
-    this.#timer = HOST.setTimeout(() => (isLate(due) ? afterPendingIo(end) : end()), ms);
+    this.#timer = this.#start(HOST.now() + ms, ms);
+  }
+
+  #start(due: number, ms: number): HostTimer {
+    if (ms > LONGEST) return HOST.setTimeout(() => this.#continue(due), LONGEST);
+    const end = (): void => this.#run?.();
+    return HOST.setTimeout(() => (isLate(due) ? afterPendingIo(end) : end()), ms);
+  }
+
+  #continue(due: number): void {
+    this.#timer = this.#start(due, due - HOST.now());
+    setTimerRef(this.#timer, this.#ref);
   }
 
   ref(): void {
+    this.#ref = 'ref';
     setTimerRef(this.#timer, 'ref');
   }
 
   unref(): void {
+    this.#ref = 'unref';
     setTimerRef(this.#timer, 'unref');
   }
 
