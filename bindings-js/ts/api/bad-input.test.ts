@@ -54,6 +54,7 @@ test('a_connection_that_is_none_is_refused', () => {
   for (const connection of [undefined, null, 7, 'redis://127.0.0.1', {}, [], { call: 1 }, () => {}, Symbol('x')]) {
     assertRefused('connection', () => new LockManager(connection as Any));
   }
+  for (const isCluster of [null, 1, 'true', {}]) assertRefused('connection', () => new LockManager({ ...nobody, isCluster: isCluster as Any }));
 });
 
 test('what_throws_when_it_is_looked_at_is_refused_as_well', async () => {

@@ -1,5 +1,7 @@
 /** Connections that the user implements. */
 
+import { InvalidOptionError } from '../support/errors.js';
+import { formatValue } from '../support/format.js';
 import { ignore } from '../support/ignore.js';
 import { soon } from '../support/timers.js';
 import { messageOf, toFailed, toReply, unavailable } from './results.js';
@@ -58,9 +60,13 @@ export class CustomLink implements Link {
   readonly subscribe?: (channel: string, listener: SubscriptionListener) => void;
 
   constructor(connection: CustomConnection) {
+    const { isCluster } = connection;
+    if (isCluster !== undefined && typeof isCluster !== 'boolean') {
+      throw new InvalidOptionError('connection', `has the \`isCluster\` ${formatValue(isCluster)}: give true or false`);
+    }
     this.#connection = connection;
-    this.isCluster = connection.isCluster === true;
-    this.mayEnforceSlots = connection.isCluster === undefined;
+    this.isCluster = isCluster === true;
+    this.mayEnforceSlots = isCluster === undefined;
     if (typeof connection.subscribe !== 'function') return;
     this.subscribe = (channel, listener) => {
       const subscriber = this.#subscribers.get(channel) ?? new Subscriber((events) => openPubSub(connection, events));
