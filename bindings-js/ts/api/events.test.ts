@@ -267,6 +267,7 @@ test('an_unknown_event_and_a_listener_that_is_no_function_are_refused', () => {
   for (const method of ['on', 'once', 'off'] as const) {
     assert.throws(() => locks[method]('loss', () => {}), { code: 'invalid-option', field: 'event', message: /"loss".*'lost'/ });
   }
+  assert.throws(() => locks.once('report', () => {}), { code: 'invalid-option', message: /for work that is done once, give options as the third argument/ });
   assert.throws(() => locks.on('lost', undefined), { code: 'invalid-option', field: 'listener' });
 });
 

@@ -126,7 +126,7 @@ export interface WorkerEvent {
 
 /** The events of a manager, and what their listeners get. */
 export interface LockManagerEvents {
-  /** A call asks for a lock: `acquire`, `tryAcquire`, `run` or `request`. */
+  /** A call asks for a lock: `acquire`, `tryAcquire`, `adopt`, `run`, `request`, `once` or `lead`. */
   acquiring: AcquiringEvent;
   /** Such a call has the lock, or has failed. */
   acquire: AcquireEvent;
@@ -162,7 +162,7 @@ export class Events {
   #entering: readonly Entering[] = [];
 
   add(name: unknown, call: unknown, once: boolean): void {
-    const event = readEvent(name);
+    const event = readEvent(name, once ? WORK : '');
     if (typeof call !== 'function') throw new InvalidOptionError('listener', `is ${formatValue(call)}: give a function`);
     this.#listeners.set(event, [...(this.#listeners.get(event) ?? []), { call: call as Listener['call'], once }]);
   }
@@ -236,7 +236,10 @@ export function eventModeOf({ kind, mode }: LockSpec): EventMode {
   return kind.type === 'plain' ? mode : kind.type;
 }
 
-function readEvent(name: unknown): EventName {
+function readEvent(name: unknown, advice = ''): EventName {
   if (NAMES.includes(name as EventName)) return name as EventName;
-  throw new InvalidOptionError('event', `is ${formatValue(name)}: give one of ${NAMES.map((known) => `'${known}'`).join(', ')}`);
+  throw new InvalidOptionError('event', `is ${formatValue(name)}: give one of ${NAMES.map((known) => `'${known}'`).join(', ')}${advice}`);
 }
+
+/** `once` also does work, if it has options. */
+const WORK = '; for work that is done once, give options as the third argument, such as {}';
