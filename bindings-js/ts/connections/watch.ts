@@ -34,8 +34,8 @@ export function watch(client: Emitter, handlers: Handlers): () => void {
     client.on(event, listener);
   }
   return () => {
-    watched.watchers.delete(handlers);
-    if (watched.watchers.size > 0) return;
+    // A second call does nothing: others may watch the client by now.
+    if (!watched.watchers.delete(handlers) || watched.watchers.size > 0) return;
     for (const [event, listener] of watched.listeners) client.off(event, listener);
     watched.listeners.clear();
     clients.delete(client);
