@@ -29,6 +29,11 @@ export function isNotReady(text: string): boolean {
   return ['not-ready', 'slot-moves', 'elsewhere'].includes(meaningOf(text));
 }
 
+/** Whether the client has not logged in, or with the wrong password. A missing right is something else. */
+export function lacksLogin(text: string): boolean {
+  return meaningOf(text) === 'auth' && LOGIN.test(text);
+}
+
 /** The failure of a script as the engine takes it. The engine's module leaves the words about a server without a clock to JavaScript. */
 export function explained(failure: Failure): Failure {
   if (failure.kind !== 'refused' || meaningOf(failure.text) !== 'unsupported') return failure;
@@ -42,6 +47,7 @@ export function refusesInfo(text: string): boolean {
   return REFUSES_INFO.some((words) => lower.includes(words));
 }
 
+const LOGIN = /^-?(?:NOAUTH|WRONGPASS)|unauthenticated/;
 const CODES = NOT_READY.join('|');
 /** The first word of an error, as the engine finds it. */
 const first = (codes: string): RegExp => new RegExp(`^[-\\s]*(?:${codes})(?![^-\\s])`);

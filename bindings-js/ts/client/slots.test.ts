@@ -117,6 +117,24 @@ test('the_option_is_refused_where_the_server_takes_keys_of_different_slots', asy
   assert.ok(isLeaseholdError(await caught(LockManager.quorum([], { clusterSlots: true })), 'invalid-option'));
 });
 
+test('a_client_that_logs_in_late_learns_about_slots_then', async () => {
+  for (const options of [{}, { clusterSlots: true }] as LockManagerOptions[]) {
+    const refusal = new Error('NOAUTH Authentication required.');
+    let isLoggedIn = false;
+    const { connection, close } = await custom(server, () => (isLoggedIn ? undefined : refusal));
+    const locks = new LockManager(connection, { ...GENEROUS, ...options });
+    for (let tries = 0; tries < 8; tries++) {
+      const error = await caught(locks.mutex('late').acquire());
+      assert.ok(isLeaseholdError(error, 'auth') && error.cause === refusal, String(error));
+    }
+    isLoggedIn = true;
+    assert.equal(await (await locks.mutex('late').acquire()).release(), 'released');
+    assert.equal(await connection.call(['EXISTS', 'leasehold:fence']), 0, 'each slot has its own counter');
+    await locks.close();
+    close();
+  }
+});
+
 test('another_answer_says_nothing', async () => {
   // A missing right: without slots, and the option is refused.
   const refuses = (args: string[]): Error | undefined => (isQuestion(args) ? new Error("NOPERM this user has no permissions to run the 'eval' command") : undefined);

@@ -4,7 +4,7 @@ import type { CallResult, Link } from '../connections/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { ignore } from '../support/ignore.js';
 import { describeFailure, needsCluster } from './engine-errors.js';
-import { isNotReady, meaningOf } from './refusals.js';
+import { isNotReady, lacksLogin, meaningOf } from './refusals.js';
 import { NO_CLOCK, NO_SLOTS, PROBE, SLOT_COUNTERS } from './servers.generated.js';
 import { textOf } from './text.js';
 
@@ -17,9 +17,9 @@ const NODES: Question = SLOT_COUNTERS.map((key) => ['GET', key]);
 /** What is wrong with a server, or with an option. */
 export interface ProbeProblem {
   readonly text: string;
-  /** Set if it is an option. */
-  readonly invalid?: InvalidOptionError;
-  /** Whether the user lacks a right. */
+  /** The library's error, or `invalid-option` if an option is wrong. */
+  readonly cause?: unknown;
+  /** Whether the user lacks a right, or has not logged in. */
   readonly isRefusal?: boolean;
 }
 
@@ -89,6 +89,10 @@ export class SlotsCheck {
       return undefined;
     }
     if (this.#isUnanswered(answer)) return undefined;
+    // The program may log in later, and the server then answers.
+    if ('failure' in answer && answer.failure.kind === 'refused' && lacksLogin(answer.failure.text)) {
+      return { text: answer.failure.text, cause: answer.cause, isRefusal: true };
+    }
     const [begin, unusable] = NO_CLOCK;
     const [, refusal] = 'reply' in answer ? textOf(answer.reply).split(begin) : [];
     if (refusal !== undefined) return meaningOf(refusal) === 'auth' ? { text: refusal, isRefusal: true } : { text: unusable + refusal };
@@ -96,7 +100,7 @@ export class SlotsCheck {
     const [takesSlots, unchecked] = NO_SLOTS;
     const said = this.#field === 'connection' ? 'has `isCluster`' : 'is set';
     const invalid = new InvalidOptionError(this.#field, `${said}, ${'reply' in answer ? takesSlots : unchecked + describeFailure(answer.failure)}`);
-    return { text: invalid.message, invalid };
+    return { text: invalid.message, cause: invalid };
   }
 
   #decideNodes(answers: readonly CallResult[]): ProbeProblem | undefined {

@@ -5,7 +5,7 @@ import type { Command } from '../engine/index.js';
 import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import type { Timer } from '../support/timers.js';
-import { isNotReady, refusesInfo } from './refusals.js';
+import { isNotReady, lacksLogin, refusesInfo } from './refusals.js';
 import { KEYDB, REFUSED_SERVERS, SUPPORTED_SERVERS, TOO_OLD } from './servers.generated.js';
 import { isCrossSlot, type ProbeProblem, type SlotsCheck } from './slots.js';
 import { textOf } from './text.js';
@@ -165,7 +165,7 @@ export class VersionCheck {
     this.#checking = undefined;
     const problem = ('reply' in result ? this.#problemOf(textOf(result.reply)) : undefined) ?? wrong?.text;
     this.#isRefused = problem !== undefined;
-    if (isBroken || isFailure(result, 'interrupted') || (isFailure(result, 'refused') && !this.#isFinal(result))) this.#broken += 1;
+    if (isBroken || isFailure(result, 'interrupted') || this.#isOddRefusal(result)) this.#broken += 1;
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
     this.passed = ('reply' in result ? !this.#isRefused : this.#isFinal(result)) && !this.slots.isOpen;
     if (this.passed && 'reply' in result) this.onPassed(textOf(result.reply));
@@ -238,6 +238,12 @@ export class VersionCheck {
     }
   }
 
+  /** Whether `INFO` was refused for a reason that is not known. A missing login is: the program may log in later. */
+  #isOddRefusal(result: CallResult): boolean {
+    if (!('failure' in result) || result.failure.kind !== 'refused') return false;
+    return !this.#isFinal(result) && !lacksLogin(result.failure.text);
+  }
+
   /** Whether there will be no other answer to `INFO`. */
   #isFinal({ failure }: Failed): boolean {
     if (failure.kind === 'refused') return refusesInfo(failure.text);
@@ -250,7 +256,7 @@ function isFailure(result: CallResult, kind: Failure['kind']): result is Failed 
 }
 
 function refuse(problem: string, wrong: ProbeProblem | undefined): Failed {
-  return { failure: { kind: wrong?.isRefusal === true ? 'refused' : 'unsupported', text: problem }, cause: wrong?.invalid };
+  return { failure: { kind: wrong?.isRefusal === true ? 'refused' : 'unsupported', text: problem }, cause: wrong?.cause };
 }
 
 const NOTHING_WRONG: SlotsResult = {};
