@@ -160,7 +160,7 @@ export class VersionCheck {
 
   async #check(keepAlive: boolean): Promise<VersionCheckResult> {
     const telling = this.#answer(this.#ask(), keepAlive).then((result) => this.#hear(result));
-    const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#askForSlots(keepAlive) : undefined;
+    const asking = this.slots.isOpen && this.#broken < MOST_BROKEN ? this.#askForSlots() : undefined;
     const [result, { wrong, isBroken } = NOTHING_WRONG] = [await telling, await asking];
     this.#checking = undefined;
     const problem = ('reply' in result ? this.#problemOf(textOf(result.reply)) : undefined) ?? wrong?.text;
@@ -215,7 +215,7 @@ export class VersionCheck {
 
   /** The same for all commands that wait for the answer. */
   #askForSlotsAlone(): Promise<SlotsResult> {
-    return (this.#askingForSlots ??= this.#askForSlots(true).then((result) => {
+    return (this.#askingForSlots ??= this.#askForSlots().then((result) => {
       this.#askingForSlots = undefined;
       if (result.isBroken) this.#broken += 1;
       return result;
@@ -223,14 +223,14 @@ export class VersionCheck {
   }
 
   /** Asks about slots, until there is nothing to ask, or no answer. */
-  async #askForSlots(keepAlive: boolean): Promise<SlotsResult> {
+  async #askForSlots(): Promise<SlotsResult> {
     const { slots } = this;
     for (let asked = 0; ; asked++) {
       const { question } = slots;
       if (question === undefined) return NOTHING_WRONG;
       // A command that waits for the answers must still be in time.
       const within = this.#timeout / (asked === 0 ? 2 : 4);
-      const answers = await Promise.all(question.map((words) => this.#answer(this.#call(words), keepAlive, within)));
+      const answers = await Promise.all(question.map((words) => this.#answer(this.#call(words), false, within)));
       answers.forEach((answer) => this.#hear(answer));
       const wrong = slots.decide(answers);
       const isBroken = answers.some((answer) => isFailure(answer, 'interrupted') || (this.#hasReplied && isFailure(answer, 'timed-out')));
