@@ -117,8 +117,10 @@ export class Driver {
       lost: (lease, reason) => this.#listener.lost(lease, reason),
       leader: (op, leader) => this.defer(() => this.#listener.leader(op, leader)),
     }, servers.engine);
+    let links: readonly Link[] = [];
     try {
-      this.#servers = servers.connect().map((link, at) => {
+      links = servers.connect();
+      this.#servers = links.map((link, at) => {
         const problemOf = servers.problemOf && ((info: string) => servers.problemOf?.(info, at));
         link.onReconnect?.((down) => this.#listener.reconnected(link.address?.(), down));
         const version = new VersionCheck(link, config.responseTimeout, problemOf, new SlotsCheck(link, servers.problemOf === undefined ? servers.clusterSlots : false));
@@ -127,6 +129,8 @@ export class Driver {
       this.renewer = servers.renewIn === undefined ? undefined : this.#makeRenewer(servers.renewIn);
     } catch (error) {
       this.#engine.free();
+      // They listen to the user's clients.
+      for (const link of links) void link.close().catch(ignore);
       throw error;
     }
     if (!this.isQuorum) {

@@ -117,6 +117,16 @@ test('the_option_is_refused_where_the_server_takes_keys_of_different_slots', asy
   assert.ok(isLeaseholdError(await caught(LockManager.quorum([], { clusterSlots: true })), 'invalid-option'));
 });
 
+test('a_manager_that_is_refused_leaves_no_listener_on_the_client', async (t) => {
+  const { Redis } = await import('ioredis-6');
+  const client = new Redis({ lazyConnect: true, sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'primary' });
+  t.after(() => client.disconnect());
+  const listeners = (): unknown[] => client.eventNames().map((event) => [event, client.listenerCount(event)]);
+  const before = listeners();
+  assert.throws(() => new LockManager(client, { clusterSlots: true }), /clusterSlots/);
+  assert.deepEqual(listeners(), before);
+});
+
 test('a_client_that_logs_in_late_learns_about_slots_then', async () => {
   for (const options of [{}, { clusterSlots: true }] as LockManagerOptions[]) {
     const refusal = new Error('NOAUTH Authentication required.');
