@@ -394,9 +394,9 @@ export class Driver {
       server.lastReplied = Math.max(server.lastReplied ?? sent, sent);
       return this.input((engine) => engine.reply(id, result.reply), result);
     }
-    const { failure, cause } = result;
+    const [failure, { cause }] = [explained(result.failure), result];
     server.lastFailure = { failure, cause };
-    this.input((engine) => engine.failed(id, explained(failure)), result);
+    this.input((engine) => engine.failed(id, failure), result);
   }
 
   #settleDedicated(op: number, result: CallResult): void {

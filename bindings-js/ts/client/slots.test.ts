@@ -339,6 +339,20 @@ test('a_connection_whose_server_is_known_is_not_asked', async () => {
   assert.ok(!sent.some(isQuestion));
 });
 
+test('a_server_that_begins_to_refuse_its_clock_is_unsupported_and_the_librarys_error_is_the_cause', async () => {
+  let refusal: Error | undefined;
+  const { connection, close } = await custom(fleet.server, ([name]) => (name === 'EVALSHA' ? refusal : undefined));
+  const locks = new LockManager(connection, GENEROUS);
+  await (await locks.mutex(unique()).acquire()).release();
+  refusal = new Error('NOCLOCK ERR Unknown Redis command called from script');
+  const error = await caught(locks.mutex(unique()).acquire());
+  assert.ok(isLeaseholdError(error, 'unsupported') && /\+pexpiretime/.test(error.message), String(error));
+  assert.equal(error.cause, refusal);
+  refusal = undefined;
+  await locks.close();
+  close();
+});
+
 test('a_server_that_refuses_time_in_scripts_grants_locks_and_one_without_another_clock_is_unsupported', async () => {
   for (const [options, code] of [
     [['--user', 'default', 'on', 'nopass', '~*', '&*', '+@all', '-time'], undefined],
