@@ -13,19 +13,20 @@ import {
   type BusyHolder, CancelledError, ClosedError, type ErrorCode, InvalidOptionError, isLeaseholdError, type LossReason, NotHeldError, ProtocolError, UnsupportedError, type Vote,
 } from '../support/errors.js';
 import { formatUuid } from '../support/format.js';
-import { emitWarning, insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
+import { insideRequest, randomBytes, WorkerRequest } from '../support/host.js';
 import { IdMap } from '../support/id-map.js';
 import { ignore } from '../support/ignore.js';
 import { Once } from '../support/once.js';
-import { LABEL_RULES } from '../support/options.generated.js';
-import { afterPendingIo, soon } from '../support/timers.js';
+import { afterPendingIo } from '../support/timers.js';
+import { ClientEvents } from './client-events.js';
 import { Driver, type Servers } from './driver.js';
-import { type AcquiringEvent, eventModeOf, Events, type LockManagerEvents, type LostEvent, type ReleaseEvent } from './events.js';
 import { refusalError, toUserError, unreachableError } from './engine-errors.js';
+import { Events } from './events.js';
 import { Labels } from './labels.js';
-import { LeaseLabels, type Called, type Own } from './lease-labels.js';
+import { LeaseLabels } from './lease-labels.js';
 import { LeaseState } from './lease-state.js';
 import { type Attempt, fail, HandoffScheduler, type Operation, Operations, type PendingAcquire, rejection } from './operations.js';
+import { OwnLocks } from './own-locks.js';
 import type { VersionCheckResult } from './version.js';
 
 /** A lock that a manager holds or waits for. */
@@ -56,12 +57,14 @@ export class Client {
   readonly prefix: string;
   readonly events: Events;
   readonly #id: string;
+  readonly #tell: ClientEvents;
   readonly #driver: Driver;
   readonly #handoffs = new HandoffScheduler();
   readonly #workerRequest = new WorkerRequest();
   readonly #operations = new Operations((alive) => this.#driver.ref(alive));
   /** The leases that are held, by their number in the engine. */
   readonly #leases = new IdMap<LeaseState>();
+  readonly #own: OwnLocks;
   /** The names that another client of this manager takes from their holders at the moment. */
   readonly #stolen: string[] = [];
   readonly #closing = new Once<Closed>();
@@ -84,20 +87,26 @@ export class Client {
     const id = insideRequest(() => randomBytes(16));
     this.#id = formatUuid(id);
     this.prefix = config.prefix;
+    this.#tell = new ClientEvents(events, () => this.#driver.now);
+    this.#own = new OwnLocks(this.#leases, this.#operations, config.prefix, () => {
+      // The engine's clock stands still between its inputs.
+      this.#driver.expire();
+      return this.#driver.now;
+    });
     this.#driver = new Driver(id, config, servers, {
       completed: (op, outcome) => this.#complete(op, outcome),
       lost: (lease, reason) => this.#lose(lease, reason),
       leader: (op, leader) => this.#observers.get(op)?.(leader),
       // The scheduler also has a callback of its own, but a host may lose it.
       turned: () => this.#handoffs.turned(),
-      reconnected: (server, down) => this.events.has('reconnect') && this.events.emit('reconnect', { server, down }),
+      reconnected: (server, down) => this.#tell.reconnected(server, down),
       notHeld: (lease) => void this.#checkWorker(lease),
-      worker: (error) => this.#tellWorker(error),
+      worker: (error) => this.#tell.worker(error),
       broken: (cause) => this.#break(cause),
     }, (link) => {
-      const leases = new LeaseLabels(link, this.#id, (key) => this.#own(key), () => this.#driver.listen(`leasehold:${this.#id}`));
-      const tell = (key: string, waited: number): void => this.#tellBlocked(key, waited);
-      return new Labels(link, this.#id, label, config.responseTimeout, leases, { window: config.claimWindow, tell }, () => this.#longestHeld());
+      const leases = new LeaseLabels(link, this.#id, (key) => this.#own.of(key), () => this.#driver.listen(`leasehold:${this.#id}`));
+      const tell = (key: string, waited: number): void => this.#tell.blocked(key.slice(this.prefix.length), waited);
+      return new Labels(link, this.#id, label, config.responseTimeout, leases, { window: config.claimWindow, tell }, () => this.#own.longestHeld());
     });
   }
 
@@ -153,10 +162,10 @@ export class Client {
   ): Promise<Handle | null> {
     const { name } = lock;
     const attempt: Attempt = { id: ++this.#lastAcquire, lock, began: undefined };
-    if (this.events.has('acquiring')) this.events.emit('acquiring', describe(attempt));
-    if (signal?.aborted === true) return Promise.reject(this.#refused(attempt, 'cancelled', abortReason(signal, name)));
+    this.#tell.acquiring(attempt);
+    if (signal?.aborted === true) return Promise.reject(this.#tell.refused(attempt, 'cancelled', abortReason(signal, name)));
     const problem = settings.replicas && this.#driver.replicasProblem;
-    if (problem !== undefined) return Promise.reject(this.#refused(attempt, 'unsupported', new UnsupportedError(problem, { lockName: name })));
+    if (problem !== undefined) return Promise.reject(this.#tell.refused(attempt, 'unsupported', new UnsupportedError(problem, { lockName: name })));
     return new Promise((resolve) => {
       const stopListening = signal && onAbort(signal, () => this.#cancel(op));
       const op = this.#begin({
@@ -165,12 +174,12 @@ export class Client {
         done: (outcome) => {
           if (outcome.kind !== 'stored' || stored === undefined) return resolve(rejection(() => wrongOutcome(name)));
           stopListening?.();
-          if (this.events.has('acquire')) this.#tell('acquire', { ...describe(attempt), code: 'stored', waited: this.#waited(attempt) });
+          this.#tell.stored(attempt);
           resolve(stored(outcome.value));
         },
         failed: (makeError) => {
           const isNull = isTry ? (error: Error) => isLeaseholdError(error, 'busy') && error.lockName === name : undefined;
-          resolve(rejection<null>(makeError, (error) => this.#refused(attempt, codeOf(error), abortReasonOr(error, signal, name)), isNull));
+          resolve(rejection<null>(makeError, (error) => this.#tell.refused(attempt, codeOf(error), abortReasonOr(error, signal, name)), isNull));
         },
       });
       // A lease that lingers is handed over at once.
@@ -182,17 +191,11 @@ export class Client {
     });
   }
 
-  /** Tells the listeners that the worker can't renew leases, or can again. */
-  #tellWorker(error: Error | undefined): void {
-    if (error !== undefined && !this.events.hasListener('worker')) emitWarning({ type: 'LeaseholdWorkerWarning', code: 'LEASEHOLD_WORKER_FAILED', message: `${error.message}. ${WORKER_ADVICE}` });
-    if (this.events.has('worker')) this.#tell('worker', { works: error === undefined, error });
-  }
-
   /** The worker's server doesn't have a lease. If this client's server has it, the worker's client leads to another one. */
   async #checkWorker(id: number): Promise<void> {
     const lease = this.#leases.get(id);
     if (lease === undefined || !(await this.verify(lease).catch(() => false))) return;
-    if (this.#leases.get(id) === lease) this.#tellWorker(new InvalidOptionError('renewIn', OTHER_SERVER));
+    if (this.#leases.get(id) === lease) this.#tell.worker(new InvalidOptionError('renewIn', OTHER_SERVER));
   }
 
   /** The worker must know how a lease is renewed now. */
@@ -205,38 +208,6 @@ export class Client {
   #forget(lease: number): boolean {
     this.#driver.renewer?.drop(lease);
     return this.#leases.delete(lease);
-  }
-
-  /** Tells the listeners of a grant, before the caller gets it. The lease of a rate ends with its grant. */
-  #tellGranted(attempt: Attempt, lease: LeaseState, local: boolean): void {
-    if (this.events.has('acquire')) {
-      const { id, fence } = lease;
-      this.#tell('acquire', { ...describe(attempt), code: 'granted', waited: this.#waited(attempt), lease: id, fence, local });
-    }
-    if (lease.detached) this.#tellReleased(lease, 'detached');
-  }
-
-  /** Tells the listeners that calls wait for a key without a TTL. */
-  #tellBlocked(key: string, waited: number): void {
-    if (this.events.has('blocked')) this.#tell('blocked', { name: key.slice(this.prefix.length), waited });
-  }
-
-  /** Emits an event once the engine has handled its input, because a listener may call the manager. Keeps the order. */
-  #tell<Name extends keyof LockManagerEvents>(name: Name, event: LockManagerEvents[Name]): void {
-    soon(() => this.events.emit(name, event));
-  }
-
-  /** Tells the listeners of an acquire that failed. Returns the error. */
-  #refused(attempt: Attempt, code: ErrorCode, error: unknown): unknown {
-    if (!this.events.has('acquire')) return error;
-    const holder = isLeaseholdError(error, 'busy') ? error.holder : undefined;
-    this.events.emit('acquire', { ...describe(attempt), code, waited: this.#waited(attempt), error, ...(holder && { holder }) });
-    return error;
-  }
-
-  /** How long an acquire has taken, in milliseconds. One that ends within its own input has taken no time. */
-  #waited({ began }: Attempt): number {
-    return began === undefined ? 0 : (this.#driver.now - began) / 1_000;
   }
 
   /** Observes an election until the returned function is called. */
@@ -267,13 +238,13 @@ export class Client {
       const failed = (makeError: () => Error): void => resolve(rejection(makeError, (cause) => {
         // The manager was closed meanwhile, and ended before the server answered.
         const error = isLeaseholdError(cause, 'closed') && this.#isClosing ? this.#unreachable(lease.name, began) : cause;
-        this.#tellReleased(lease, codeOf(error));
+        this.#tell.released(lease, codeOf(error));
         return error;
       }));
       // Not by `#run`, because every extra promise makes a release slower.
       const done = (outcome: Outcome): void => {
         if (outcome.kind !== 'released') return failed(() => wrongOutcome(lease.name));
-        this.#tellReleased(lease, outcome.outcome);
+        this.#tell.released(lease, outcome.outcome);
         resolve(outcome.outcome);
       };
       const op = this.#begin({ name: lease.name, done, failed }, true);
@@ -287,10 +258,10 @@ export class Client {
     lease.holds = 0;
     try {
       const { outcome } = await this.#run('released', lease.name, (engine, op) => engine.store(op, lease.id, result));
-      this.#tellReleased(lease, outcome);
+      this.#tell.released(lease, outcome);
       return outcome;
     } catch (error) {
-      this.#tellReleased(lease, codeOf(error as Error));
+      this.#tell.released(lease, codeOf(error as Error));
       throw error;
     }
   }
@@ -299,15 +270,6 @@ export class Client {
   async forget(name: string): Promise<boolean> {
     const { found } = await this.#run('forgotten', name, (engine, op) => engine.forget(op, name));
     return found;
-  }
-
-  /** Tells the listeners of a release. The end of a lost lease was told before. */
-  #tellReleased(lease: LeaseState, code: ReleaseEvent['code']): void {
-    if (lease.loss === undefined && this.events.has('release')) this.#tell('release', { ...this.#describe(lease), code });
-  }
-
-  #describe({ id: lease, name, eventMode: mode, fence, since }: LeaseState): Omit<LostEvent, 'reason'> {
-    return { lease, name, mode, fence, held: (this.#driver.now - since) / 1_000 };
   }
 
   async extend(lease: LeaseState, ttl: number): Promise<void> {
@@ -328,7 +290,7 @@ export class Client {
     }
     try {
       const { token } = await detaching;
-      if (lease.detached) this.#tellReleased(lease, 'detached');
+      if (lease.detached) this.#tell.released(lease, 'detached');
       return token;
     } catch (error) {
       if (lease.detached && isLeaseholdError(error, 'lost')) {
@@ -337,7 +299,7 @@ export class Client {
         this.#endLost(lease, error.reason);
         this.#driver.expire();
       }
-      if (lease.detached) this.#tellReleased(lease, codeOf(error as Error));
+      if (lease.detached) this.#tell.released(lease, codeOf(error as Error));
       throw error;
     }
   }
@@ -481,7 +443,7 @@ export class Client {
       if (!this.#forget(lease.id)) continue;
       lease.markClosed();
       lease.notify();
-      this.#tellReleased(lease, 'closed');
+      this.#tell.released(lease, 'closed');
     }
     return true;
   }
@@ -592,7 +554,7 @@ export class Client {
     acquire.stopListening?.();
     this.#driver.labels?.granted(this.prefix + nameOnServer(acquire.lock));
     const lease = this.#leaseOf(grant, outcome, acquire);
-    this.#tellGranted(acquire.attempt, lease, grant.local);
+    this.#tell.granted(acquire.attempt, lease, grant.local);
     if (grant.local && !this.#driver.isInMemory) this.#handoffs.run(this.#driver.now, () => acquire.granted(lease));
     else acquire.granted(lease);
   }
@@ -602,42 +564,8 @@ export class Client {
     const { labels } = this.#driver;
     const other = labels?.holderOf(this.prefix + name);
     if (other !== undefined || labels === undefined) return other;
-    let seen = 0;
-    // The holder in an error is not worth a long search, or a sort.
-    const lease = this.#leases.find((one) => one.name === name || ++seen > LABEL_RULES.mostSeen);
-    if (lease?.name === name) return { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
-    return undefined;
-  }
-
-  /** What this manager has of a lock, for other clients that ask. */
-  #own(key: string): Own {
-    // The engine's clock stands still between its inputs.
-    this.#driver.input((engine) => engine.passed());
-    const { now } = this.#driver;
-    const called = (since: number, label: string | undefined): Called => ({ time: (now - since) / 1_000, label });
-    const leases: Called[] = [];
-    let wait: Called | undefined;
-    let seen = 0;
-    for (const lease of this.#leases.values()) {
-      if (++seen > LABEL_RULES.mostSeen) break;
-      if (lease.isOf(key, this.prefix)) leases.push(called(lease.since, lease.label));
-    }
-    seen = 0;
-    for (const { lock, attempt, label } of this.#operations.acquires()) {
-      if (wait !== undefined || ++seen > LABEL_RULES.mostSeen) break;
-      const { kind } = lock;
-      const names = kind.type === 'multi' ? kind.parts.map(nameOnServer) : [nameOnServer(lock)];
-      if (names.some((one) => this.prefix + one === key)) wait = called(attempt.began ?? now, label);
-    }
-    return { leases, wait };
-  }
-
-  /** How long the oldest of the leases has been held, in milliseconds. */
-  #longestHeld(): number | undefined {
-    // The engine's clock stands still between its inputs.
-    this.#driver.expire();
-    const [oldest] = this.#leases.values();
-    return oldest && (this.#driver.now - oldest.since) / 1_000;
+    const lease = this.#own.leaseOf(name);
+    return lease && { ...labels.own(), held: Math.round((this.#driver.now - lease.since) / 1_000) };
   }
 
   #leaseOf(grant: Grant, outcome: Outcome, { lock, ttl, label }: PendingAcquire): LeaseState {
@@ -673,8 +601,7 @@ export class Client {
     lease.markLost(reason);
     this.#driver.defer(() => {
       // Before `notify`, so that a listener is called before those who await `lost`.
-      if (this.events.hasListener('lost')) lease.watched = true;
-      if (this.events.has('lost')) this.#tell('lost', { ...this.#describe(lease), reason });
+      this.#tell.lost(lease, reason);
       lease.notify();
     });
   }
@@ -696,15 +623,10 @@ export class Client {
   }
 }
 
-const WORKER_ADVICE = 'Leases are renewed as without `renewIn` meanwhile, so a blocked event loop can lose them. Add a listener for `worker` to handle this.';
 const OTHER_SERVER = "names a module whose client leads to another server or database than the manager's connection: give both the same address";
 
 /** How long a manager that closes runs listeners before the event loop turns, in milliseconds. */
 const LONGEST_SLICE = 10;
-
-function describe({ id, lock }: Attempt): AcquiringEvent {
-  return { id, name: lock.name, mode: eventModeOf(lock) };
-}
 
 function codeOf(error: Error): ErrorCode {
   return isLeaseholdError(error) ? error.code : 'protocol';
