@@ -5,6 +5,7 @@ import type { Command } from '../engine/index.js';
 import { setTimerRef } from '../support/host.js';
 import { ignore } from '../support/ignore.js';
 import type { Timer } from '../support/timers.js';
+import { describeFailure } from './engine-errors.js';
 import { isNotReady, lacksLogin, refusesInfo } from './refusals.js';
 import { KEYDB, REFUSED_SERVERS, SUPPORTED_SERVERS, TOO_OLD } from './servers.generated.js';
 import { isCrossSlot, type ProbeProblem, type SlotsCheck } from './slots.js';
@@ -62,7 +63,7 @@ export interface VersionCheckResult {
 /** What the questions about slots have led to. */
 interface SlotsResult {
   readonly wrong?: ProbeProblem | undefined;
-  /** Whether the last question broke the connection, or had no answer from a server that replies. */
+  /** Whether the last question broke the connection, or had no answer in time. */
   readonly isBroken?: boolean;
 }
 
@@ -74,8 +75,11 @@ interface SlotsResult {
  *
  * A proxy may close the connection when it sees `INFO`, and the command is lost with it. So after a few broken connections, the
  * manager sends the command without `INFO`, and `INFO` after the reply. A server that replies to the command and not to `INFO` is
- * accepted. After a few more broken connections, the manager doesn't ask about slots either: nor if a server
- * that replies never answers that question. But if an option says that the server enforces slots, the server must confirm that.
+ * accepted. After a few more broken connections, or questions without an answer, the manager doesn't ask about slots either. But if
+ * an option says that the server enforces slots, the server must confirm that.
+ *
+ * While a server is down, a load balancer also breaks each connection. So after the first broken question, a `PING` goes before the
+ * next command and its questions. They are sent and counted only if the server answers that.
  */
 export class VersionCheck {
   /** Whether the check is done. */
@@ -90,9 +94,10 @@ export class VersionCheck {
   #checking: Promise<VersionCheckResult> | undefined;
   #askingForSlots: Promise<SlotsResult> | undefined;
   #isRefused = false;
-  /** How many questions broke the connection, or had no answer about slots in time. */
+  /** How many questions broke the connection, or had no answer about slots in time. Only those to a server that has replied count. */
   #broken = 0;
-  /** Whether the server has replied. One that has not may be down for a while. */
+  /** Whether there was such a question, so that a `PING` goes first. */
+  #isSuspect = false;
   #hasReplied = false;
 
   /**
@@ -113,6 +118,8 @@ export class VersionCheck {
 
   /** Resolves to the result of `send`, or to `unsupported`. `command` is what it sends. */
   async guard(command: Command, send: () => Promise<CallResult>): Promise<CallResult> {
+    const absence = this.#isSuspect ? await this.#absence() : undefined;
+    if (absence !== undefined) return absence;
     if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(command, send);
     const check = this.check();
     const sent = this.#isRefused || this.slots.isAwaited ? undefined : send();
@@ -165,16 +172,30 @@ export class VersionCheck {
     this.#checking = undefined;
     const problem = ('reply' in result ? this.#problemOf(textOf(result.reply)) : undefined) ?? wrong?.text;
     this.#isRefused = problem !== undefined;
-    if (isBroken || isFailure(result, 'interrupted') || this.#isOddRefusal(result)) this.#broken += 1;
+    if (isBroken || isFailure(result, 'interrupted') || this.#isOddRefusal(result)) this.#suspect();
     // A server that was not reached may still reply later. One that refuses `INFO` never will.
     this.passed = ('reply' in result ? !this.#isRefused : this.#isFinal(result)) && !this.slots.isOpen;
     if (this.passed && 'reply' in result) this.onPassed(textOf(result.reply));
     return { problem, wrong, failed: 'failure' in result ? result : undefined };
   }
 
+  /** Why the server doesn't answer `PING`. Undefined if it does. */
+  async #absence(): Promise<Failed | undefined> {
+    const pong = this.#hear(await this.#answer(this.#call(['PING']), false, this.#timeout / 4));
+    if ('reply' in pong || pong.failure.kind === 'refused') return undefined;
+    const isLost = isFailure(pong, 'interrupted') || isFailure(pong, 'timed-out');
+    // The command was not sent.
+    return isLost ? unavailable(describeFailure(pong.failure), pong.cause) : pong;
+  }
+
   #hear(result: CallResult): CallResult {
     if ('reply' in result || result.failure.kind === 'refused') this.#hasReplied = true;
     return result;
+  }
+
+  #suspect(): void {
+    this.#isSuspect = true;
+    if (this.#hasReplied) this.#broken += 1;
   }
 
   /** The answer to a question, in time. The one about slots has half of the time, so that a command that waits for it is still in time. */
@@ -217,7 +238,7 @@ export class VersionCheck {
   #askForSlotsAlone(): Promise<SlotsResult> {
     return (this.#askingForSlots ??= this.#askForSlots().then((result) => {
       this.#askingForSlots = undefined;
-      if (result.isBroken) this.#broken += 1;
+      if (result.isBroken) this.#suspect();
       return result;
     }));
   }
@@ -233,7 +254,7 @@ export class VersionCheck {
       const answers = await Promise.all(question.map((words) => this.#answer(this.#call(words), false, within)));
       answers.forEach((answer) => this.#hear(answer));
       const wrong = slots.decide(answers);
-      const isBroken = answers.some((answer) => isFailure(answer, 'interrupted') || (this.#hasReplied && isFailure(answer, 'timed-out')));
+      const isBroken = answers.some((answer) => isFailure(answer, 'interrupted') || isFailure(answer, 'timed-out'));
       if (wrong !== undefined || slots.question === question) return { wrong, isBroken };
     }
   }
