@@ -94,7 +94,8 @@ local function callers_elsewhere()
   local records = #tokens > 0 and redis.call('HMGET', KEYS[4], unpack(tokens))
   local sum = math.max(0, waiting - 1000)
   for place, other in ipairs(tokens) do
-    local count, expiry = string.match(records[place] or '', ' (%d+) (%d+)$')
+    -- As in `head`: a waiter with another record is dead.
+    local count, expiry = string.match(records[place] or '', '^.+ %d+ %d+ %d+ (%d+) (%d+)$')
     if other ~= token and expiry and tonumber(expiry) > now then
       sum = sum + tonumber(count)
     end

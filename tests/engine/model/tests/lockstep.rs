@@ -90,7 +90,6 @@ fn a_change_on_either_side_is_found() {
         ("renew", "'renewed', 0, 0, us, ms, -1, 0", "'renewed', 0, 0, us, ms, 0, 0"),
         ("acquire", "publish(holder, word .. KEYS[1])", "publish(holder, word)"),
         ("multi", "if redis.call('PTTL', KEYS[at + 1]) < ttl", "if true"),
-        ("multi", "if other ~= token and part.wanted then", "if part.wanted then"),
         ("multi", "used = used - tonumber(string", "used = used - 0 * tonumber(string"),
         ("multi", "math.min(redis.call('PTTL', KEYS[at + 1]), CUT_TTL)", "0"),
         ("multi", "math.max(tonumber(part.limit), wanted)", "tonumber(part.limit)"),

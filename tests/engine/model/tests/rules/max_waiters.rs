@@ -63,6 +63,18 @@ fn callers_of_dead_clients_do_not_count() {
 }
 
 #[test]
+fn callers_of_a_waiter_whose_record_is_wrong_do_not_count_because_it_is_never_granted() {
+    let mut lock = five_waiting();
+    let dead = lock.now_ms() + 3_000;
+    for wrong in [format!("exclusive -5 3000 1 3 {dead}"), format!("3000 1 3 {dead}"), String::new()] {
+        lock.command(&["HSET", "leasehold:{invoice:42}:waiters", &token(3, 1), &wrong]);
+        assert_eq!(wait(&mut lock, 2, "wait 2/50").elsewhere, Some(0), "{wrong}");
+    }
+    // It is still in the queue, behind a waiter that lives.
+    assert_eq!(lock.queue(), [token(2, 1), token(3, 1)]);
+}
+
+#[test]
 fn a_token_that_can_be_granted_is_never_refused() {
     let mut lock = model_lock();
     assert_eq!(wait(&mut lock, 1, "wait 1/0").status, "entered");
