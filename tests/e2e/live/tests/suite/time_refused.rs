@@ -52,16 +52,25 @@ async fn a_server_that_has_no_other_clock_for_scripts_is_unsupported() -> Tested
     Ok(())
 }
 
-/// The clock gives a key without a TTL one for a moment. A user who may not take it away again must not begin.
+/// The clock gives a key without a TTL one for a moment, or creates the key. A user who may not end that must not begin.
 #[tokio::test]
 async fn a_user_who_lacks_a_right_leaves_a_foreign_key_as_it_is() -> Tested {
     if !has_pexpiretime() {
         return Ok(());
     }
-    let server = Server::builder().acl("default", "on nopass ~* &* +@all -time -persist").start()?;
-    server.cli(&["SET", "door", "precious"])?;
-    let error = client(&server).await?.inspect("door").await.err();
-    assert!(error.is_some());
-    assert_eq!(server.cli(&["PTTL", "door"])?, Reply::Integer(-1));
+    for right in ["persist", "pexpire", "pttl", "set", "del"] {
+        let user = format!("on nopass ~* &* +@all -time -{right}");
+        let server = Server::builder().acl("default", "on nopass ~* &* +@all").acl("app", &user).start()?;
+        server.cli(&["SET", "door", "precious"])?;
+        let url = format!("redis://app:any@127.0.0.1:{}", server.port());
+        let client = options().connect(url).await?;
+        for name in ["door", "gate"] {
+            let _ = client.inspect(name).await;
+            let _ = client.mutex(name).try_acquire().await;
+        }
+        assert_eq!(server.cli(&["PTTL", "door"])?, Reply::Integer(-1), "without the right to {right}");
+        assert_eq!(server.cli(&["GET", "door"])?, Reply::Text("precious".to_owned()), "without the right to {right}");
+        assert_ne!(server.cli(&["GET", "gate"])?, Reply::Text(String::new()), "without the right to {right}");
+    }
     Ok(())
 }

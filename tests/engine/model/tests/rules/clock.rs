@@ -1,5 +1,5 @@
 use leasehold_lua::{RAISE, election, reentrant, semaphore};
-use leasehold_model::TimeFor;
+use leasehold_model::{Engine, TimeFor};
 
 use crate::common::model::{Model, model_lock};
 use crate::common::{EXCLUSIVE, Lock, SHARED, token};
@@ -31,6 +31,22 @@ fn where_time_is_refused_scripts_know_the_millisecond_and_leave_the_key_as_it_is
         let _ = lock.call(&election::LEADER, &[0], &[]);
         assert_eq!(state(&lock), keys, "{before:?}");
         assert_eq!(lock.value().is_some(), !before.is_empty());
+    }
+}
+
+/// Lua's numbers are exact up to 2^53. Such a key is never a lease.
+#[test]
+fn where_time_is_refused_a_key_whose_ttl_is_too_great_for_lua_tells_the_time_and_does_not_end() {
+    for ms in ["9007199254740993", "1000000000000000001", "9000000000000000123"] {
+        let mut lock = lock_without_time();
+        // The functions know the time.
+        lock.host.server.run_scripts_in(Engine::Lua);
+        lock.command(&["SET", "invoice:42", "foreign", "PX", ms]);
+        lock.pass_ms(333);
+        let us = lock.now_us() / 1_000 * 1_000 + 999;
+        assert_eq!(lock.inspect().unwrap()[0], us.to_string(), "{ms}");
+        lock.pass_ms(100_000 * 365 * 24 * 3_600_000);
+        assert_eq!(lock.value().as_deref(), Some("foreign"), "{ms}");
     }
 }
 
