@@ -9,7 +9,7 @@ use leasehold_core::{CROSS_SLOT, Error, Failure, NO_RIGHT, NOT_READY, REFUSES_IN
 use crate::generated::{HEADER, check};
 
 /// Errors that begin with no code of a list, or that only look like one that does.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 19] = [
     "ERR max number of clients reached",
     "OOM command not allowed when used memory > 'maxmemory'.",
     "WRONGTYPE Operation against a key holding the wrong kind of value",
@@ -26,6 +26,8 @@ const OTHERS: [&str; 17] = [
     "ASK 3999 127.0.0.1:6381",
     "NOCLOCK ERR Unknown Redis command called from script",
     "NOCLOCK The user executing the script can't run this command or subcommand",
+    "NOCLOCK ERR ACL failure in script: User app has no permissions to run the 'pexpiretime' command",
+    "ERR ACL failure in script: No permissions to access a key script: on @user_script:1.",
     "",
 ];
 

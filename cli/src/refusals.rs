@@ -44,7 +44,7 @@ pub(crate) fn refused_by(text: &str) -> Option<Refused> {
     if has(&[UNKNOWN_COMMAND]) {
         return Some(Refused::Unknown);
     }
-    if !has(&["NOPERM", "can't run this command", "can't access"]) {
+    if !has(&["NOPERM", "ACL failure", "can't run this command", "can't access"]) {
         return None;
     }
     Some(if has(&[" channel"]) {

@@ -155,6 +155,7 @@ export const NO_RIGHT: readonly string[] = [
   'WRONGPASS',
   'NOPERM',
   "can't run this command or subcommand",
+  'ACL failure in script',
   'unauthenticated',
 ];
 

@@ -42,6 +42,8 @@ export const REFUSALS: readonly (readonly [text: string, meaning: string, hidesI
   ['ERR it says NOPERM there', 'auth', true],
   ["can't run this command or subcommand some text", 'auth', false],
   ["ERR it says can't run this command or subcommand there", 'auth', false],
+  ['ACL failure in script some text', 'auth', false],
+  ['ERR it says ACL failure in script there', 'auth', false],
   ['unauthenticated some text', 'auth', false],
   ['ERR it says unauthenticated there', 'auth', false],
   ['ERR NOPERM', 'auth', true],
@@ -69,5 +71,7 @@ export const REFUSALS: readonly (readonly [text: string, meaning: string, hidesI
   ['ASK 3999 127.0.0.1:6381', 'server', false],
   ['NOCLOCK ERR Unknown Redis command called from script', 'unsupported', false],
   ["NOCLOCK The user executing the script can't run this command or subcommand", 'auth', false],
+  ["NOCLOCK ERR ACL failure in script: User app has no permissions to run the 'pexpiretime' command", 'auth', false],
+  ['ERR ACL failure in script: No permissions to access a key script: on @user_script:1.', 'server', false],
   ['', 'server', false],
 ];

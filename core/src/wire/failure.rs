@@ -17,10 +17,17 @@ pub(crate) enum FailureClass {
 pub const NOT_READY: [&str; 8] =
     ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"];
 
-/// What an error says if the login or a right is missing. A client that has not logged in gets
-/// `ERR Protocol error: unauthenticated multibulk length` for a command of more than ten words.
-pub const NO_RIGHT: [&str; 5] =
-    ["NOAUTH", "WRONGPASS", "NOPERM", "can't run this command or subcommand", "unauthenticated"];
+/// What an error says if the login or a right is missing. For a command of a script, Redis 7.2 and Valkey 7.2 have other words than the
+/// versions before. A client that has not logged in gets `ERR Protocol error: unauthenticated multibulk length` for a command of more
+/// than ten words.
+pub const NO_RIGHT: [&str; 6] = [
+    "NOAUTH",
+    "WRONGPASS",
+    "NOPERM",
+    "can't run this command or subcommand",
+    "ACL failure in script",
+    "unauthenticated",
+];
 
 /// What an error says, wherever its words are, if the name has another kind of lock or other data.
 pub const WRONG_TYPE: &str = "WRONGTYPE";
@@ -141,7 +148,7 @@ pub(crate) fn has(text: &str, words: &str) -> bool {
 
 /// Redis 7 ends an error inside a script with ` script: <digest>, on @user_script:<line>.`, which is of no use in a message.
 fn without_place(mut text: String) -> String {
-    if let Some(end) = text.as_bytes().windows(9).position(|window| window == b" script: ")
+    if let Some(end) = text.as_bytes().windows(9).rposition(|window| window == b" script: ")
         && has(&text, "@user_script")
     {
         text.truncate(end);
@@ -176,6 +183,9 @@ mod tests {
         assert!(
             matches!(of("ERR no such script: a"), FailureClass::Fatal(Error::Server(text)) if text == "ERR no such script: a")
         );
+        let acl = "ERR ACL failure in script: User app has no permissions to run the 'time' command";
+        let told = of(&alloc::format!("{acl} script: on @user_script:1."));
+        assert!(matches!(told, FailureClass::Fatal(Error::Auth(text)) if text == acl));
     }
 
     #[test]
@@ -237,8 +247,12 @@ mod tests {
             };
             assert!(error.to_string().contains("+pexpiretime") && error.to_string().ends_with(refusal), "{error}");
         }
-        let text = "NOCLOCK @user_script: 12: The user executing the script can't run this command or subcommand";
-        assert!(matches!(of(text), FailureClass::Fatal(Error::Auth(_))));
+        for text in [
+            "NOCLOCK @user_script: 12: The user executing the script can't run this command or subcommand",
+            "NOCLOCK ERR ACL failure in script: User app has no permissions to run the 'pexpiretime' command",
+        ] {
+            assert!(matches!(of(text), FailureClass::Fatal(Error::Auth(_))), "{text}");
+        }
     }
 
     #[test]
@@ -256,6 +270,7 @@ mod tests {
         for text in [
             "ERR in a script: NOPERM",
             "ERR ACL: can't run this command or subcommand",
+            "ERR ACL failure in script: User app has no permissions to run the 'time' command script: on @user_script:1.",
             "ERR Protocol error: unauthenticated multibulk length",
         ] {
             assert!(matches!(of(text), FailureClass::Fatal(Error::Auth(_))), "{text:?}");

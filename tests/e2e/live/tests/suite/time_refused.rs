@@ -42,7 +42,7 @@ async fn a_server_that_has_no_other_clock_for_scripts_is_unsupported() -> Tested
     let mut servers = vec![(missing, "unsupported", "PEXPIRETIME")];
     if has_pexpiretime() {
         let denied = Server::builder().acl("default", "on nopass ~* &* +@all -time -pexpiretime").start()?;
-        servers.push((denied, "auth", "this command"));
+        servers.push((denied, "auth", "command"));
     }
     for (server, code, words) in servers {
         let error: Option<Error> = options().connect(server.url()).await.err();
