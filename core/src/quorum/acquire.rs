@@ -138,16 +138,26 @@ impl QuorumLock {
                 }
                 _ => {}
             }
-            if let MemberState::Empty | MemberState::Denied(_) = state {
+            if let MemberState::Empty | MemberState::Denied(_) | MemberState::Owes = state {
                 if members.owes(at, &self.key) {
-                    let cause = Some(Failure::Unavailable("it has not confirmed a release yet".into()));
-                    *state = MemberState::Denied(Error::unreachable(Duration::ZERO, cause));
+                    *state = MemberState::Owes;
                     continue;
                 }
                 let task = Some(Task::Member(self.id));
                 let op =
                     members.call(at, cx.now, task, |op| Input::Acquire { op, name: &self.name, options: &options });
                 *state = MemberState::Asked(op);
+            }
+        }
+    }
+
+    /// Asks the servers that have confirmed a release meanwhile. Without that, the attempt would go on without them for as
+    /// long as another server is silent.
+    pub(super) fn ask_those_that_owed(&mut self, cx: &Context, members: &mut Members) {
+        for at in 0..members.count() {
+            let owed = matches!(self.states.get(usize::from(at)), Some(MemberState::Owes));
+            if owed && !members.owes(at, &self.key) {
+                self.ask(cx, members, at..at.saturating_add(1));
             }
         }
     }

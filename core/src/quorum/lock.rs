@@ -14,7 +14,7 @@ use core::fmt::Write;
 use core::mem;
 
 use super::members::{CallKind, Members, Task};
-use crate::error::{Error, LossReason, Vote, Votes};
+use crate::error::{Error, Failure, LossReason, Vote, Votes};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
 use crate::lock::LocalQueue;
@@ -82,6 +82,8 @@ pub(super) enum MemberState {
     Ours { lease: LeaseId, drawn: u64, fence: u64, raise: Raise },
     /// We don't hold the lock there, for this reason.
     Denied(Error),
+    /// The server was not asked, because it has not confirmed a release yet. It is asked once it has.
+    Owes,
 }
 
 /// Whether a server remembers the quorum's fence.
@@ -171,6 +173,11 @@ impl QuorumLock {
         self.states.iter().filter(|state| which(state)).count()
     }
 
+    /// Whether a server was not asked, because it owes the confirmation of a release.
+    pub(super) fn is_owed(&self) -> bool {
+        self.states.iter().any(|state| matches!(state, MemberState::Owes))
+    }
+
     /// The servers where we hold the lock, with our leases there.
     pub(super) fn ours(&self) -> impl Iterator<Item = (u16, LeaseId)> {
         (0..).zip(&self.states).filter_map(|(at, state)| Some((at, state.ours()?)))
@@ -211,6 +218,10 @@ impl QuorumLock {
                 MemberState::Empty | MemberState::Asked(_) | MemberState::Late(_) | MemberState::Queued(_) => None,
                 MemberState::Ours { .. } => Some(Ok(())),
                 MemberState::Denied(error) => Some(Err(error.clone())),
+                MemberState::Owes => {
+                    let cause = Some(Failure::Unavailable("it has not confirmed a release yet".into()));
+                    Some(Err(Error::unreachable(Duration::ZERO, cause)))
+                }
             };
             Vote::new(member.server.clone(), answer)
         });
@@ -262,7 +273,7 @@ pub(super) fn clear(cx: &Context, members: &mut Members, at: u16, state: MemberS
         }
         // The answer to an unanswered raise is ignored when it comes.
         MemberState::Ours { lease, .. } => members.release(at, cx.now, lease, task),
-        MemberState::Empty | MemberState::Denied(_) => {}
+        MemberState::Empty | MemberState::Denied(_) | MemberState::Owes => {}
     }
 }
 

@@ -14,6 +14,9 @@ impl QuorumLock {
         if called && matches!(self.stage, Stage::Idle) {
             return self.settle(cx, members);
         }
+        if let Stage::Asking(_) | Stage::Raising(..) = self.stage {
+            self.ask_those_that_owed(cx, members);
+        }
         if matches!(self.stage, Stage::Asking(_)) && !self.asks_the_others(cx, members) {
             return;
         }

@@ -107,6 +107,11 @@ impl Members {
         self.list.get_mut(usize::from(at))
     }
 
+    /// How many releases this server has not confirmed.
+    pub(super) fn owed(&self, at: u16) -> usize {
+        self.list.get(usize::from(at)).map_or(0, |member| member.client.cx.owed())
+    }
+
     /// Whether this server has not confirmed a release of the lock.
     pub(super) fn owes(&self, at: u16, key: &str) -> bool {
         self.list.get(usize::from(at)).is_some_and(|member| member.client.cx.owes(key))

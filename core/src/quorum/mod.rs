@@ -167,7 +167,11 @@ impl Quorum {
             Input::Close { op } => self.close(Caller::User(op)),
             Input::Reply { id, result } => {
                 let (at, id) = self.members.inner(id);
+                let owed = self.members.owed(at);
                 self.members.tell(at, now, Input::Reply { id, result });
+                if self.members.owed(at) < owed {
+                    self.uncounted.extend(self.locks.iter().filter(|lock| lock.is_owed()).map(|lock| lock.id));
+                }
             }
             Input::Message { .. } | Input::Subscribed { .. } | Input::Unsubscribed { .. } => {
                 self.members.tell(FIRST, now, input);

@@ -73,6 +73,12 @@ impl Context {
         self.owed >= MOST_OWED || (self.owed > 0 && self.releases.values().any(same))
     }
 
+    /// How many releases are unconfirmed.
+    #[cfg(feature = "quorum")]
+    pub(crate) const fn owed(&self) -> usize {
+        self.owed
+    }
+
     /// Sends a release, by the fast path first if it has one.
     #[inline(never)]
     fn send_release(&mut self, token: Token, fast: Option<(Mode, u64)>) {

@@ -143,6 +143,29 @@ fn a_release_also_reaches_servers_whose_answers_were_lost() {
     quorum.acquired(1, 30_000);
 }
 
+/// Until then the client doesn't ask it. The silence of the dead server lasts for two node timeouts.
+#[test]
+fn a_server_votes_as_soon_as_it_has_confirmed_an_earlier_release_though_another_one_is_dead() {
+    for (server, dead) in [(0, 1), (1, 2), (2, 0)] {
+        let mut quorum = ScriptedQuorum::new(3, 1);
+        quorum.warm();
+        quorum.set([dead], Health::Dead);
+        quorum.set([server], Health::Mute);
+        let op = quorum.acquire(0, 30_000, Wait::For(Duration::from_millis(50)));
+        assert!(matches!(quorum.result(0, op), Err(Error::Unreachable { .. })));
+        // The reply to the release is overdue, and the release is not sent again yet.
+        quorum.pass(100 * MS);
+        quorum.set([server], Health::Well);
+        let sent = quorum.sent;
+        let began = quorum.now();
+        let op = quorum.acquire(0, 30_000, Wait::Forever);
+        assert_eq!(quorum.sent - sent, 2, "server {server} is not asked yet");
+        quorum.granted(0, op);
+        let took = quorum.now() - began;
+        assert!(took < 50 * MS, "with server {server}: {took} us");
+    }
+}
+
 #[test]
 fn a_split_vote_is_resolved_by_random_delays() {
     let mut quorum = ScriptedQuorum::new(4 + 1, 3);
