@@ -76,13 +76,14 @@ impl Lease {
             return Err(self.error(&EngineError::NotHeld));
         }
         let result = self.client.execute(operation, &self.name).await;
-        // The engine doesn't know whether the lease reached its TTL or `max-hold-ms`. The state of the lease does.
-        match result {
-            Err(Error { kind: ErrorKind::Lost(_), .. }) => {
-                Err(self.error(&EngineError::Lost(self.client.shared.loss(self.id).unwrap_or(LossReason::Expired))))
-            }
-            result => result,
+        // The engine doesn't know whether the lease reached its TTL or `max-hold-ms`. The state of the lease does, unless the
+        // operation has ended it.
+        if let Err(Error { kind: ErrorKind::Lost(_), .. }) = result
+            && let Some(reason) = self.client.shared.loss(self.id)
+        {
+            return Err(self.error(&EngineError::Lost(reason)));
         }
+        result
     }
 
     /// Starts to give the lease back.

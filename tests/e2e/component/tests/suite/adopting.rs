@@ -61,6 +61,24 @@ async fn a_detached_lease_stays_taken_for_its_time_and_another_manager_adopts_it
     work.await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_before_it_is_detached_is_lost_for_that_reason() {
+    let server = Memory::start();
+    let work = on_virtual_time(server.provider(), async |locks| {
+        let (one, other) = (open_quick(locks, &server).await, open_quick(locks, &server).await);
+        for (taken, reason) in [(false, LossReason::Gone), (true, LossReason::Taken)] {
+            let lease = ok(one.acquire(mutex("job"), ttl(20_000)).await);
+            server.cli(&["DEL", "job"]).unwrap();
+            if taken {
+                ok(other.acquire(mutex("job"), ttl(20_000)).await);
+            }
+            let error = refused(lease.detach(Some(60_000)).await);
+            assert_eq!(error.kind, ErrorKind::Lost(reason), "{error:?}");
+        }
+    });
+    work.await.unwrap();
+}
+
 #[tokio::test]
 async fn what_cant_be_adopted_is_refused() {
     let server = Server::start().unwrap();
