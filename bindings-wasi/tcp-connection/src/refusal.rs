@@ -40,9 +40,9 @@ pub(crate) fn sentinel(server: &str) -> Failure {
 }
 
 /// The server answered a command with an error. Only a node of a cluster answers with one of these codes, and it did not
-/// run the command.
+/// run the command. `CLUSTERDOWN` is none of them, because it passes, and a proxy in front of a cluster answers it, too.
 pub(crate) fn of_command(text: String) -> Failure {
-    if ["MOVED ", "ASK ", "CLUSTERDOWN "].iter().any(|code| text.starts_with(code)) {
+    if ["MOVED ", "ASK "].iter().any(|code| text.starts_with(code)) {
         cluster_node(&format!("the server, which answered `{text}`,"))
     } else {
         Failure::Refused(text)

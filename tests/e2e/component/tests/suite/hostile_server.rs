@@ -316,6 +316,21 @@ async fn a_server_that_lets_nobody_in_for_a_while_is_waited_for_and_subscribed_t
     work.await.unwrap();
 }
 
+#[tokio::test]
+async fn a_cluster_behind_a_proxy_that_is_down_for_a_while_is_waited_for() {
+    let server = Server::start().unwrap();
+    let hostile = Hostile::before(&server).await;
+    let work = with_tcp_component(async |locks| {
+        let manager = again("it opens", async || locks.open(&hostile.url(), answering_within(1_000)).await).await;
+        hostile.set(Says(b"-CLUSTERDOWN The cluster is down\r\n"));
+        let error = refused(manager.acquire(mutex("job"), wait(700)).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+        hostile.set(Good);
+        again("it goes on", async || manager.acquire(mutex("job"), wait(5_000)).await).await;
+    });
+    work.await.unwrap();
+}
+
 /// Errors of a server that may accept the client later.
 const FULL: [&[u8]; 2] =
     [b"-ERR max number of clients reached\r\n", b"-LOADING Redis is loading the dataset in memory\r\n"];
