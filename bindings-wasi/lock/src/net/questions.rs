@@ -4,7 +4,7 @@ use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use core::cell::RefCell;
+use core::cell::Cell;
 use core::time::Duration;
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
@@ -23,29 +23,35 @@ use crate::time::{Stopwatch, sleep};
 
 /// What to ask a server. KeyDB tells in a second section that it is an active replica.
 const INFO: &[&[&str]] = &[&["INFO", "server"], &["INFO", "replication"]];
-/// What to ask a server that doesn't answer `INFO`.
-const PING: &[&[&str]] = &[&["PING"]];
 
-/// After so many questions that broke the connection, the server is used unchecked.
+/// After so many questions that broke the connection, each time before the server answered `PING`, it is used unchecked.
 const MOST_BROKEN: u32 = 3;
 
-/// The server's answer to `INFO`. A proxy may close the connection when it sees that command. Then any answer to another one is
-/// enough, also a refusal.
+/// The server's answer to `INFO`. A server that is not ready is asked again, until the time is over. A proxy may close the connection
+/// when it sees that command. Then its answers to other commands are enough.
 pub(super) async fn info_of(endpoint: &Rc<Endpoint>, stopwatch: Stopwatch, limit: Duration) -> Result<String, Failure> {
     let mut broken = 0;
     loop {
-        let commands = if broken < MOST_BROKEN { INFO } else { PING };
-        match server_info(endpoint, commands, stopwatch.remaining(limit)).await {
-            Err(Failure::Interrupted(_)) if broken < MOST_BROKEN => broken += 1,
+        match server_info(endpoint, stopwatch.remaining(limit)).await {
+            Err(Failure::Interrupted(_)) => {
+                pong(endpoint, stopwatch.remaining(limit)).await?;
+                broken += 1;
+                if broken == MOST_BROKEN {
+                    return Ok(String::new());
+                }
+            }
+            Err(failure @ Failure::Refused(_)) if is_unready(&failure) && stopwatch.remaining(limit) > PROBE_PAUSE => {
+                sleep(PROBE_PAUSE).await;
+            }
             told => return told,
         }
     }
 }
 
-/// The server's answer to these commands. Empty if it refuses to tell.
-async fn server_info(endpoint: &Rc<Endpoint>, commands: &[&[&str]], limit: Duration) -> Result<String, Failure> {
+/// The server's answer to `INFO`. Empty if it refuses to tell.
+async fn server_info(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<String, Failure> {
     let mut info = String::new();
-    for command in commands {
+    for command in INFO {
         match call(endpoint, command, limit).await {
             Ok(Reply::One(Scalar::Text(text))) => info += &String::from_utf8_lossy(&text),
             Ok(_) => {}
@@ -59,8 +65,17 @@ async fn server_info(endpoint: &Rc<Endpoint>, commands: &[&[&str]], limit: Durat
     Ok(info)
 }
 
+/// Shows that the endpoint leads to a server. While that is down, a load balancer accepts connections and closes them at any command.
+/// Any answer is enough, also a refusal.
+async fn pong(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), Failure> {
+    match call(endpoint, &["PING"], limit).await {
+        Ok(_) | Err(Failure::Refused(_)) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// Whether the server enforces slots. One that is not ready is asked again, until the time is over. If each question breaks the
-/// connection, a proxy refuses it.
+/// connection, and other commands don't, a proxy refuses it.
 pub(super) async fn enforces_slots(
     endpoint: &Rc<Endpoint>,
     is_required: bool,
@@ -71,17 +86,25 @@ pub(super) async fn enforces_slots(
     loop {
         let answer = call(endpoint, &PROBE, stopwatch.remaining(limit)).await;
         let failure = match check_probe(is_required, &answer) {
-            Ok(Probed::Slots) => {
-                return has_all_slots(endpoint, stopwatch.remaining(limit)).await.map(|()| true);
-            }
+            Ok(Probed::Slots) => match unready_node(endpoint, stopwatch.remaining(limit)).await? {
+                Some(failure) => failure,
+                None => return Ok(true),
+            },
             Ok(Probed::NoSlots) => return Ok(false),
-            Ok(Probed::NotReady(failure)) => failure,
+            Ok(Probed::NotReady(failure)) => {
+                if !is_required
+                    && matches!(failure, Failure::Interrupted(_))
+                    && pong(endpoint, stopwatch.remaining(limit)).await.is_ok()
+                {
+                    broken += 1;
+                }
+                if broken == MOST_BROKEN {
+                    return Ok(false);
+                }
+                failure
+            }
             Err(error) => return Err(error::from_engine(&error, None)),
         };
-        broken += u32::from(matches!(failure, Failure::Interrupted(_)));
-        if broken >= MOST_BROKEN && !is_required {
-            return Ok(false);
-        }
         // If there is no answer in the end, the words of an earlier one are more useful.
         if failure != Failure::TimedOut {
             unready = failure;
@@ -93,18 +116,26 @@ pub(super) async fn enforces_slots(
     }
 }
 
-/// Fails if the server is one node of a cluster, whose other nodes have the other slots.
-async fn has_all_slots(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), Error> {
-    let moved = RefCell::new(None);
+/// Fails if the server is one node of a cluster, whose other nodes have the other slots. Returns why it can't tell, if it can't: while a
+/// whole cluster is down, its nodes don't say which slots they have.
+async fn unready_node(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<Option<Failure>, Error> {
+    let (moved, broken, refused, answered) = (Cell::new(None), Cell::new(None), Cell::new(None), Cell::new(false));
     let ask = |key: String| async {
         let key = key;
-        let checked = match call(endpoint, &["GET", &key], limit).await {
+        let answer = call(endpoint, &["GET", &key], limit).await;
+        let checked = match &answer {
             // The provider may know such a node by its answer.
-            Err(Failure::Unsupported(text)) => Err(EngineError::Unsupported(text)),
-            answer => check_slot(&answer),
+            Err(Failure::Unsupported(text)) => Err(EngineError::Unsupported(text.clone())),
+            _ => check_slot(&answer),
         };
         if let Err(error) = checked {
-            moved.replace(Some(error));
+            moved.set(Some(error));
+        }
+        match answer {
+            // The others may be answers of before the break.
+            Err(failure) if !matches!(failure, Failure::Refused(_)) => broken.set(Some(failure)),
+            Err(failure) if is_unready(&failure) => refused.set(Some(failure)),
+            _ => answered.set(true),
         }
     };
     // Boxed as in `quorum.rs`, so that the compiler reuses that code.
@@ -112,7 +143,15 @@ async fn has_all_slots(endpoint: &Rc<Endpoint>, limit: Duration) -> Result<(), E
         slot_counters().map(|key| ask(key).boxed_local()).collect();
     while asked.next().await.is_some() {}
     drop(asked);
-    moved.into_inner().map_or(Ok(()), |error| Err(error::from_engine(&error, None)))
+    if let Some(error) = moved.into_inner() {
+        return Err(error::from_engine(&error, None));
+    }
+    Ok(broken.into_inner().or_else(|| refused.into_inner().filter(|_| !answered.get())))
+}
+
+/// Whether the server may answer soon.
+fn is_unready(failure: &Failure) -> bool {
+    EngineError::of_connecting(failure.clone(), Duration::ZERO).is_retryable()
 }
 
 /// The answer to a command, within `limit`.

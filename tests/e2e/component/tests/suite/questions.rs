@@ -1,21 +1,20 @@
 //! What a manager asks a server before the first lock, and what it does with the answers of servers that aren't ready and of proxies.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold_core::PROBE;
 use leasehold_wasmtime_host::{
-    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, Sentinel, Servers,
-    Topology,
+    Answer, Connected, Endpoint, ErrorKind, Failure, Future, ManagerOptions, Messages, Provider, Reply, Sentinel,
+    Servers, Topology, Value,
 };
 
 use crate::common::*;
 use crate::memory::{Memories, Memory, on_virtual_time};
 
-/// The answer to a command in place of the server's. The question about slots is called `PROBE`, and the number says how often the
-/// endpoint got it before.
-type Answers = fn(command: &str, before: usize) -> Option<Answer>;
+/// The answer to a command in place of the server's. The question about slots is called `PROBE`. The numbers say how often the endpoint
+/// got this command before, and how many commands in all.
+type Answers = fn(command: &str, before: usize, all: usize) -> Option<Answer>;
 
 /// Servers in memory behind a proxy.
 struct Proxied(Memories, Answers);
@@ -23,14 +22,14 @@ struct Proxied(Memories, Answers);
 struct Asked {
     server: Arc<dyn Endpoint>,
     answers: Answers,
-    probes: AtomicUsize,
+    commands: Mutex<Vec<String>>,
 }
 
 impl Provider for Proxied {
     fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected> {
         let (opening, answers) = (self.0.open(servers, response_timeout), self.1);
         Box::pin(async move {
-            Ok(Arc::new(Asked { server: opening.await?, answers, probes: AtomicUsize::new(0) }) as Arc<dyn Endpoint>)
+            Ok(Arc::new(Asked { server: opening.await?, answers, commands: Mutex::default() }) as Arc<dyn Endpoint>)
         })
     }
 }
@@ -39,8 +38,11 @@ impl Endpoint for Asked {
     fn call(&self, command: Vec<Vec<u8>>) -> Future<Answer> {
         let is_probe = command.iter().map(Vec::as_slice).eq(PROBE.map(str::as_bytes));
         let name = if is_probe { "PROBE".into() } else { String::from_utf8_lossy(&command[0]).into_owned() };
-        let before = if is_probe { self.probes.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        match (self.answers)(&name, before) {
+        let mut commands = self.commands.lock().unwrap();
+        let before = commands.iter().filter(|command| **command == name).count();
+        let all = commands.len();
+        commands.push(name.clone());
+        match (self.answers)(&name, before, all) {
             Some(answer) => Box::pin(async { answer }),
             None => self.server.call(command),
         }
@@ -62,7 +64,7 @@ fn closing() -> Option<Answer> {
 #[tokio::test(start_paused = true)]
 async fn the_servers_of_a_quorum_may_be_behind_proxies_that_close_the_connection_at_info() {
     let servers: [Memory; 3] = std::array::from_fn(|_| Memory::start());
-    let closes = |command: &str, _| if command == "INFO" { closing() } else { None };
+    let closes = |command: &str, _, _| if command == "INFO" { closing() } else { None };
     let work = on_virtual_time(Proxied(Memories(servers.to_vec()), closes), async |locks| {
         let urls = servers.iter().map(Place::url).collect();
         let manager = ok(locks.open_at(Topology::Quorum(urls), quick()).await);
@@ -84,7 +86,7 @@ fn counters_of_slots(server: &Memory) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() {
     let server = Memory::start();
-    let answers = |command: &str, before| match (command, before) {
+    let answers = |command: &str, before, _| match (command, before) {
         ("PROBE", 0) => refusing("LOADING Redis is loading the dataset in memory"),
         ("PROBE", 1) => refusing("BUSY Redis is busy running a script"),
         ("PROBE", 2) => Some(Err(Failure::TimedOut)),
@@ -103,7 +105,7 @@ async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_says_whether_it_enforces_slots_is_unreachable_with_its_words() {
     let server = Memory::start();
-    let never = |command: &str, _| match command {
+    let never = |command: &str, _, _| match command {
         "PROBE" => refusing("LOADING Redis is loading the dataset in memory"),
         _ => None,
     };
@@ -122,7 +124,7 @@ async fn a_server_that_never_says_whether_it_enforces_slots_is_unreachable_with_
 #[tokio::test(start_paused = true)]
 async fn a_proxy_that_closes_the_connection_at_the_question_about_slots_is_used_without_them() {
     let server = Memory::start();
-    let closes = |command: &str, _| if command == "PROBE" { closing() } else { None };
+    let closes = |command: &str, _, _| if command == "PROBE" { closing() } else { None };
     let work = on_virtual_time(Proxied(server.provider(), closes), async |locks| {
         let manager = ok(locks.open(&server.url(), quick()).await);
         ok(manager.inspect("job").await);
@@ -136,7 +138,7 @@ async fn a_proxy_that_closes_the_connection_at_the_question_about_slots_is_used_
 #[tokio::test(start_paused = true)]
 async fn a_plain_connection_to_one_node_of_a_cluster_is_refused_at_the_start() {
     let server = Memory::start();
-    let one_node = |command: &str, _| match command {
+    let one_node = |command: &str, _, _| match command {
         "PROBE" => refusing(CROSSSLOT),
         "GET" => refusing("MOVED 1024 10.0.0.2:6379"),
         _ => None,
@@ -145,6 +147,71 @@ async fn a_plain_connection_to_one_node_of_a_cluster_is_refused_at_the_start() {
         let error = refused(locks.open(&server.url(), quick()).await);
         assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         assert!(error.message.contains("topology `cluster`") && error.message.contains("MOVED 1024"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_a_cluster_that_is_down_is_asked_again_whether_other_nodes_have_slots() {
+    let server = Memory::start();
+    let all_down = |command: &str, before, _| match command {
+        "PROBE" => refusing(CROSSSLOT),
+        "GET" if before < 32 => refusing("CLUSTERDOWN The cluster is down"),
+        "GET" if before == 32 => closing(),
+        "GET" if before > 48 => refusing("MOVED 1024 10.0.0.2:6379"),
+        _ => None,
+    };
+    let work = on_virtual_time(Proxied(server.provider(), all_down), async |locks| {
+        let error = refused(locks.open(&server.url(), answering_within(5_000)).await);
+        assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
+        assert!(error.message.contains("topology `cluster`") && error.message.contains("MOVED 1024"), "{error:?}");
+        let error = refused(locks.open(&server.url(), answering_within(150)).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+        assert!(error.message.contains("CLUSTERDOWN The cluster is down"), "{error:?}");
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_restarts_behind_a_load_balancer_is_not_taken_for_a_proxy_that_closes_the_connection() {
+    let server = Memory::start();
+    let restarts = |command: &str, _, all| match command {
+        _ if all < 3 => closing(),
+        "INFO" => Some(Ok(Reply::Single(Value::Text(b"redis_version:6.0.16".to_vec())))),
+        _ => None,
+    };
+    let work = on_virtual_time(Proxied(server.provider(), restarts), async |locks| {
+        let error = refused(locks.open(&server.url(), quick()).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+    });
+    work.await.unwrap();
+
+    let restarts = |command: &str, before, _| match command {
+        "PROBE" | "PING" if before < 5 => closing(),
+        "PROBE" => refusing(CROSSSLOT),
+        _ => None,
+    };
+    let work = on_virtual_time(Proxied(server.provider(), restarts), async |locks| {
+        let manager = ok(locks.open(&server.url(), answering_within(5_000)).await);
+        ok(ok(manager.acquire(mutex("job"), None).await).release().await);
+        assert_eq!(counters_of_slots(&server), 1);
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_waits_while_the_server_runs_a_long_script() {
+    let server = Memory::start();
+    let busy = |command: &str, before, _| match command {
+        "INFO" if before < 5 => refusing("BUSY Redis is busy running a script"),
+        _ => None,
+    };
+    let work = on_virtual_time(Proxied(server.provider(), busy), async |locks| {
+        let error = refused(locks.open(&server.url(), answering_within(250)).await);
+        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
+        assert!(error.message.contains("BUSY Redis is busy"), "{error:?}");
+        let manager = ok(locks.open(&server.url(), answering_within(1_000)).await);
+        ok(manager.inspect("job").await);
     });
     work.await.unwrap();
 }
