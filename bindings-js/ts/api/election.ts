@@ -15,9 +15,9 @@ import { type Duration, readDuration, readFields, readSignal, readString } from 
 /** The options of an {@link Election}. */
 export interface ElectionOptions {
   /** What observers learn about this candidate when it leads, such as its address: at most 1,024 bytes without control characters. */
-  readonly value?: string;
+  readonly value?: string | undefined;
   /** How long a leader that has died keeps the others waiting: 10 ms to 30 days. Default: the manager's `ttl`, which is 30 s. */
-  readonly ttl?: Duration;
+  readonly ttl?: Duration | undefined;
 }
 
 /** The time during which this candidate leads. The client renews it. It ends when the work of {@link Election.lead} ends. */
@@ -104,7 +104,7 @@ export class Election {
    * }, { signal: stopping });
    * ```
    */
-  async lead(work: (term: Term) => unknown, options?: { readonly signal?: AbortSignal }): Promise<never> {
+  async lead(work: (term: Term) => unknown, options?: { readonly signal?: AbortSignal | undefined }): Promise<never> {
     if (typeof work !== 'function') throw new InvalidOptionError('work', `is ${formatValue(work)}: give a function`);
     const signal = options === undefined ? undefined : readSignal(readFields(options, ['signal']).signal);
     for (;;) {
@@ -155,7 +155,7 @@ export class Election {
    * }
    * ```
    */
-  observe(options?: { readonly signal?: AbortSignal }): Observer {
+  observe(options?: { readonly signal?: AbortSignal | undefined }): Observer {
     const signal = options === undefined ? undefined : readSignal(readFields(options, ['signal']).signal);
     return new Observer(this.#client, this.name, signal);
   }

@@ -47,6 +47,9 @@ async function main(): Promise<void> {
   if (!(await inMemory())) throw new Error('the server in memory did not work');
   await using locks = new LockManager(redis, { prefix: 'typed:', ttl: '30s' });
   const stop: () => void = instrument(locks);
+  // Options that may be missing.
+  const signal = undefined as AbortSignal | undefined;
+  await locks.election('typed', { value: process.env['ADDRESS'], ttl: undefined }).observe({ signal }).return();
   const losses: LockManagerEvents['lost'][] = [];
   locks.on('lost', (loss) => losses.push(loss)).once('acquire', (event) => {
     // The code narrows the event.
