@@ -14,6 +14,9 @@ import { type PubSubConnection, type PubSubListener, Subscriber } from './subscr
  * does not tell its version is used as it is. Valkey 9.0 and newer also gets `DELIFEQ`, and Redis 8.4 and newer `DELEX`. If your
  * function refuses these, the manager uses scripts in their place.
  *
+ * It also sends `PING` if the first commands fail, `GET` where slots are enforced, and `SET`, `GET`, `DEL` and `PUBLISH` for the
+ * option `label`. If your function refuses the latter, only labels are missing.
+ *
  * @example
  * ```ts
  * const locks = new LockManager({ call: (args) => myClient.send(args) });
