@@ -91,6 +91,8 @@ export class VersionCheck {
   readonly #problemOf: (info: string) => string | undefined;
   readonly #mustReply: boolean;
   readonly slots: SlotsCheck;
+  // All commands that wait for an answer share the question.
+  #pinging: Promise<Failed | undefined> | undefined;
   #checking: Promise<VersionCheckResult> | undefined;
   #askingForSlots: Promise<SlotsResult> | undefined;
   #isRefused = false;
@@ -118,7 +120,7 @@ export class VersionCheck {
 
   /** Resolves to the result of `send`, or to `unsupported`. `command` is what it sends. */
   async guard(command: Command, send: () => Promise<CallResult>): Promise<CallResult> {
-    const absence = this.#isSuspect ? await this.#absence() : undefined;
+    const absence = this.#isSuspect ? await (this.#pinging ??= this.#absence()) : undefined;
     if (absence !== undefined) return absence;
     if (this.#broken >= MOST_BROKEN && !this.#isRefused && !this.#mustReply) return this.#guardAfter(command, send);
     const check = this.check();
@@ -182,6 +184,7 @@ export class VersionCheck {
   /** Why the server doesn't answer `PING`. Undefined if it does. */
   async #absence(): Promise<Failed | undefined> {
     const pong = this.#hear(await this.#answer(this.#call(['PING']), false, this.#timeout / 4));
+    this.#pinging = undefined;
     if ('reply' in pong || pong.failure.kind === 'refused') return undefined;
     const isLost = isFailure(pong, 'interrupted') || isFailure(pong, 'timed-out');
     // The command was not sent.
