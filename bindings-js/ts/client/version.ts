@@ -262,10 +262,11 @@ export class VersionCheck {
     }
   }
 
-  /** Whether `INFO` was refused for a reason that is not known. A missing login is: the program may log in later. */
+  /** Whether `INFO` was refused for a reason that is not known, so that it may never be answered. */
   #isOddRefusal(result: CallResult): boolean {
     if (!('failure' in result) || result.failure.kind !== 'refused') return false;
-    return !this.#isFinal(result) && !lacksLogin(result.failure.text);
+    const { text } = result.failure;
+    return !this.#isFinal(result) && !isNotReady(text) && !lacksLogin(text);
   }
 
   /** Whether there will be no other answer to `INFO`. */
