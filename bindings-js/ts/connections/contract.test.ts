@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
 
-import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
+import { subscribed, SubscriptionRecorder } from '../testing/subscription-recorder.js';
 import { until } from '../testing/expect.js';
 import { libraries, type Opened } from '../testing/libraries.js';
 import { kindOf, refusal, replyOf, text } from '../testing/results.js';
@@ -131,9 +131,7 @@ for (const library of libraries) {
 
     test('a_subscription_is_acknowledged_and_brings_its_messages', () =>
       connected(async ({ link, run }) => {
-        const heard = new SubscriptionRecorder();
-        link.subscribe?.('leasehold:channel', heard);
-        await heard.next('acknowledged');
+        const heard = await subscribed(link);
         assert.equal(await run('PUBLISH', 'leasehold:channel', 'grant é 1'), 1);
         await run('PUBLISH', 'leasehold:other', 'not mine');
         await run('PUBLISH', 'leasehold:channel', 'second');
@@ -155,9 +153,7 @@ for (const library of libraries) {
 
     test('a_cut_subscription_is_told_and_can_be_made_again', { skip: library.name === 'GLIDE 2' }, () =>
       connected(async ({ link, admin, server }) => {
-        const heard = new SubscriptionRecorder();
-        link.subscribe?.('leasehold:channel', heard);
-        await heard.next('acknowledged');
+        const heard = await subscribed(link);
         await admin('CLIENT', 'KILL', 'TYPE', 'pubsub');
         await heard.next('broken');
         link.subscribe?.('leasehold:channel', heard);
@@ -172,9 +168,7 @@ for (const library of libraries) {
 
     test('a_cut_subscription_of_glide_comes_back_by_itself', { skip: library.name !== 'GLIDE 2' }, () =>
       connected(async ({ link, server }) => {
-        const heard = new SubscriptionRecorder();
-        link.subscribe?.('leasehold:channel', heard);
-        await heard.next('acknowledged');
+        const heard = await subscribed(link);
         await server.restart();
         await until(async () => text(await link.call(['PUBLISH', 'leasehold:channel', 'after'])) === 1);
         assert.equal(await heard.next('message'), 'after');
@@ -243,9 +237,7 @@ for (const library of libraries) {
 
     test('close_takes_everything_of_ours_away_and_leaves_the_users_client_open', () =>
       connected(async ({ link, client, run, admin, server }) => {
-        const heard = new SubscriptionRecorder();
-        link.subscribe?.('leasehold:channel', heard);
-        await heard.next('acknowledged');
+        const heard = await subscribed(link);
         await link.close();
         assert.equal(await run('PING'), 'PONG');
         if (library.emits) {

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { Decoder, GlideClient, GlideClusterClient, Logger, ProtocolVersion } from '@valkey/valkey-glide';
 
 import { startCluster } from '../testing/topologies.js';
-import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
+import { subscribed } from '../testing/subscription-recorder.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
 import { recognise } from './recognise.js';
@@ -26,9 +26,7 @@ test('a_glide_cluster_finds_the_node_of_a_key_and_hears_messages_of_every_node',
   });
   for (let i = 0; i < 20; i++) assert.deepEqual(text(await link.call(['EVAL', 'return KEYS[1]', '1', `name-${i}`])), `name-${i}`);
   assert.match(refusal(await link.call(['EVALSHA', 'f'.repeat(40), '1', 'name'])), /^NOSCRIPT /);
-  const heard = new SubscriptionRecorder();
-  link.subscribe?.('leasehold:channel', heard);
-  await heard.next('acknowledged');
+  const heard = await subscribed(link);
   for (const { port, run } of nodes) {
     await run('PUBLISH', 'leasehold:channel', `from ${port}`);
     assert.equal(await heard.next('message'), `from ${port}`);
@@ -48,9 +46,7 @@ test('a_glide_client_of_any_decoder_protocol_and_subscriptions_will_do', async (
     const client = await GlideClient.createClient({ addresses, ...options });
     const link = recognise(client);
     assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-    const heard = new SubscriptionRecorder();
-    link.subscribe?.('leasehold:channel', heard);
-    await heard.next('acknowledged');
+    const heard = await subscribed(link);
     // The server may not know yet that the previous connection is gone.
     assert.ok(Number(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello']))) >= 1);
     assert.equal(await heard.next('message'), 'hello');

@@ -8,7 +8,7 @@ import { Cluster as Cluster5, Redis as IoRedis5, type RedisOptions } from 'iored
 import { Cluster as Cluster6, Redis as IoRedis6 } from 'ioredis-6';
 
 import { keyOfFirst, startCluster } from '../testing/topologies.js';
-import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
+import { subscribed } from '../testing/subscription-recorder.js';
 import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
@@ -29,9 +29,7 @@ for (const { name, open, Cluster } of versions) {
       assert.deepEqual(text(await link.call(ECHO)), ['name', 'argument']);
       assert.equal(text(await link.call(['SET', 'key', 'value'])), 'OK');
       assert.equal(await client.exists('key'), 0);
-      const heard = new SubscriptionRecorder();
-      link.subscribe?.('leasehold:channel', heard);
-      await heard.next('acknowledged');
+      const heard = await subscribed(link);
       assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
       assert.equal(await heard.next('message'), 'hello');
     });
@@ -172,9 +170,7 @@ for (const { name, open, Cluster } of versions) {
         assert.deepEqual(text(await link.call(['EVAL', 'return {KEYS[1], ARGV[1]}', '1', key, 'x'])), [key, 'x']);
       }
       assert.match(refusal(await link.call(['EVALSHA', 'f'.repeat(40), '1', 'name'])), /^NOSCRIPT /);
-      const heard = new SubscriptionRecorder();
-      link.subscribe?.('leasehold:channel', heard);
-      await heard.next('acknowledged');
+      const heard = await subscribed(link);
       for (const { port } of [first, second]) {
         const node = open(port, {});
         t.after(() => node.disconnect());

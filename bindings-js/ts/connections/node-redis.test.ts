@@ -8,7 +8,7 @@ import { createClient as createClient5, createClientPool, createCluster as creat
 import { createClient as createClient6, createCluster as createCluster6 } from 'redis-6';
 
 import { keyOfFirst, type Node, startCluster } from '../testing/topologies.js';
-import { SubscriptionRecorder } from '../testing/subscription-recorder.js';
+import { subscribed } from '../testing/subscription-recorder.js';
 import { until } from '../testing/expect.js';
 import { kindOf, refusal, text } from '../testing/results.js';
 import { Server } from '../testing/server.js';
@@ -74,9 +74,7 @@ for (const { name, create, createCluster } of versions) {
       await client.connect();
       const link = linked(t, client);
       assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-      const heard = new SubscriptionRecorder();
-      link.subscribe?.('leasehold:channel', heard);
-      await heard.next('acknowledged');
+      const heard = await subscribed(link);
       assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
       assert.equal(await heard.next('message'), 'hello');
     });
@@ -93,9 +91,7 @@ for (const { name, create, createCluster } of versions) {
         await client.connect();
         const link = linked(t, client);
         assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-        const heard = new SubscriptionRecorder();
-        link.subscribe?.('leasehold:channel', heard);
-        await heard.next('acknowledged');
+        const heard = await subscribed(link);
         assert.equal(text(await link.call(['PUBLISH', 'leasehold:channel', 'hello'])), 1);
         assert.equal(await heard.next('message'), 'hello');
       });
@@ -122,9 +118,7 @@ for (const { name, create, createCluster } of versions) {
       await client.connect();
       const link = linked(t, client);
       assert.deepEqual(text(await link.call(ECHO)), ECHOED);
-      const heard = new SubscriptionRecorder();
-      link.subscribe?.('leasehold:channel', heard);
-      await heard.next('acknowledged');
+      await subscribed(link);
     });
 
     test('a_cluster_finds_the_node_of_a_key_and_hears_messages_of_every_node', async (t) => {
@@ -137,9 +131,7 @@ for (const { name, create, createCluster } of versions) {
         assert.deepEqual(text(await link.call(['EVAL', 'return {KEYS[1], ARGV[1]}', '1', key, 'x'])), [key, 'x']);
       }
       assert.match(refusal(await link.call(['EVALSHA', 'f'.repeat(40), '1', 'name'])), /^NOSCRIPT /);
-      const heard = new SubscriptionRecorder();
-      link.subscribe?.('leasehold:channel', heard);
-      await heard.next('acknowledged');
+      const heard = await subscribed(link);
       for (const { port, run } of nodes) {
         await run('PUBLISH', 'leasehold:channel', `from ${port}`);
         assert.equal(await heard.next('message'), `from ${port}`);

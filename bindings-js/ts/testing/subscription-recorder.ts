@@ -1,6 +1,6 @@
 /** Records the events of a subscription, so that a test can await them. */
 
-import type { Failure, SubscriptionListener } from '../connections/index.js';
+import type { Failure, Link, SubscriptionListener } from '../connections/index.js';
 import { PATIENCE_MS } from './generous.js';
 
 type EventName = 'acknowledged' | 'message' | 'broken';
@@ -30,6 +30,14 @@ export class SubscriptionRecorder implements SubscriptionListener {
     this.#events.push({ name, value });
     this.#wake();
   }
+}
+
+/** Subscribes to the channel `leasehold:channel`. */
+export async function subscribed(link: Link): Promise<SubscriptionRecorder> {
+  const heard = new SubscriptionRecorder();
+  link.subscribe?.('leasehold:channel', heard);
+  await heard.next('acknowledged');
+  return heard;
 }
 
 async function within(promise: Promise<void>, problem: () => string): Promise<void> {
