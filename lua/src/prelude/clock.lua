@@ -10,20 +10,17 @@ if clock.err then
     return { err = 'NOCLOCK ' .. ends.err }
   end
   local ms = ends - redis.call('PTTL', KEYS[1])
-  if ends == -2 then
-    redis.call('DEL', KEYS[1])
-    redis.call('SET', KEYS[1], '', 'PX', '9999')
+  -- Lua rounds a number above 2^53. Such an end is far away, so it counts as none.
+  if ends < 0 or ends > 2 ^ 53 then
+    local undo = ends == -2 and 'DEL' or 'PERSIST'
+    redis.call(undo, KEYS[1])
+    if ends == -2 then
+      redis.call('SET', KEYS[1], '', 'PX', '9999')
+    else
+      redis.call('PEXPIRE', KEYS[1], '9999')
+    end
     ms = redis.call('PEXPIRETIME', KEYS[1]) - redis.call('PTTL', KEYS[1])
-    redis.call('DEL', KEYS[1])
-  elseif ends == -1 then
-    redis.call('PERSIST', KEYS[1])
-    redis.call('PEXPIRE', KEYS[1], '9999')
-    ms = redis.call('PEXPIRETIME', KEYS[1]) - redis.call('PTTL', KEYS[1])
-    redis.call('PERSIST', KEYS[1])
-  elseif ends > 2 ^ 53 then
-    -- Lua rounds such an end, so the key gets one after 142,000 years.
-    redis.call('PEXPIRE', KEYS[1], '4503599627370496')
-    ms = redis.call('PEXPIRETIME', KEYS[1]) - redis.call('PTTL', KEYS[1])
+    redis.call(undo, KEYS[1])
   end
   clock = { math.floor(ms / 1000), ms % 1000 * 1000 + 999 }
 end

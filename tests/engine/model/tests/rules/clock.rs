@@ -34,7 +34,7 @@ fn where_time_is_refused_scripts_know_the_millisecond_and_leave_the_key_as_it_is
     }
 }
 
-/// Lua's numbers are exact up to 2^53. Such a key is never a lease.
+/// Lua's numbers are exact up to 2^53 ms, which are 285,000 years. Such a key is never a lease.
 #[test]
 fn where_time_is_refused_a_key_whose_ttl_is_too_great_for_lua_tells_the_time_and_does_not_end() {
     for ms in ["9007199254740993", "1000000000000000001", "9000000000000000123"] {
