@@ -7,10 +7,10 @@ use std::path::Path;
 use std::{env, fs};
 
 use leasehold_core::{
-    AcquireOptions, BAD_FENCE, CLOSE_SETTINGS, CROSS_SLOT, CallKind, Config, Ends, ErrorCode, FailureKind, KEYDB,
-    LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NO_SLOTS, NOT_READY,
-    OutcomeKind, PROBE, REFUSED_SERVERS, REFUSES_INFO, ReleaseOutcome, SLOT_MOVES, SUPPORTED_SERVERS, Setting,
-    Supported, TOO_OLD, WRONG_TYPE, slot_counters,
+    AcquireOptions, BAD_FENCE, BROKE, CLOSE_SETTINGS, CROSS_SLOT, CallKind, Config, Ends, ErrorCode, FailureKind,
+    KEYDB, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NO_SLOTS,
+    NOT_READY, OutcomeKind, PROBE, REFUSED_SERVERS, REFUSES_INFO, ReleaseOutcome, SLOT_MOVES, SUPPORTED_SERVERS,
+    Setting, Supported, TOO_OLD, UNREACHED, WRONG_TYPE, slot_counters,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind, OutputKind};
@@ -284,6 +284,8 @@ fn errors() -> String {
     list(&mut module, "NOT_READY", "string", NOT_READY.into_iter());
     list(&mut module, "NO_RIGHT", "string", NO_RIGHT.into_iter());
     list(&mut module, "CROSS_SLOT", "string", CROSS_SLOT.into_iter());
+    list(&mut module, "UNREACHED", "string", UNREACHED.into_iter());
+    list(&mut module, "BROKE", "string", BROKE.map(|words| words.replace('\n', "\\n")).iter().map(String::as_str));
     for (name, words) in [
         ("WRONG_TYPE", WRONG_TYPE),
         ("BAD_FENCE", BAD_FENCE),

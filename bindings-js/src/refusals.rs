@@ -4,13 +4,14 @@
 use leasehold_core::Duration;
 use std::fmt::Write;
 
-use leasehold_core::{CROSS_SLOT, Error, Failure, NO_RIGHT, NOT_READY, REFUSES_INFO, refuses_info};
+use leasehold_core::{BROKE, CROSS_SLOT, Error, Failure, NO_RIGHT, NOT_READY, REFUSES_INFO, UNREACHED, refuses_info};
 
 use crate::generated::{HEADER, check};
 
 /// Errors that begin with no code of a list, or that only look like one that does.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 20] = [
     "ERR max number of clients reached",
+    "ERR unknown command 'EVAL'",
     "OOM command not allowed when used memory > 'maxmemory'.",
     "WRONGTYPE Operation against a key holding the wrong kind of value",
     "ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key",
@@ -57,13 +58,14 @@ fn texts() -> Vec<String> {
     let rights = NO_RIGHT.iter().flat_map(|words| [format!("{words} some text"), format!("ERR it says {words} there")]);
     let hidden = REFUSES_INFO.iter().map(|words| format!("ERR {}", words.to_uppercase()));
     let slots = CROSS_SLOT.iter().map(|words| format!("ERR it says {words} there"));
-    codes.chain(rights).chain(hidden).chain(slots).chain(OTHERS.map(str::to_owned)).collect()
+    let proxies = UNREACHED.iter().chain(&BROKE).map(|words| format!("it says {}", words.trim_end()));
+    codes.chain(rights).chain(hidden).chain(slots).chain(proxies).chain(OTHERS.map(str::to_owned)).collect()
 }
 
 fn meaning(text: &str) -> &'static str {
     match Error::of_connecting(Failure::Refused(text.to_owned()), Duration::ZERO) {
         Error::Unreachable { cause: Some(Failure::Unavailable(_)), .. } => "not-ready",
-        Error::Unreachable { cause: Some(Failure::Interrupted(_)), .. } => "slot-moves",
+        Error::Unreachable { cause: Some(Failure::Interrupted(_)), .. } => "interrupted",
         error => error.code(),
     }
 }

@@ -247,8 +247,8 @@ pub use time::Instant;
 #[doc(hidden)]
 pub use time::{api::Duration, millis};
 pub use wire::{
-    BAD_FENCE, CROSS_SLOT, Command, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, Reply, SLOT_MOVES, Scalar,
-    WRONG_TYPE, hash_slot, is_cross_slot, slot_tag,
+    BAD_FENCE, BROKE, CROSS_SLOT, Command, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, Reply, SLOT_MOVES,
+    SLOTS_OPTION, Scalar, UNREACHED, WRONG_TYPE, hash_slot, is_cross_slot, slot_tag,
 };
 
 #[cfg(test)]

@@ -400,7 +400,7 @@ export class Driver {
   }
 
   #settleDedicated(op: number, result: CallResult): void {
-    this.input((engine) => ('reply' in result ? engine.dedicatedReply(op, result.reply) : engine.dedicatedFailed(op, result.failure)));
+    this.input((engine) => ('reply' in result ? engine.dedicatedReply(op, result.reply) : engine.dedicatedFailed(op, explained(result.failure))));
   }
 
   /** Subscribes to a channel that the engine did not ask for. */
@@ -414,7 +414,8 @@ export class Driver {
     const listener: SubscriptionListener = {
       acknowledged: () => leases?.channel('on') !== true && this.input((engine) => engine.subscribed(channel)),
       message: (payload) => leases?.hears(payload) !== true && this.input((engine) => engine.message(channel, payload)),
-      broken: (failure) => {
+      broken: (cause) => {
+        const failure = explained(cause);
         const isFinal = failure.kind === 'refused' || failure.kind === 'unsupported';
         if (leases?.channel(isFinal ? 'never' : 'off') !== true) this.input((engine) => engine.unsubscribed(channel, failure));
       },

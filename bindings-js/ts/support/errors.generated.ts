@@ -164,6 +164,27 @@ export const CROSS_SLOT: readonly string[] = [
   'same slot',
 ];
 
+export const UNREACHED: readonly string[] = [
+  'Connection refused',
+  'avaliable',
+  'no upstream host',
+  'router is not online',
+  'slot is not ready',
+];
+
+export const BROKE: readonly string[] = [
+  'ERR unknown\n',
+  'timed out\n',
+  'Connection reset',
+  'Broken pipe',
+  'Host is down',
+  'No route to host',
+  'upstream failure',
+  'server connection close',
+  'backend conn',
+  'proxy upstream',
+];
+
 export const WRONG_TYPE = 'WRONGTYPE';
 
 export const BAD_FENCE = 'BADFENCE';

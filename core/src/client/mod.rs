@@ -361,6 +361,8 @@ impl Client {
     }
 
     fn reply(&mut self, id: CommandId, result: Result<Reply, Failure>) {
+        #[cfg(feature = "sources")]
+        let result = result.map_err(Failure::explained);
         let failure = result.as_ref().err();
         let Some((sent, request)) = self.cx.unanswered.close(id) else {
             // Late or a duplicate. But it shows that the server is alive.

@@ -41,6 +41,29 @@ pub const SLOT_MOVES: &str = "non local key";
 /// What an error says if the server accepts no more connections at the moment.
 pub const NO_MORE_CLIENTS: &str = "max number of clients";
 
+/// What an error says if the command did not run, because a proxy does not reach the server: twemproxy, predixy (in its spelling), Envoy
+/// and Codis.
+// twemproxy: `connect` in `nc_server.c`. predixy: `Response.cpp`. Envoy: `NoUpstreamHost`. Codis: `session.go` and `forward.go`.
+pub const UNREACHED: [&str; 5] =
+    ["Connection refused", "avaliable", "no upstream host", "router is not online", "slot is not ready"];
+
+/// What an error says, as a line, if a proxy has lost its connection to the server, which may have run the command. twemproxy has the
+/// system's words, and `unknown` if the server closed the connection. The others are Envoy's, predixy's, Codis's and Camellia's.
+// Requests that were sent get these errors, too. twemproxy: `server_close`. Envoy: `UpstreamFailure`. predixy: `ConnectConnection::close`.
+// Codis: `loopReader` in `backend.go`. Camellia: `ErrorReply.java`.
+pub const BROKE: [&str; 10] = [
+    "ERR unknown\n",
+    "timed out\n",
+    "Connection reset",
+    "Broken pipe",
+    "Host is down",
+    "No route to host",
+    "upstream failure",
+    "server connection close",
+    "backend conn",
+    "proxy upstream",
+];
+
 /// What an error says if the keys of a command are in different slots. Some proxies have words of their own:
 /// `ERR 'EVAL' command keys must in same slot`.
 pub const CROSS_SLOT: [&str; 2] = ["CROSSSLOT", "same slot"];
@@ -53,7 +76,24 @@ pub const NO_CLOCK: [&str; 2] = [
      this user +time, or +pexpiretime and +persist: ",
 ];
 
+/// How the [failure](Failure::Unsupported) begins that a driver gives the engine in place of answers, if the option `cluster_slots` is
+/// wrong. The problem follows. The calls end with [`Error::InvalidOption`].
+pub const SLOTS_OPTION: &str = "`cluster_slots` ";
+
 impl Failure {
+    /// What an error of a proxy says about the command. A driver that brings the scripts' texts itself does this too: npm's does.
+    #[cfg(feature = "sources")]
+    pub(crate) fn explained(self) -> Self {
+        let Self::Refused(text) = self else { return self };
+        let line = [&text, "\n"].concat();
+        let says = |words: &[&str]| words.iter().any(|words| has(&line, words));
+        match text {
+            text if says(&BROKE) => Self::Interrupted(text),
+            text if says(&UNREACHED) => Self::Unavailable(text),
+            text => Self::Refused(text),
+        }
+    }
+
     /// Whether the server doesn't have the script. It gets the source.
     pub(crate) fn lacks_script(&self) -> bool {
         matches!(self, Self::Refused(text) if text.starts_with("NOSCRIPT"))
@@ -64,6 +104,12 @@ impl FailureClass {
     pub(crate) fn of(failure: Failure) -> Self {
         let text = match failure {
             Failure::Refused(text) => without_place(text),
+            // A check that was made after connecting has found that the option is wrong.
+            #[cfg(feature = "sources")]
+            Failure::Unsupported(text) if text.starts_with(SLOTS_OPTION) => {
+                let problem = text.get(SLOTS_OPTION.len()..).unwrap_or_default();
+                return Self::Fatal(Error::invalid("cluster_slots", problem));
+            }
             Failure::Unsupported(text) => return Self::Fatal(Error::Unsupported(text)),
             Failure::Closed(_) => {
                 let (waited, votes) = (Duration::ZERO, Votes::default());
@@ -94,6 +140,12 @@ impl FailureClass {
             }
             _ if has(&text, SLOT_MOVES) => Self::Retry(Failure::Interrupted(text)),
             _ if has(&text, NO_MORE_CLIENTS) => Self::Retry(Failure::Unavailable(text)),
+            #[cfg(feature = "sources")]
+            _ => match Failure::Refused(text).explained() {
+                Failure::Refused(text) => Self::Fatal(Error::Server(text)),
+                failure => Self::Retry(failure),
+            },
+            #[cfg(not(feature = "sources"))]
             _ => Self::Fatal(Error::Server(text)),
         }
     }
@@ -226,6 +278,49 @@ mod tests {
         }
         assert!(matches!(connecting("WRONGPASS invalid username-password pair"), Error::Auth(_)));
         assert!(matches!(connecting("ERR DB index is out of range"), Error::Server(_)));
+    }
+
+    #[test]
+    fn what_a_proxy_says_while_its_server_is_down_is_waited_for_and_counts_as_run_if_it_may_have_been() {
+        for (text, maybe_applied) in [
+            ("ERR Connection refused", false),
+            ("ERR no server avaliable", false),
+            ("ERR no server connection avaliable", false),
+            ("no upstream host", false),
+            ("ERR router is not online", false),
+            ("ERR handle request, slot is not ready, may be offline", false),
+            ("ERR max number of clients reached", false),
+            ("ERR unknown", true),
+            ("ERR Connection timed out", true),
+            ("ERR Operation timed out", true),
+            ("ERR Connection reset by peer", true),
+            ("ERR Broken pipe", true),
+            ("ERR Host is down", true),
+            ("upstream failure", true),
+            ("ERR server connection close", true),
+            ("ERR handle response, backend conn reset", true),
+            ("ERR handle response, backend conn failure, EOF", true),
+            ("ERR proxy upstream connection not available", true),
+        ] {
+            let failed = Failed::by(Failure::Refused(text.into()));
+            let FailureClass::Retry(failure) = failed.class else { panic!("{text}") };
+            assert_eq!((failed.maybe_applied, failure.text()), (maybe_applied, text));
+        }
+        for text in [
+            "ERR unknown command 'EVAL'",
+            "ERR unknown subcommand",
+            "ERR command 'EVAL' not support",
+            "ERR timed out of it",
+        ] {
+            assert!(matches!(of(text), FailureClass::Fatal(Error::Server(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_a_later_check_refuses_ends_calls_as_it_would_have_ended_connecting() {
+        let failure = Failure::Unsupported([SLOTS_OPTION, "is set, but it must not be"].concat());
+        let FailureClass::Fatal(error) = FailureClass::of(failure) else { panic!() };
+        assert_eq!(error, Error::invalid("cluster_slots", "is set, but it must not be"));
     }
 
     #[test]

@@ -9,7 +9,8 @@ mod reply;
 
 pub(crate) use answer::{Answer, Status, fence, integer, natural, time_left};
 pub use failure::{
-    BAD_FENCE, CROSS_SLOT, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, SLOT_MOVES, WRONG_TYPE, is_cross_slot,
+    BAD_FENCE, BROKE, CROSS_SLOT, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NOT_READY, SLOT_MOVES, SLOTS_OPTION, UNREACHED,
+    WRONG_TYPE, is_cross_slot,
 };
 pub(crate) use failure::{Failed, FailureClass, has};
 pub(crate) use message::{Granted, Message, Term};
