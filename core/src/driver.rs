@@ -6,11 +6,12 @@ use core::mem;
 use hashbrown::HashMap;
 
 use crate::engine::Engine;
-use crate::error::{Error, LossReason};
+use crate::error::{Error, Failure, LossReason};
 use crate::event::{Input, Leader, Operation, Outcome, Output, ReleaseOutcome};
 use crate::ids::{ByNumber, LeaseId, NodeId, OpId};
 use crate::labels::{Labels, Question};
 use crate::options::AcquireOptions;
+use crate::server::DeleteIfEqual;
 use crate::time::Instant;
 
 /// The result of a call, as the engine returns it.
@@ -113,6 +114,31 @@ impl Outbox {
             (wanted, _) => wanted.is_some(),
         };
         sooner || !self.outputs.is_empty() || self.closed
+    }
+}
+
+/// What a check of the server has found, before it gets a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    /// The command with which it can delete a key by its value.
+    pub delete_if_equal: Option<DeleteIfEqual>,
+    /// Whether names are in the slots of a cluster, at one address or at several.
+    pub has_slots: bool,
+}
+
+impl Abilities {
+    /// Tells an engine that has had no input. If it has, [`Driven::checked`] does it.
+    pub fn tell(self, engine: &mut Engine, labels: Option<&mut Labels>) {
+        if self.has_slots {
+            engine.set_cluster(NodeId(0));
+            labels.into_iter().for_each(Labels::set_cluster);
+        }
+        engine.set_delete_if_equal(self.delete_if_equal);
+    }
+
+    /// Why a command is not sent that was made before the engine knew.
+    pub fn outdated() -> Failure {
+        Failure::Unavailable("the command was made before the server was checked".into())
     }
 }
 
@@ -245,6 +271,21 @@ impl<C, L> Driven<C, L> {
         }
     }
 
+    /// The server was not ready when the engine began, and has been checked now. It has got no command.
+    pub fn checked(&mut self, now: Instant, abilities: Abilities) {
+        abilities.tell(&mut self.engine, self.labels.as_mut());
+        if !abilities.has_slots {
+            return;
+        }
+        for output in mem::take(&mut self.outbox.outputs) {
+            match output {
+                // It names the counter of a server without slots.
+                Output::Send { id, .. } => self.handle(now, Input::Reply { id, result: Err(Abilities::outdated()) }),
+                output => self.outbox.outputs.push(output),
+            }
+        }
+    }
+
     /// The next event, until there is none. Everything else goes to the outbox. `now` is called only if it is needed.
     pub fn poll(&mut self, now: impl Fn() -> Instant) -> Option<Event> {
         while let Some(mut output) = self.engine.poll_output() {
@@ -292,5 +333,36 @@ impl<C, L> Driven<C, L> {
         if let Some(labels) = self.labels.as_mut().filter(|_| uses_locks) {
             labels.keep(now, || since(&self.leases));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ClientId;
+    use crate::options::Config;
+
+    #[test]
+    fn a_command_that_was_made_before_the_server_told_about_slots_is_made_again() {
+        let engine = Engine::new(ClientId::from_random([7; 16]), Config::default()).unwrap();
+        let mut driven: Driven<(), ()> = Driven::new(engine, None);
+        let mut now = Instant::default();
+        let counters = |driven: &mut Driven<(), ()>, now| {
+            driven.handle(now, Input::Wake);
+            assert!(driven.poll(|| now).is_none());
+            let commands = driven.outbox.outputs.iter().filter_map(|output| match output {
+                Output::Send { command, .. } => command.words().find(|word| word.starts_with(b"leasehold:fence")),
+                _ => None,
+            });
+            commands.map(<[u8]>::to_vec).collect::<Vec<_>>()
+        };
+        let options = AcquireOptions::default();
+        driven.run(now, &Operation::Acquire { name: "door", options: &options });
+        assert_eq!(counters(&mut driven, now), [b"leasehold:fence"]);
+        driven.checked(now, Abilities { has_slots: true, ..Abilities::default() });
+        assert_eq!(counters(&mut driven, now), [b""; 0]);
+        now = driven.engine.poll_timeout().unwrap().0;
+        let made = counters(&mut driven, now);
+        assert!(!made.is_empty() && made.iter().all(|key| key.starts_with(b"leasehold:fence:{")), "{made:?}");
     }
 }

@@ -220,7 +220,7 @@ mod wire;
 pub use quorum::Roster;
 
 pub use clock::Clock;
-pub use driver::{Call, CallResult, Driven, Event, Outbox, Table};
+pub use driver::{Abilities, Call, CallResult, Driven, Event, Outbox, Table};
 pub use engine::Engine;
 pub use error::{
     Ends, Error, ErrorCode, Failure, FailureKind, LossReason, Vote, Votes, because_of, busy_reason, busy_until,
@@ -238,7 +238,7 @@ pub use options::{
 };
 pub use server::{
     DeleteIfEqual, KEYDB, NO_SLOTS, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, REFUSES_INFO, SUPPORTED_SERVERS,
-    Supported, TOO_OLD, check_eviction, check_probe, check_server, check_slot, is_keydb, refuses_info, slot_counters,
+    Supported, TOO_OLD, check_eviction, check_probe, check_server, check_slots, is_keydb, refuses_info, slot_counters,
 };
 pub use session::{MOST_PAUSES, Renewal};
 pub use settings::{Bounds, Setter, Setting};

@@ -4,9 +4,9 @@
 use alloc::string::String;
 
 use crate::error::{Error, Failure};
-use crate::text::Digits;
+use crate::text::{Digits, lossy};
 use crate::time::api::Duration;
-use crate::wire::{NO_CLOCK, NO_RIGHT, Reply, Scalar, has, is_cross_slot, slot_tag};
+use crate::wire::{NO_CLOCK, Reply, Scalar, has, is_cross_slot, slot_tag};
 
 /// A server that can be used.
 #[derive(Clone, Copy, Debug)]
@@ -168,6 +168,9 @@ pub const NO_SLOTS: [&str; 2] =
 /// How long a driver waits before it sends [`PROBE`] again, because the server was [not ready](Probed::NotReady).
 pub const PROBE_PAUSE: Duration = Duration::from_millis(100);
 
+/// How many bytes of a server's answer to [`PROBE`] an error quotes.
+const LONGEST_REFUSAL: usize = 300;
+
 /// What the answer to [`PROBE`] says about slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probed {
@@ -176,8 +179,9 @@ pub enum Probed {
     Slots,
     /// The address takes keys of different slots in one call, or doesn't tell. All names have one counter of fences.
     NoSlots,
-    /// The server can't answer now. The driver sends [`PROBE`] again after [`PROBE_PAUSE`]. When the time for connecting is over,
-    /// connecting fails with [`Error::of_connecting`] of this failure.
+    /// The server can't answer now. The driver sends [`PROBE`] again after [`PROBE_PAUSE`]. When the time for connecting is over and the
+    /// server has refused the question with this failure, the driver gives the engine no other answer to a command than that it is
+    /// [unavailable](Failure::Unavailable), and asks again before it sends one.
     NotReady(Failure),
 }
 
@@ -205,15 +209,11 @@ pub enum Probed {
 pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Probed, Error> {
     let problem = match answer {
         Err(Failure::Refused(text)) if is_cross_slot(text) => return Ok(Probed::Slots),
-        Err(failure) if Error::of_connecting(failure.clone(), Duration::ZERO).is_retryable() => {
-            return Ok(Probed::NotReady(failure.clone()));
-        }
+        Err(failure) if is_unready(failure) => return Ok(Probed::NotReady(failure.clone())),
         Ok(Reply::One(Scalar::Text(text))) if text.starts_with(NO_CLOCK[0].as_bytes()) => {
-            let refusal = String::from_utf8_lossy(text.get(NO_CLOCK[0].len()..).unwrap_or_default());
-            if NO_RIGHT.iter().any(|words| has(&refusal, words)) {
-                return Err(Error::Auth(refusal.into_owned()));
-            }
-            return Err(Error::Unsupported([NO_CLOCK[1], &refusal].concat()));
+            // As if one of our scripts had failed with it. A server may say anything at any length.
+            let refusal = lossy(text.get(..LONGEST_REFUSAL).unwrap_or(text));
+            return Err(Error::of_connecting(Failure::Refused(refusal), Duration::ZERO));
         }
         _ if !wanted => return Ok(Probed::NoSlots),
         Ok(_) => ["is set, ", NO_SLOTS[0]].concat(),
@@ -223,9 +223,8 @@ pub fn check_probe(wanted: bool, answer: &Result<Reply, Failure>) -> Result<Prob
 }
 
 /// The counters of 16 slots, evenly spaced. A driver sends `GET` for each of them to an address that enforces slots, all at once, and
-/// gives each answer to [`check_slot`]. If another node has one of these slots, the address is only one node of a cluster. If all
-/// answers say that the server is not ready, it asks again: a node says nothing about slots while its whole cluster is down.
-// CLUSTER INFO doesn't tell: a proxy may pass it on to one of its servers, and a user may lack the right to it.
+/// gives the answers to [`check_slots`].
+// CLUSTER INFO and CLUSTER SLOTS don't tell: a proxy may pass them on to one of its servers, and a user may lack the right to them.
 pub fn slot_counters() -> impl Iterator<Item = String> {
     (0..16).map(|part| {
         let tag = slot_tag(part << 10).map(char::from);
@@ -233,23 +232,39 @@ pub fn slot_counters() -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether an address serves a slot, by its answer for one of the [`slot_counters`].
+/// Whether an address serves all slots, by its answers for the [`slot_counters`]: [`Slots`](Probed::Slots), unless one of them
+/// is missing, or all of them say that the server is not ready. A node says nothing about slots while its whole cluster is down.
 ///
 /// # Errors
-/// The error for `MOVED`, if another node of the cluster has the slot. Then a client must connect as to a cluster.
+/// The error for `MOVED`, if another node of the cluster has one of the slots. Then a client must connect as to a cluster.
+/// [`Error::Unsupported`] if a provider of connections knows such a node by its answer.
 ///
 /// ```
-/// use leasehold_core::{Failure, Reply, Scalar, check_slot};
+/// use leasehold_core::{Failure, Probed, Reply, Scalar, check_slots};
 ///
-/// assert!(check_slot(&Ok(Reply::One(Scalar::Nil))).is_ok());
-/// assert!(check_slot(&Err(Failure::Refused("NOPERM no".into()))).is_ok());
-/// assert!(check_slot(&Err(Failure::Refused("MOVED 1024 10.0.0.2:6379".into()))).is_err());
+/// let refused = |text: &str| Err(Failure::Refused(text.into()));
+/// let (free, down) = (Ok(Reply::One(Scalar::Nil)), refused("CLUSTERDOWN The cluster is down"));
+/// assert_eq!(check_slots([free, refused("NOPERM no"), down.clone()]), Ok(Probed::Slots));
+/// assert!(matches!(check_slots([down.clone(), down.clone()]), Ok(Probed::NotReady(_))));
+/// assert!(check_slots([down, refused("MOVED 1024 10.0.0.2:6379")]).is_err());
 /// ```
-pub fn check_slot(answer: &Result<Reply, Failure>) -> Result<(), Error> {
-    match answer {
-        Err(Failure::Refused(text)) if text.starts_with("MOVED ") => Err(Error::Server(text.clone())),
-        _ => Ok(()),
+pub fn check_slots(answers: impl IntoIterator<Item = Result<Reply, Failure>>) -> Result<Probed, Error> {
+    let (mut broken, mut unready, mut has_answered) = (None, None, false);
+    for answer in answers {
+        match answer {
+            Err(Failure::Refused(text)) if text.starts_with("MOVED ") => return Err(Error::Server(text)),
+            Err(Failure::Unsupported(text)) => return Err(Error::Unsupported(text)),
+            // The others may be answers of before the break.
+            Err(failure) if !matches!(failure, Failure::Refused(_)) => broken = broken.or(Some(failure)),
+            Err(failure) if is_unready(&failure) => unready = unready.or(Some(failure)),
+            _ => has_answered = true,
+        }
     }
+    Ok(broken.or(unready.filter(|_| !has_answered)).map_or(Probed::Slots, Probed::NotReady))
+}
+
+fn is_unready(failure: &Failure) -> bool {
+    Error::of_connecting(failure.clone(), Duration::ZERO).is_retryable()
 }
 
 /// A command that deletes a key if it has a value. It does what `release-fast` does, without a script.
@@ -405,15 +420,21 @@ mod tests {
             let error = check_probe(wanted, &refused).unwrap_err();
             assert!(error.code() == "unsupported" && error.to_string().contains("Unknown Redis command"), "{error}");
         }
+        for words in ["", "NOPERM "] {
+            let endless = ["NOCLOCK ", words, &"ä".repeat(1 << 20)].concat();
+            let error = check_probe(false, &Ok(Reply::One(Scalar::Text(endless.into_bytes())))).unwrap_err();
+            assert!(error.to_string().len() < 1_000, "{}", error.to_string().len());
+        }
         let [.., one, other] = PROBE;
         assert_ne!(crate::hash_slot(one.as_bytes()), crate::hash_slot(other.as_bytes()));
     }
 
     #[test]
     fn a_server_that_is_not_ready_has_not_said_whether_it_enforces_slots() {
-        let codes = NOT_READY.map(|code| refused(&[code, " some text"].concat()));
+        let codes = NOT_READY.map(|code| refused(&[code, " some text"].concat())).into_iter();
+        let codes = codes.chain(["ERR Connection refused", "ERR no server avaliable", "upstream failure"].map(refused));
         let others = [Failure::TimedOut, Failure::Unavailable("down".into()), Failure::Interrupted("broken".into())];
-        for answer in codes.into_iter().chain(others.map(Err)) {
+        for answer in codes.chain(others.map(Err)) {
             for wanted in [false, true] {
                 let Ok(Probed::NotReady(failure)) = check_probe(wanted, &answer) else {
                     panic!("{wanted}: {answer:?}")

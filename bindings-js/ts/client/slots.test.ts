@@ -340,6 +340,16 @@ test('a_proxy_that_closes_the_connection_at_info_is_still_asked_about_slots', as
   close();
 });
 
+test('an_endless_answer_about_the_clock_is_shortened_in_the_error', async () => {
+  for (const words of ['', "can't run this command or subcommand "]) {
+    const call = (args: string[]): Promise<unknown> => Promise.resolve(isQuestion(args) ? `NOCLOCK ${words}${'x'.repeat(1_000_000)}` : '');
+    const locks = new LockManager({ call }, GENEROUS);
+    const error = await caught(locks.mutex('a').acquire());
+    assert.ok(isLeaseholdError(error, words === '' ? 'unsupported' : 'auth') && error.message.length < 2_000, String(error).slice(0, 300));
+    await locks.close();
+  }
+});
+
 test('a_connection_whose_server_is_known_is_not_asked', async () => {
   const sent: string[][] = [];
   const call = (args: string[]): Promise<unknown> => {

@@ -1,6 +1,6 @@
 /** Finds out whether a server enforces the slots of a cluster at one address, as the engine's `check_probe` explains. */
 
-import type { CallResult, Link } from '../connections/index.js';
+import { type CallResult, type Link, truncate } from '../connections/index.js';
 import { InvalidOptionError } from '../support/errors.js';
 import { ignore } from '../support/ignore.js';
 import { describeFailure, needsCluster } from './engine-errors.js';
@@ -94,7 +94,7 @@ export class SlotsCheck {
       return { text: answer.failure.text, cause: answer.cause, isRefusal: true };
     }
     const [begin, unusable] = NO_CLOCK;
-    const [, refusal] = 'reply' in answer ? textOf(answer.reply).split(begin) : [];
+    const [, refusal] = 'reply' in answer ? truncate(textOf(answer.reply)).split(begin) : [];
     if (refusal !== undefined) return meaningOf(refusal) === 'auth' ? { text: refusal, isRefusal: true } : { text: unusable + refusal };
     if (this.#field === undefined) return void this.giveUp();
     const [takesSlots, unchecked] = NO_SLOTS;

@@ -5,8 +5,6 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use core::time::Duration;
-
 use leasehold_core::{BusyHolder, Error as EngineError, Failure, is_cross_slot};
 
 use crate::bindings::exports::leasehold::lock::locks::{self, Error, ErrorKind, LossReason, Vote, VoteAnswer};
@@ -87,11 +85,6 @@ fn votes(error: &EngineError) -> Vec<Vote> {
     votes.iter().map(vote).collect()
 }
 
-/// A failure while connecting, or while asking the server for its version.
-pub(crate) fn of_connecting(failure: Failure, waited: Duration) -> Error {
-    from_engine(&EngineError::of_connecting(failure, waited), None)
-}
-
 pub(crate) fn invalid(field: &'static str, problem: String) -> Error {
     from_engine(&EngineError::InvalidOption { field, problem }, None)
 }
@@ -163,6 +156,8 @@ fn option_name(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use leasehold_core::{LOCK_SETTINGS, MANAGER_SETTINGS};
 
     use super::*;

@@ -1,7 +1,7 @@
 //! What to do about an error, in the words of the command line and of ACL rules.
 
 use leasehold::redis_1::redis::{self, RedisError, RedisResult, Value};
-use leasehold_core::{Failure as Refusal, check_slot, is_cross_slot, slot_counters};
+use leasehold_core::{Failure as Refusal, Reply, Scalar, check_slots, is_cross_slot, slot_counters};
 
 use crate::refusals::{DISABLED, Refused, answer, named_command, refused, refused_by};
 use crate::report::Failure;
@@ -70,14 +70,13 @@ fn has(text: &str, code: &str) -> bool {
 
 /// Whether this server of a cluster has only some of the slots. One address that enforces slots has them all.
 pub(super) async fn is_one_of_several(node: &mut Node) -> bool {
+    let mut answers = Vec::new();
     for counter in slot_counters() {
         let read: RedisResult<Value> = node.query(redis::cmd("GET").arg(counter)).await;
-        let Err(error) = read else { continue };
-        if check_slot(&Err(Refusal::Refused(answer(&error)))).is_err() {
-            return true;
-        }
+        // A value tells as much as none.
+        answers.push(read.map(|_| Reply::One(Scalar::Nil)).map_err(|error| Refusal::Refused(answer(&error))));
     }
-    false
+    check_slots(answers).is_err()
 }
 
 /// What to do about a server that belongs to a cluster, or enforces slots like one. With --cluster, a client sends CLUSTER SLOTS.
@@ -89,6 +88,10 @@ pub(super) async fn slots(node: &mut Node, user: &str) -> String {
         Err(error) if error.code() == Some("NOPERM") => {
             format!("the server belongs to a cluster: ACL SETUSER {user} '+cluster|slots', then give --cluster")
         }
+        Err(error) if is_one_of_several(node).await => format!(
+            "the server belongs to a cluster, and refuses CLUSTER SLOTS ({}): make it answer that, then give --cluster",
+            answer(&error)
+        ),
         Err(error) => format!(
             "this address enforces the slots of a cluster and refuses CLUSTER SLOTS ({}): give --cluster-slots",
             answer(&error)

@@ -16,8 +16,8 @@ use crate::metrics;
 #[cfg(feature = "tls-rustls")]
 use crate::net::Certificates;
 use crate::net::{
-    Access, Endpoint, Link, Login, Member, Origin, QUORUM_FIELD, Requirements, SharedConnection, Slots, check_again,
-    check_server, connect_quorum, no_address,
+    Access, Endpoint, Link, Login, Member, Opened, Opening, Origin, QUORUM_FIELD, Requirements, Slots, Source,
+    connect_quorum, no_address,
 };
 
 /// What [`Builder::from_connection`] gets.
@@ -184,7 +184,7 @@ impl Builder {
         self.needs_scripts(PROVIDED)?;
         let made = self.engine()?;
         let (connection, origin) = connection.0.into_parts();
-        self.start(made, connection, origin, Instant::now()).await
+        self.start(made, Source::Provided(connection), origin).await
     }
 
     /// Connects to several independent servers, clusters or Sentinel groups: see [`LockManager::quorum`].
@@ -323,47 +323,39 @@ impl Builder {
 
     /// The future is boxed because it is large. The caller's own future then has only a pointer to it.
     fn connect_to(self, made: Made, endpoint: Endpoint) -> BoxFuture<'static, Result<LockManager, Error>> {
-        Box::pin(async move {
-            let start = Instant::now();
-            let failed = |error| Error::from_connecting(error, Some(&endpoint.url()), start.elapsed());
-            let connection = endpoint.connect().await.map_err(failed)?;
-            if let (Endpoint::Cluster(cluster), true) = (&endpoint, self.check_eviction) {
-                let limit = self.config.response_timeout.saturating_sub(start.elapsed());
-                cluster.check_eviction(limit).await.map_err(failed)??;
-            }
-            let connection = endpoint.share(connection);
-            self.start(made, connection, Origin::Servers(Some(endpoint)), start).await
-        })
+        let source = Source::Endpoint(endpoint.clone());
+        Box::pin(self.start(made, source, Origin::Servers(Some(endpoint))))
     }
 
-    async fn start(
-        self,
-        mut made: Made,
-        connection: SharedConnection,
-        origin: Origin,
-        since: Instant,
-    ) -> Result<LockManager, Error> {
-        let response_timeout = self.config.response_timeout;
+    async fn start(self, mut made: Made, source: Source, origin: Origin) -> Result<LockManager, Error> {
+        let (since, limit) = (Instant::now(), self.config.response_timeout);
         let endpoint = origin.endpoint();
         let server = endpoint.as_ref().map(Endpoint::url);
-        // This may be any server of a cluster. The primaries' eviction policies have already been checked.
-        let is_cluster = matches!(endpoint, Some(Endpoint::Cluster(_)));
+        // This may be any server of a cluster. The primaries' eviction policies are checked below.
+        let cluster = match &endpoint {
+            Some(Endpoint::Cluster(cluster)) => Some(cluster),
+            _ => None,
+        };
         let requirements = Requirements {
-            primary: !is_cluster,
-            no_eviction: self.check_eviction && !is_cluster,
+            primary: cluster.is_none(),
+            no_eviction: self.check_eviction && cluster.is_none(),
             slots: self.slots(endpoint.as_ref()),
         };
-        let time = (since, response_timeout);
-        let checked = check_server(&connection, server.as_deref(), requirements, time).await;
-        let (connection, abilities) = match (checked, &endpoint) {
-            (Err(error), Some(endpoint)) => check_again(endpoint, error, requirements, time).await?,
-            (checked, _) => (connection, checked?),
-        };
-        if abilities.enforces_slots {
-            set_cluster(&mut made);
+        let opening = Opening { source, requirements, limit };
+        let opened = opening.first(since).await?;
+        if let (Some(cluster), true) = (cluster, self.check_eviction) {
+            let checked = cluster.check_eviction(limit.saturating_sub(since.elapsed())).await;
+            checked.map_err(|error| Error::from_connecting(error, server.as_deref(), since.elapsed()))??;
         }
-        made.engine.set_delete_if_equal(abilities.delete_if_equal);
-        let link = Link::new(connection, endpoint, response_timeout);
+        let link = match opened {
+            Opened::Ready(connection, abilities) => {
+                abilities.tell(&mut made.engine, made.labels.as_mut());
+                Link::new(connection, endpoint, limit)
+            }
+            // Another server may be ready, and this link knows only one.
+            Opened::NotReady(failure) if cluster.is_some() => return Err(opening.unready(failure, since)),
+            Opened::NotReady(_) => Link::unchecked(opening, endpoint, limit),
+        };
         Ok(self.run(made, link, server, origin))
     }
 

@@ -73,6 +73,9 @@ impl Driver {
         // Only this task ends it.
         let Some(slot) = link.get() else { return };
         let deferred = shared.drive(outbox, |state, now| {
+            if let Some(abilities) = slot.take_abilities() {
+                state.driven.checked(now, abilities);
+            }
             for Completion { id, result } in slot.completions.drain(..) {
                 state.driven.handle(now, Input::Reply { id, result });
             }

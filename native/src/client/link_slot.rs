@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Wake, Waker};
 
-use leasehold_core::{OpId, Output};
+use leasehold_core::{Abilities, OpId, Output};
 use tokio::runtime::{EnterGuard, Handle};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -169,6 +169,11 @@ impl Slot {
         }
         self.outputs = outputs;
         sent.record();
+    }
+
+    /// What a server can do that was not ready at first. Before any answer of its own is in `completions`.
+    pub(super) fn take_abilities(&mut self) -> Option<Abilities> {
+        self.link.take_abilities()
     }
 
     /// When the driver has to poll the link because a reply is overdue. The driver then does.

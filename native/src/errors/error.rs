@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold_core::{
-    BusyHolder, Ends, ErrorCode, Failure, LossReason, Votes, because_of, busy_reason, busy_until, shown_time as shown,
-    write_message,
+    BusyHolder, Ends, ErrorCode, Failure, LossReason, NO_RIGHT, SLOTS_OPTION, Votes, because_of, busy_reason,
+    busy_until, shown_time as shown, write_message,
 };
 use redis::{ErrorKind, RedisError};
 
@@ -442,6 +442,26 @@ impl Error {
         let (cause, feature) = (cause_of(error), "turn on the feature `tls-rustls` for TLS");
         let remedy = if cause.contains("TLS") { feature } else { "write it like redis://127.0.0.1/" };
         Self::InvalidOption { field, problem: format!("is not a usable address: {cause}; {remedy}") }
+    }
+}
+
+/// The error of a check that was made after connecting, as the failure of a command that waited for it. The engine ends the call with the
+/// same error.
+pub(crate) fn later_failure(error: Error) -> Failure {
+    match error {
+        // The only option that a server must agree with.
+        Error::InvalidOption { problem, .. } => Failure::Unsupported(format!("{SLOTS_OPTION}{problem}")),
+        Error::Unsupported { problem, .. } => Failure::Unsupported(problem),
+        Error::Auth { problem, .. } if NO_RIGHT.iter().any(|words| problem.contains(words)) => {
+            Failure::Refused(problem)
+        }
+        Error::Auth { problem, .. } => Failure::Refused(format!("WRONGPASS {problem}")),
+        Error::Server { problem, .. } => Failure::Refused(problem),
+        Error::Unreachable { cause, .. } => {
+            let cause = cause.as_ref().and_then(cause_text);
+            Failure::Unavailable(cause.unwrap_or_else(|| "connecting timed out".to_owned()))
+        }
+        other => Failure::Unavailable(other.to_string()),
     }
 }
 

@@ -6,6 +6,7 @@
 mod error;
 mod failure;
 
+pub(crate) use error::later_failure;
 pub use error::{Cause, Error};
 #[cfg(test)]
 pub(crate) use failure::LONGEST_TEXT;

@@ -21,7 +21,6 @@ mod topology;
 #[cfg(feature = "without-scripts")]
 mod transactions;
 
-pub(crate) use connection::SharedConnection;
 pub(crate) use dedicated::DedicatedConnection;
 pub(crate) use links::{Completion, Link, connect_quorum};
 pub(crate) use origin::Origin;
@@ -30,5 +29,5 @@ pub(crate) use pubsub::ChannelRequest;
 #[cfg(feature = "tls-rustls")]
 pub(crate) use topology::Certificates;
 pub(crate) use topology::{
-    Access, Endpoint, Location, Login, Member, QUORUM_FIELD, Requirements, Slots, check_again, check_server, no_address,
+    Access, Endpoint, Location, Login, Member, Opened, Opening, QUORUM_FIELD, Requirements, Slots, Source, no_address,
 };

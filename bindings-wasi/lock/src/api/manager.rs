@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use leasehold_core::{
-    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, NodeId, Operation, Outcome, Part, Wait,
+    AcquireOptions, ClientId, Engine, Error as EngineError, Labels, LeaseToken, Operation, Outcome, Part, Wait,
     check_label,
 };
 
@@ -19,7 +19,6 @@ use crate::bindings::exports::leasehold::lock::locks::{
 use crate::bindings::wasi::random::random;
 use crate::client::Client;
 use crate::limits::{self, Permit};
-use crate::net::Abilities;
 use crate::{error, net};
 
 pub(crate) struct LockManager {
@@ -36,12 +35,10 @@ impl GuestLockManager for LockManager {
         let (engine, labels, permit, servers, limit) = match convert::servers(topology) {
             Ok(servers) => {
                 let ((mut engine, id), permit) = new_engine(1, |id| Engine::new(id, config))?;
-                let (server, Abilities { delete_if_equal, has_slots }) =
-                    net::connect(servers, slots, response_timeout).await?;
-                if has_slots {
-                    engine.set_cluster(NodeId(0));
+                let server = net::connect(servers, slots, response_timeout).await?;
+                if let Some(abilities) = server.take_abilities() {
+                    abilities.tell(&mut engine, None);
                 }
-                engine.set_delete_if_equal(delete_if_equal);
                 (engine, Some(Labels::new(id, &label)), permit, vec![server], response_timeout)
             }
             Err(_) if slots == Some(true) => return Err(net::no_slots()),

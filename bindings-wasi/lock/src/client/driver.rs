@@ -129,8 +129,11 @@ impl Driver {
         let endpoint = match server.endpoint() {
             Ok(endpoint) => endpoint,
             Err(failure) => {
-                let server = Rc::clone(server);
-                self.tasks.push(Box::pin(async move { drop(server.connect().await) }));
+                let (server, shared) = (Rc::clone(server), Rc::clone(&self.shared));
+                self.tasks.push(Box::pin(async move {
+                    drop(server.connect().await);
+                    shared.learn(&server);
+                }));
                 return self.shared.handle(Input::Reply { id, result: Err(failure) });
             }
         };

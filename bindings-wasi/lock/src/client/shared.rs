@@ -16,6 +16,7 @@ use leasehold_core::{
 };
 
 use super::state::{LeaseOptions, Pending, State};
+use crate::net::Server;
 use crate::{limits, time};
 
 pub(crate) struct Shared {
@@ -141,6 +142,13 @@ impl Shared {
     /// Tells the engine what happened.
     pub(super) fn handle(&self, input: Input<'_>) {
         self.turn(|state, now| state.driven.handle(now, input));
+    }
+
+    /// Tells the engine what a server can do that was not ready when the manager was opened.
+    pub(super) fn learn(&self, server: &Server) {
+        if let Some(abilities) = server.take_abilities() {
+            self.turn(|state, now| state.driven.checked(now, abilities));
+        }
     }
 
     /// Who holds a lock that a caller did not get.

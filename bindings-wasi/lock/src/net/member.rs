@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use leasehold_core::{Failure, Roster};
 
-use super::questions::{check_version, info_of};
+use super::questions::info_of;
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::Endpoint;
 use crate::error;
@@ -39,8 +39,8 @@ impl Member {
         limit: Duration,
     ) -> Result<(), Failure> {
         let info = info_of(endpoint, stopwatch, limit).await?;
-        let invalid = match check_version(&info) {
-            Err(error) => error,
+        let invalid = match leasehold_core::check_server(&info) {
+            Err(error) => error::from_engine(&error, None),
             Ok(()) => match self.quorum.roster.borrow_mut().admit(self.index, &info) {
                 Ok(()) => return Ok(()),
                 Err(other) => self.same_server(other),

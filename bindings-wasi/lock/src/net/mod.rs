@@ -2,11 +2,12 @@
 //!
 //! - [`Server`] holds the endpoint of one server. [`connect`] and [`connect_quorum`] open and check the servers of a
 //!   manager.
-//! - `questions` is what is asked of a server before its first lock.
+//! - `check` is the check of a server before its first lock, and `questions` is what is asked then.
 //! - [`codec`] converts commands, replies and failures.
 //!
 //! Nothing in this folder knows the client that uses it.
 
+mod check;
 pub(crate) mod codec;
 mod member;
 mod questions;
@@ -14,4 +15,4 @@ mod quorum;
 mod server;
 
 pub(crate) use quorum::{connect_quorum, label};
-pub(crate) use server::{Abilities, Server, connect, no_slots};
+pub(crate) use server::{Server, connect, no_slots};

@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use leasehold_core::{Error as EngineError, Failure, Vote, Votes};
 
 use super::member::{Member, Quorum};
-use super::server::Server;
+use super::server::{Checks, Server};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::Servers;
 use crate::error;
@@ -36,7 +36,7 @@ pub(crate) async fn connect_quorum(addresses: &[String], limit: Duration) -> Res
     let quorum = Rc::new(Quorum { labels, roster: RefCell::default(), invalid: RefCell::default() });
     let server = |(index, address): (usize, &String)| {
         let member = Member { index, quorum: Rc::clone(&quorum) };
-        Server::new(Servers::Single(address.clone()), limit, Some(member))
+        Server::new(Servers::Single(address.clone()), limit, Checks::Member(member))
     };
     let servers: Vec<_> = addresses.iter().enumerate().map(server).collect();
     // Boxed, so that the compiler reuses the code for the driver's tasks. That halves the code size.

@@ -7,34 +7,33 @@ use alloc::rc::Rc;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 
-use leasehold_core::{DeleteIfEqual, Failure};
+use leasehold_core::{Abilities, Error as EngineError, Failure, PROBE_PAUSE};
 
+use super::check::{Check, Unfit};
 use super::codec;
 use super::member::Member;
-use super::questions::{check_version, enforces_slots, info_of};
 use crate::bindings::exports::leasehold::lock::locks::Error;
 use crate::bindings::leasehold::lock::connection::{Endpoint, Servers};
 use crate::calls::timeout;
 use crate::error;
-use crate::time::{Stopwatch, millis};
+use crate::time::{Stopwatch, millis, sleep};
 
 pub(crate) struct Server {
     servers: Servers,
     /// How long connecting may take.
     limit: Duration,
-    /// Checks a server of a quorum.
-    member: Option<Member>,
+    checks: Checks,
     /// The failure says why there is no endpoint.
     endpoint: RefCell<Result<Rc<Endpoint>, Failure>>,
     connecting: Cell<bool>,
 }
 
-/// What the client uses of what a server can do.
-pub(crate) struct Abilities {
-    /// The command with which it can delete a key by its value.
-    pub(crate) delete_if_equal: Option<DeleteIfEqual>,
-    /// Whether names are in the slots of a cluster, at one address or at several.
-    pub(crate) has_slots: bool,
+/// What to check of a server.
+pub(super) enum Checks {
+    /// It is the only one.
+    Only(Check),
+    /// It is one of a quorum.
+    Member(Member),
 }
 
 /// The option `cluster_slots` for servers that have no slots.
@@ -43,33 +42,39 @@ pub(crate) fn no_slots() -> Error {
 }
 
 /// Connects to everything but a quorum, checks the server's version, and asks a single server whether it enforces slots. `slots` is
-/// the option that tells.
-pub(crate) async fn connect(
-    servers: Servers,
-    slots: Option<bool>,
-    limit: Duration,
-) -> Result<(Rc<Server>, Abilities), Error> {
+/// the option that tells. A server that is not ready is checked when the driver connects to it.
+pub(crate) async fn connect(servers: Servers, slots: Option<bool>, limit: Duration) -> Result<Rc<Server>, Error> {
     let asks = match servers {
         Servers::Sentinel(_) if slots == Some(true) => return Err(no_slots()),
         Servers::Single(_) => slots != Some(false),
         _ => false,
     };
-    let is_cluster = matches!(servers, Servers::Cluster(_));
+    let (is_cluster, is_required) = (matches!(servers, Servers::Cluster(_)), slots == Some(true));
     let stopwatch = Stopwatch::start();
-    let failed = |failure| error::of_connecting(failure, stopwatch.elapsed());
-    let server = Server::new(servers, limit, None);
-    let endpoint = server.connect().await.map_err(failed)?;
-    let info = info_of(&endpoint, stopwatch, limit).await.map_err(failed)?;
-    check_version(&info)?;
-    let has_slots = is_cluster || asks && enforces_slots(&endpoint, slots == Some(true), stopwatch, limit).await?;
-    Ok((server, Abilities { delete_if_equal: DeleteIfEqual::of(&info), has_slots }))
+    let (broken, found, unfit) = Default::default();
+    let check = Check { is_cluster, asks, is_required, broken, found, unfit };
+    let server = Server::new(servers, limit, Checks::Only(check));
+    loop {
+        let connected = server.connect().await;
+        let Checks::Only(check) = &server.checks else { return Ok(server) };
+        let error = match (connected, check.unfit.take()) {
+            (Ok(_), _) | (_, Some(Unfit::NotReady(Failure::Refused(_)))) => return Ok(server),
+            (_, Some(Unfit::NotReady(_))) if stopwatch.remaining(limit) > PROBE_PAUSE => {
+                sleep(PROBE_PAUSE).await;
+                continue;
+            }
+            (_, Some(Unfit::For(error))) => error,
+            (Err(failure), _) => EngineError::of_connecting(failure, stopwatch.elapsed()),
+        };
+        return Err(error::from_engine(&error, None));
+    }
 }
 
 impl Server {
     /// Doesn't connect yet.
-    pub(super) fn new(servers: Servers, limit: Duration, member: Option<Member>) -> Rc<Self> {
+    pub(super) fn new(servers: Servers, limit: Duration, checks: Checks) -> Rc<Self> {
         let endpoint = RefCell::new(Err(Failure::Unavailable("not connected yet".to_owned())));
-        Rc::new(Self { servers, limit, member, endpoint, connecting: Cell::new(false) })
+        Rc::new(Self { servers, limit, checks, endpoint, connecting: Cell::new(false) })
     }
 
     /// Where commands go, or why they can't be sent now.
@@ -77,7 +82,15 @@ impl Server {
         self.endpoint.borrow().clone()
     }
 
-    /// Tries to connect once, unless an attempt is already running.
+    /// What a check has found that the driver does not know yet. Before the first command is sent.
+    pub(crate) fn take_abilities(&self) -> Option<Abilities> {
+        match &self.checks {
+            Checks::Only(check) => check.found.take(),
+            Checks::Member(_) => None,
+        }
+    }
+
+    /// Tries to connect once, and checks the server, unless an attempt is already running.
     pub(crate) async fn connect(&self) -> Result<Rc<Endpoint>, Failure> {
         if self.connecting.replace(true) {
             return self.endpoint();
@@ -97,10 +110,12 @@ impl Server {
             Some(Err(failure)) => return Err(nothing_sent(codec::failure(failure))),
             None => return Err(nothing_sent(Failure::TimedOut)),
         };
-        if let Some(member) = &self.member {
-            member.check(&endpoint, stopwatch, self.limit).await.map_err(nothing_sent)?;
+        match &self.checks {
+            Checks::Only(check) => check.run(&endpoint, stopwatch, self.limit).await,
+            Checks::Member(member) => member.check(&endpoint, stopwatch, self.limit).await,
         }
-        Ok(endpoint)
+        .map(|()| endpoint)
+        .map_err(nothing_sent)
     }
 }
 

@@ -3,14 +3,14 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_core::{Command, CommandId, NodeId};
+use leasehold_core::{Abilities, Command, CommandId, NodeId};
 use tokio::time::Instant;
 
 use super::cluster_link::ClusterLink;
 use super::server_link::{Completion, SendMode, ServerLink};
 use crate::net::codec;
 use crate::net::connection::SharedConnection;
-use crate::net::topology::Endpoint;
+use crate::net::topology::{Endpoint, Opening};
 
 pub(crate) enum Link {
     Server(Box<ServerLink>),
@@ -33,6 +33,19 @@ impl Link {
         match endpoint {
             Endpoint::Cluster(cluster) => Self::Cluster(Box::new(ClusterLink::new(cluster, response_timeout))),
             endpoint => Self::Server(Box::new(ServerLink::unconnected(endpoint, response_timeout))),
+        }
+    }
+
+    /// A link to a server that was not ready. It is checked before the first command is sent.
+    pub(crate) fn unchecked(opening: Opening, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+        Self::Server(Box::new(ServerLink::unchecked(opening, endpoint, response_timeout)))
+    }
+
+    /// What a server can do that was not ready at first. Once, before any answer of its own is returned.
+    pub(crate) fn take_abilities(&mut self) -> Option<Abilities> {
+        match self {
+            Self::Server(link) => link.take_abilities(),
+            Self::Cluster(_) | Self::Quorum(_) => None,
         }
     }
 

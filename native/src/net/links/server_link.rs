@@ -5,6 +5,9 @@
 //!                                        ^------------------------------------------ failed ---'
 //! ```
 //!
+//! If the server was not ready when the manager was made, the link checks it whenever it connects, until the check has succeeded. No
+//! command is sent before that, because it decides which counters of fences the commands have to name.
+//!
 //! A link never sends a command twice. The engine learns that a command broke, and decides what to do.
 
 use std::mem;
@@ -14,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use leasehold_core::{CommandId, Failure, Reply};
+use leasehold_core::{Abilities, CommandId, Failure, Reply};
 use redis::{Cmd, RedisResult, Value};
 use tokio::time::Instant;
 
@@ -22,7 +25,7 @@ use crate::errors::{connect_failure, is_demoted};
 use crate::metrics;
 use crate::net::codec;
 use crate::net::connection::{LATE, SharedConnection};
-use crate::net::topology::Endpoint;
+use crate::net::topology::{Endpoint, Opening};
 
 /// A command has ended.
 pub(crate) struct Completion {
@@ -42,6 +45,10 @@ const PRIMARY_CHANGED: &str = "another server is the primary now";
 pub(crate) struct ServerLink {
     /// Where to reconnect. None if the user provided the connection.
     endpoint: Option<Endpoint>,
+    /// How to connect and check the server. None once it is checked.
+    opening: Option<Opening>,
+    /// What the check has found, until somebody takes it.
+    abilities: Option<Abilities>,
     response_timeout: Duration,
     state: State,
     /// Resolves when another server has become the primary.
@@ -61,9 +68,12 @@ pub(crate) struct ServerLink {
 
 enum State {
     Up(SharedConnection),
-    Connecting { attempt: BoxFuture<'static, RedisResult<SharedConnection>>, queue: Vec<Queued>, failures: u32 },
+    Connecting { attempt: BoxFuture<'static, Result<Connected, Failure>>, queue: Vec<Queued>, failures: u32 },
     Down { failures: u32, retry_at: Instant, why: Failure },
 }
+
+/// A new connection, and what the server can do if it was checked.
+type Connected = (SharedConnection, Option<Abilities>);
 
 /// How to send a command.
 #[derive(Clone, Copy)]
@@ -126,9 +136,22 @@ impl ServerLink {
         Self::with_state(state, Some(endpoint), response_timeout)
     }
 
+    /// A link to a server that is checked before the first command is sent.
+    pub(super) fn unchecked(opening: Opening, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
+        let why = Failure::Unavailable("not connected yet".to_owned());
+        let state = State::Down { failures: 0, retry_at: Instant::now(), why };
+        Self { opening: Some(opening), ..Self::with_state(state, endpoint, response_timeout) }
+    }
+
+    pub(super) fn take_abilities(&mut self) -> Option<Abilities> {
+        self.abilities.take()
+    }
+
     fn with_state(state: State, endpoint: Option<Endpoint>, response_timeout: Duration) -> Self {
         Self {
             endpoint,
+            opening: None,
+            abilities: None,
             response_timeout,
             state,
             primary_changed: None,
@@ -259,7 +282,7 @@ impl ServerLink {
         let Poll::Ready(attempt) = attempt.as_mut().poll(context) else { return };
         let queue = mem::take(queue);
         match attempt {
-            Ok(connection) => {
+            Ok((connection, abilities)) => {
                 tracing::info!("connected to the server");
                 if self.generation > 0 {
                     metrics::reconnected();
@@ -268,14 +291,21 @@ impl ServerLink {
                 self.state = State::Up(connection);
                 self.primary_changed = self.endpoint.as_ref().and_then(Endpoint::primary_changed);
                 self.poll_primary_changed(context);
+                let is_outdated = abilities.is_some_and(|abilities| abilities.has_slots);
+                if abilities.is_some() {
+                    (self.opening, self.abilities) = (None, abilities);
+                }
                 for (id, cmd, mode) in queue {
-                    self.send(id, cmd, mode);
+                    if is_outdated {
+                        self.unsent.push(Completion { id, result: Err(Abilities::outdated()) });
+                    } else {
+                        self.send(id, cmd, mode);
+                    }
                 }
             }
-            Err(error) => {
-                let why = connect_failure(&error);
+            Err(why) => {
                 let backoff = MIN_BACKOFF.saturating_mul(1 << (*failures).min(5)).min(MAX_BACKOFF);
-                tracing::warn!(%error, "can't connect to the server");
+                tracing::warn!(%why, "can't connect to the server");
                 let unsent = queue.into_iter().map(|(id, ..)| Completion { id, result: Err(why.clone()) });
                 self.unsent.extend(unsent);
                 self.state = State::Down { failures: *failures + 1, retry_at: Instant::now() + backoff, why };
@@ -306,11 +336,20 @@ impl ServerLink {
     }
 
     fn connect(&mut self, failures: u32, first: Queued) {
-        let Some(endpoint) = self.endpoint.clone() else {
-            let why = Failure::Unavailable("this connection can't be made again".to_owned());
-            return self.unsent.push(Completion { id: first.0, result: Err(why) });
+        let attempt: BoxFuture<'static, _> = match (self.opening.clone(), self.endpoint.clone()) {
+            (Some(opening), _) => Box::pin(async move {
+                let (connection, abilities) = opening.again().await?;
+                Ok((connection, Some(abilities)))
+            }),
+            (None, Some(endpoint)) => Box::pin(async move {
+                let connection = endpoint.connect().await.map_err(|error| connect_failure(&error))?;
+                Ok((endpoint.share(connection), None))
+            }),
+            (None, None) => {
+                let why = Failure::Unavailable("this connection can't be made again".to_owned());
+                return self.unsent.push(Completion { id: first.0, result: Err(why) });
+            }
         };
-        let attempt = async move { endpoint.connect().await.map(|connection| endpoint.share(connection)) };
-        self.state = State::Connecting { attempt: Box::pin(attempt), queue: vec![first], failures };
+        self.state = State::Connecting { attempt, queue: vec![first], failures };
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{DeleteIfEqual, Failure, PROBE_PAUSE, Reply, Roster};
+use leasehold_core::{Abilities, DeleteIfEqual, Failure, NO_MORE_CLIENTS, Probed, Reply, Roster};
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisResult, Value};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::probe::{Slots, enforces_slots, probe};
 use crate::errors::{Error, error_text, shortened};
@@ -25,14 +25,6 @@ pub(crate) struct Requirements {
     pub(crate) slots: Slots,
 }
 
-/// What the client uses of what a server can do.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Abilities {
-    /// The command with which it can delete a key by its value.
-    pub(crate) delete_if_equal: Option<DeleteIfEqual>,
-    pub(crate) enforces_slots: bool,
-}
-
 /// What a server says about itself.
 #[derive(Default)]
 pub(super) struct Description {
@@ -42,34 +34,55 @@ pub(super) struct Description {
     probe: Option<Result<Reply, Failure>>,
 }
 
+/// What a check found.
+pub(crate) enum Checked {
+    Fits(Abilities),
+    /// The server says that it can't answer now.
+    NotReady(Failure),
+}
+
+impl Checked {
+    /// With what the server has answered about slots.
+    pub(super) fn new(delete_if_equal: Option<DeleteIfEqual>, probed: Probed) -> Self {
+        match probed {
+            Probed::NotReady(failure) => Self::NotReady(failure),
+            probed => Self::Fits(Abilities { delete_if_equal, has_slots: probed == Probed::Slots }),
+        }
+    }
+}
+
 /// Checks the server's version, role and eviction policy, and whether it enforces slots. A server that hides its version and role is
 /// accepted.
-pub(crate) async fn check_server(
+pub(super) async fn check_server(
     connection: &SharedConnection,
     server: Option<&str>,
     requirements: Requirements,
     (since, limit): (Instant, Duration),
-) -> Result<Abilities, Error> {
-    let left = || limit.saturating_sub(since.elapsed());
-    let Description { info, policy, probe } = loop {
-        let error = match with_timeout(left(), query_server(connection, requirements)).await {
-            Ok(description) => break description,
-            Err(error) => error,
-        };
-        // A server that is busy with a script refuses INFO. After a plain `ERR`, it may close the connection.
-        let has_answered = error.code().is_some_and(|code| code != "ERR");
-        let error = Error::from_connecting(error, server, since.elapsed());
-        if !has_answered || !error.is_retryable() || left() <= PROBE_PAUSE {
-            return Err(error);
+) -> Result<Checked, Error> {
+    let left = limit.saturating_sub(since.elapsed());
+    let Description { info, policy, probe } = match with_timeout(left, query_server(connection, requirements)).await {
+        Ok(description) => description,
+        // A server that is busy with a script refuses INFO.
+        Err(error) => {
+            return match not_ready(&error) {
+                Some(failure) => Ok(Checked::NotReady(failure)),
+                None => Err(Error::from_connecting(error, server, since.elapsed())),
+            };
         }
-        tokio::time::sleep(PROBE_PAUSE).await;
     };
     check_info(&info, requirements, policy.as_deref())?;
-    let enforces_slots = match probe {
-        Some(answer) => enforces_slots(connection, server, requirements.slots, answer, (since, limit)).await?,
-        None => false,
+    let probed = match probe {
+        Some(answer) => enforces_slots(connection, server, requirements.slots, &answer, (since, limit)).await?,
+        None => Probed::NoSlots,
     };
-    Ok(Abilities { delete_if_equal: DeleteIfEqual::of(&info), enforces_slots })
+    Ok(Checked::new(DeleteIfEqual::of(&info), probed))
+}
+
+/// What a server has answered that is not ready. None for every other error. A server that accepts no more connections closes this one.
+pub(super) fn not_ready(error: &RedisError) -> Option<Failure> {
+    let failure = error.code().map(|_| Failure::Refused(error_text(error)))?;
+    let is_retryable = leasehold_core::Error::of_connecting(failure.clone(), Duration::ZERO).is_retryable();
+    (is_retryable && !failure.text().contains(NO_MORE_CLIENTS)).then_some(failure)
 }
 
 /// The server's `INFO`, and what else matters, in one round trip.

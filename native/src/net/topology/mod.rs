@@ -1,7 +1,7 @@
 //! Where the servers are, how to connect to them, and whether they are usable.
 //!
-//! An [`Endpoint`] is one [`Server`], the primary behind Sentinel, or a cluster. [`check_server`] compares a server with
-//! the [`Requirements`]. [`Access`] makes servers of what the user gave: [`Location`]s, a [`Login`] and certificates. The rest
+//! An [`Endpoint`] is one [`Server`], the primary behind Sentinel, or a cluster. An [`Opening`] connects to it, and compares
+//! the server with the [`Requirements`]. [`Access`] makes servers of what the user gave: [`Location`]s, a [`Login`] and certificates. The rest
 //! leaves this folder for the links only: a [`Cluster`] with its slots, and the checks of a quorum's [`Member`].
 
 #[cfg(feature = "tls-rustls")]
@@ -15,6 +15,7 @@ mod followers;
 mod given;
 mod login;
 mod member;
+mod opening;
 mod probe;
 mod recheck;
 mod reports;
@@ -25,12 +26,12 @@ mod slots;
 #[cfg(feature = "tls-rustls")]
 pub(crate) use certificates::Certificates;
 pub(in crate::net) use checks::MemberCheck;
-pub(crate) use checks::{QUORUM_FIELD, Requirements, check_server};
+pub(crate) use checks::{QUORUM_FIELD, Requirements};
 pub(in crate::net) use cluster::Cluster;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use given::{Access, Location, no_address};
 pub(crate) use login::Login;
 pub(crate) use member::Member;
+pub(crate) use opening::{Opened, Opening, Source};
 pub(crate) use probe::Slots;
-pub(crate) use recheck::check_again;
 pub(in crate::net) use slots::{Address, Redirect};

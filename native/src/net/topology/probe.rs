@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use leasehold_core::{Failure, PROBE, PROBE_PAUSE, Probed, Reply, check_probe, check_slot, slot_counters};
-use redis::{RedisError, RedisResult};
+use leasehold_core::{Failure, PROBE, Probed, Reply, check_probe, check_slots, slot_counters};
+use redis::RedisResult;
 
 use crate::errors::Error;
 use crate::net::codec;
@@ -29,45 +29,22 @@ pub(super) async fn probe(connection: &SharedConnection) -> RedisResult<Result<R
     ask(connection, command).await
 }
 
-/// Whether the address enforces slots, by its answer. A server that is not ready is asked again until the time is over.
+/// What the answer says about slots.
 pub(super) async fn enforces_slots(
     connection: &SharedConnection,
     server: Option<&str>,
     slots: Slots,
-    mut answer: Result<Reply, Failure>,
+    answer: &Result<Reply, Failure>,
     (since, limit): (Instant, Duration),
-) -> Result<bool, Error> {
-    let left = || limit.saturating_sub(since.elapsed());
+) -> Result<Probed, Error> {
     let refused = |error| Error::from_engine(error, None, server);
-    let unready = |failure| refused(leasehold_core::Error::of_connecting(failure, since.elapsed()));
-    // What the server said before is more useful than that it doesn't answer.
-    let failed = |error: RedisError, said: Option<Failure>| match said {
-        Some(failure) if error.is_timeout() => unready(failure),
-        _ => Error::from_connecting(error, server, since.elapsed()),
-    };
-    let mut said = None;
-    loop {
-        let probed = match check_probe(slots == Slots::Required, &answer).map_err(refused)? {
-            Probed::Slots => match with_timeout(left(), probe_nodes(connection)).await {
-                Ok(probed) => probed.map_err(refused)?,
-                Err(error) => return Err(failed(error, said)),
-            },
-            probed => probed,
-        };
-        let failure = match probed {
-            Probed::NotReady(failure) => failure,
-            probed => return Ok(probed == Probed::Slots),
-        };
-        if left() <= PROBE_PAUSE {
-            return Err(unready(failure));
-        }
-        tracing::debug!(%failure, "the server is not ready to say whether it enforces slots");
-        said = Some(failure);
-        tokio::time::sleep(PROBE_PAUSE).await;
-        answer = match with_timeout(left(), probe(connection)).await {
-            Ok(answer) => answer,
-            Err(error) => return Err(failed(error, said)),
-        };
+    let probed = check_probe(slots == Slots::Required, answer).map_err(refused)?;
+    if probed != Probed::Slots {
+        return Ok(probed);
+    }
+    match with_timeout(limit.saturating_sub(since.elapsed()), probe_nodes(connection)).await {
+        Ok(probed) => probed.map_err(refused),
+        Err(error) => Err(Error::from_connecting(error, server, since.elapsed())),
     }
 }
 
@@ -78,16 +55,7 @@ async fn probe_nodes(connection: &SharedConnection) -> RedisResult<Result<Probed
         command.arg(key);
         ask(connection, command)
     });
-    let answers = try_join_all(answers).await?;
-    let checked = answers.iter().try_for_each(check_slot);
-    // While a whole cluster is down, its nodes don't say which slots they have.
-    let unready = answers.into_iter().map(|answer| answer.err().filter(is_unready)).collect::<Option<Vec<_>>>();
-    let unready = unready.and_then(|failures| failures.into_iter().next());
-    Ok(checked.map(|()| unready.map_or(Probed::Slots, Probed::NotReady)))
-}
-
-fn is_unready(failure: &Failure) -> bool {
-    leasehold_core::Error::of_connecting(failure.clone(), Duration::ZERO).is_retryable()
+    Ok(check_slots(try_join_all(answers).await?))
 }
 
 /// An error means that the connection is broken.

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use leasehold_core::Probed;
 use redis::RedisError;
 
-use super::checks::{Abilities, Requirements, await_pong, check_server, check_without_info};
+use super::checks::{Checked, Requirements, await_pong, check_server, check_without_info};
 use super::endpoint::Endpoint;
 use super::probe::{Slots, enforces_slots, probe};
 use crate::errors::Error;
@@ -14,16 +15,16 @@ use crate::net::connection::{SharedConnection, with_timeout};
 pub(super) const MOST_BROKEN: u32 = 3;
 
 /// Does what [`check_server`] does, after that has failed with `error` for the first connection to `endpoint`. Returns the
-/// connection to use, and what the server can do.
+/// connection to use, and what the check found.
 ///
 /// A proxy may close the connection when it sees `INFO`. If that happens a few times, each time after it has answered `PING`, the
 /// client doesn't send `INFO` any more, and accepts the server. It also accepts a server that hides its version.
-pub(crate) async fn check_again(
+pub(super) async fn check_again(
     endpoint: &Endpoint,
     mut error: Error,
     requirements: Requirements,
     (since, limit): (Instant, Duration),
-) -> Result<(SharedConnection, Abilities), Error> {
+) -> Result<(SharedConnection, Checked), Error> {
     let url = endpoint.url();
     let failed = |error| Error::from_connecting(error, Some(&url), since.elapsed());
     let connect = async || {
@@ -39,7 +40,7 @@ pub(crate) async fn check_again(
         }
         let connection = connect().await?;
         match check_server(&connection, Some(&url), requirements, (since, limit)).await {
-            Ok(abilities) => return Ok((connection, abilities)),
+            Ok(checked) => return Ok((connection, checked)),
             Err(another) => error = another,
         }
     }
@@ -48,12 +49,11 @@ pub(crate) async fn check_again(
     }
     let mut connection = connect().await?;
     let left = || limit.saturating_sub(since.elapsed());
-    let mut abilities = Abilities::default();
+    let mut probed = Probed::NoSlots;
     if requirements.slots != Slots::Known {
         match with_timeout(left(), probe(&connection)).await {
             Ok(answer) => {
-                abilities.enforces_slots =
-                    enforces_slots(&connection, Some(&url), requirements.slots, answer, (since, limit)).await?;
+                probed = enforces_slots(&connection, Some(&url), requirements.slots, &answer, (since, limit)).await?;
             }
             // The connection breaks at this question, too.
             Err(error) if requirements.slots == Slots::Asked && error.is_connection_dropped() => {
@@ -63,7 +63,7 @@ pub(crate) async fn check_again(
         }
     }
     with_timeout(left(), check_without_info(&connection, requirements)).await.map_err(failed)??;
-    Ok((connection, abilities))
+    Ok((connection, Checked::new(None, probed)))
 }
 
 /// Whether the connection broke during a question.

@@ -12,25 +12,32 @@ use leasehold_wasmtime_host::{
 use crate::common::*;
 use crate::memory::{Memories, Memory, on_virtual_time};
 
-/// The answer to a command in place of the server's. The question about slots is called `PROBE`. The numbers say how often the endpoint
-/// got this command before, and how many commands in all.
+/// The answer to a command in place of the server's. The question about slots is called `PROBE`. The numbers say how often this command
+/// came before, and how many commands in all.
 type Answers = fn(command: &str, before: usize, all: usize) -> Option<Answer>;
 
 /// Servers in memory behind a proxy.
-struct Proxied(Memories, Answers);
+struct Proxied {
+    servers: Memories,
+    answers: Answers,
+    commands: Arc<Mutex<Vec<String>>>,
+}
+
+fn proxied(servers: Memories, answers: Answers) -> Proxied {
+    Proxied { servers, answers, commands: Arc::default() }
+}
 
 struct Asked {
     server: Arc<dyn Endpoint>,
     answers: Answers,
-    commands: Mutex<Vec<String>>,
+    commands: Arc<Mutex<Vec<String>>>,
 }
 
 impl Provider for Proxied {
     fn open(&self, servers: Servers, response_timeout: Duration) -> Future<Connected> {
-        let (opening, answers) = (self.0.open(servers, response_timeout), self.1);
-        Box::pin(async move {
-            Ok(Arc::new(Asked { server: opening.await?, answers, commands: Mutex::default() }) as Arc<dyn Endpoint>)
-        })
+        let (opening, answers) = (self.servers.open(servers, response_timeout), self.answers);
+        let commands = Arc::clone(&self.commands);
+        Box::pin(async move { Ok(Arc::new(Asked { server: opening.await?, answers, commands }) as Arc<dyn Endpoint>) })
     }
 }
 
@@ -65,7 +72,7 @@ fn closing() -> Option<Answer> {
 async fn the_servers_of_a_quorum_may_be_behind_proxies_that_close_the_connection_at_info() {
     let servers: [Memory; 3] = std::array::from_fn(|_| Memory::start());
     let closes = |command: &str, _, _| if command == "INFO" { closing() } else { None };
-    let work = on_virtual_time(Proxied(Memories(servers.to_vec()), closes), async |locks| {
+    let work = on_virtual_time(proxied(Memories(servers.to_vec()), closes), async |locks| {
         let urls = servers.iter().map(Place::url).collect();
         let manager = ok(locks.open_at(Topology::Quorum(urls), quick()).await);
         let lease = ok(manager.acquire(mutex("job"), None).await);
@@ -94,7 +101,7 @@ async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() {
         ("PROBE", 4) => refusing(CROSSSLOT),
         _ => None,
     };
-    let work = on_virtual_time(Proxied(server.provider(), answers), async |locks| {
+    let work = on_virtual_time(proxied(server.provider(), answers), async |locks| {
         let manager = ok(locks.open(&server.url(), answering_within(5_000)).await);
         ok(ok(manager.acquire(mutex("job"), None).await).release().await);
         assert_eq!(counters_of_slots(&server), 1);
@@ -103,29 +110,65 @@ async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_says_whether_it_enforces_slots_is_unreachable_with_its_words() {
+async fn a_call_ends_at_its_wait_with_the_words_of_a_server_that_never_gets_ready() {
     let server = Memory::start();
     let never = |command: &str, _, _| match command {
         "PROBE" => refusing("LOADING Redis is loading the dataset in memory"),
         _ => None,
     };
-    let work = on_virtual_time(Proxied(server.provider(), never), async |locks| {
+    let work = on_virtual_time(proxied(server.provider(), never), async |locks| {
         for cluster_slots in [None, Some(true)] {
             let options = quick().map(|quick| ManagerOptions { cluster_slots, ..quick });
-            let error = refused(locks.open(&server.url(), options).await);
+            let manager = ok(locks.open(&server.url(), options).await);
+            let error = refused(manager.acquire(mutex("job"), wait(700)).await);
             assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
             assert!(error.message.contains("LOADING Redis is loading"), "{error:?}");
-            assert!((350..510).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+            assert!((650..800).contains(&error.waited_ms.unwrap_or_default()), "{error:?}");
+        }
+        assert!(!is_there(&server, "job"));
+    });
+    work.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_tells_once_it_is_ready_ends_calls_as_it_would_have_ended_open() {
+    let server = Memory::start();
+    let node = |command: &str, before, _| match (command, before) {
+        ("PROBE", 0) => refusing("BUSY Redis is busy running a script"),
+        ("PROBE", _) => refusing(CROSSSLOT),
+        ("GET", _) => refusing("MOVED 1024 10.0.0.2:6379"),
+        _ => None,
+    };
+    let work = on_virtual_time(proxied(server.provider(), node), async |locks| {
+        let manager = ok(locks.open(&server.url(), quick()).await);
+        for _ in 0..2 {
+            let error = refused(manager.acquire(mutex("job"), wait(700)).await);
+            assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
+            assert!(error.message.contains("topology `cluster`"), "{error:?}");
         }
     });
     work.await.unwrap();
+    let without_slots = |command: &str, before, _| match (command, before) {
+        ("PROBE", 0) => refusing("LOADING Redis is loading the dataset in memory"),
+        ("PROBE", _) => Some(Ok(Reply::Single(Value::Integer(0)))),
+        _ => None,
+    };
+    let work = on_virtual_time(proxied(server.provider(), without_slots), async |locks| {
+        let options = quick().map(|quick| ManagerOptions { cluster_slots: Some(true), ..quick });
+        let manager = ok(locks.open(&server.url(), options).await);
+        let error = refused(manager.acquire(mutex("job"), wait(700)).await);
+        assert!(matches!(&error.kind, ErrorKind::InvalidOption(field) if field == "cluster-slots"), "{error:?}");
+        assert!(error.message.contains("leave it out"), "{error:?}");
+    });
+    work.await.unwrap();
+    assert!(!is_there(&server, "job"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_proxy_that_closes_the_connection_at_the_question_about_slots_is_used_without_them() {
     let server = Memory::start();
     let closes = |command: &str, _, _| if command == "PROBE" { closing() } else { None };
-    let work = on_virtual_time(Proxied(server.provider(), closes), async |locks| {
+    let work = on_virtual_time(proxied(server.provider(), closes), async |locks| {
         let manager = ok(locks.open(&server.url(), quick()).await);
         ok(manager.inspect("job").await);
         let options = quick().map(|quick| ManagerOptions { cluster_slots: Some(true), ..quick });
@@ -143,7 +186,7 @@ async fn a_plain_connection_to_one_node_of_a_cluster_is_refused_at_the_start() {
         "GET" => refusing("MOVED 1024 10.0.0.2:6379"),
         _ => None,
     };
-    let work = on_virtual_time(Proxied(server.provider(), one_node), async |locks| {
+    let work = on_virtual_time(proxied(server.provider(), one_node), async |locks| {
         let error = refused(locks.open(&server.url(), quick()).await);
         assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         assert!(error.message.contains("topology `cluster`") && error.message.contains("MOVED 1024"), "{error:?}");
@@ -161,15 +204,14 @@ async fn a_node_of_a_cluster_that_is_down_is_asked_again_whether_other_nodes_hav
         "GET" if before > 48 => refusing("MOVED 1024 10.0.0.2:6379"),
         _ => None,
     };
-    let work = on_virtual_time(Proxied(server.provider(), all_down), async |locks| {
-        let error = refused(locks.open(&server.url(), answering_within(5_000)).await);
+    let work = on_virtual_time(proxied(server.provider(), all_down), async |locks| {
+        let manager = ok(locks.open(&server.url(), quick()).await);
+        let error = refused(manager.acquire(mutex("job"), wait(5_000)).await);
         assert!(matches!(error.kind, ErrorKind::Unsupported) && !error.retryable, "{error:?}");
         assert!(error.message.contains("topology `cluster`") && error.message.contains("MOVED 1024"), "{error:?}");
-        let error = refused(locks.open(&server.url(), answering_within(150)).await);
-        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-        assert!(error.message.contains("CLUSTERDOWN The cluster is down"), "{error:?}");
     });
     work.await.unwrap();
+    assert!(!is_there(&server, "job"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +222,7 @@ async fn a_server_that_restarts_behind_a_load_balancer_is_not_taken_for_a_proxy_
         "INFO" => Some(Ok(Reply::Single(Value::Text(b"redis_version:6.0.16".to_vec())))),
         _ => None,
     };
-    let work = on_virtual_time(Proxied(server.provider(), restarts), async |locks| {
+    let work = on_virtual_time(proxied(server.provider(), restarts), async |locks| {
         let error = refused(locks.open(&server.url(), quick()).await);
         assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
     });
@@ -191,7 +233,7 @@ async fn a_server_that_restarts_behind_a_load_balancer_is_not_taken_for_a_proxy_
         "PROBE" => refusing(CROSSSLOT),
         _ => None,
     };
-    let work = on_virtual_time(Proxied(server.provider(), restarts), async |locks| {
+    let work = on_virtual_time(proxied(server.provider(), restarts), async |locks| {
         let manager = ok(locks.open(&server.url(), answering_within(5_000)).await);
         ok(ok(manager.acquire(mutex("job"), None).await).release().await);
         assert_eq!(counters_of_slots(&server), 1);
@@ -200,18 +242,15 @@ async fn a_server_that_restarts_behind_a_load_balancer_is_not_taken_for_a_proxy_
 }
 
 #[tokio::test(start_paused = true)]
-async fn connecting_waits_while_the_server_runs_a_long_script() {
+async fn a_call_waits_while_the_server_runs_a_long_script() {
     let server = Memory::start();
     let busy = |command: &str, before, _| match command {
         "INFO" if before < 5 => refusing("BUSY Redis is busy running a script"),
         _ => None,
     };
-    let work = on_virtual_time(Proxied(server.provider(), busy), async |locks| {
-        let error = refused(locks.open(&server.url(), answering_within(250)).await);
-        assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
-        assert!(error.message.contains("BUSY Redis is busy"), "{error:?}");
-        let manager = ok(locks.open(&server.url(), answering_within(1_000)).await);
-        ok(manager.inspect("job").await);
+    let work = on_virtual_time(proxied(server.provider(), busy), async |locks| {
+        let manager = ok(locks.open(&server.url(), quick()).await);
+        ok(ok(manager.acquire(mutex("job"), None).await).release().await);
     });
     work.await.unwrap();
 }

@@ -10,6 +10,8 @@ use leasehold_servers::Server;
 
 use super::acl::{PASSWORD, use_every_branch, user};
 
+const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
+const BUSY: &str = "-BUSY Redis is busy running a script\r\n";
 const CROSSSLOT: &str = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
 
 #[tokio::test]
@@ -104,33 +106,84 @@ async fn a_server_that_does_not_tell_is_used_without_slots_and_refuses_the_optio
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_ready_is_asked_again_whether_it_enforces_slots() -> Tested {
-    for (last, enforces) in [(CROSSSLOT, true), (":0\r\n", false)] {
-        let (questions, infos) = (AtomicU32::new(0), AtomicU32::new(0));
-        let toy = ToyServer::start(move |words| match words.first().map(String::as_str) {
-            Some("INFO") if infos.fetch_add(1, Ordering::Relaxed) < 3 => {
-                "-BUSY Redis is busy running a script\r\n".to_owned()
-            }
-            Some("EVAL") => match questions.fetch_add(1, Ordering::Relaxed) {
-                0 => "-LOADING Redis is loading the dataset in memory\r\n".to_owned(),
-                1 => "-BUSY Redis is busy running a script\r\n".to_owned(),
-                _ => last.to_owned(),
-            },
-            _ => "+OK\r\n".to_owned(),
-        })?;
-        let connected = options().cluster_slots(true).connect(toy.url()).await;
-        match connected.err() {
-            None => assert!(enforces),
-            refused => assert_refused(refused, "leave it out"),
+async fn a_manager_connects_while_a_server_is_not_ready_and_grants_nothing_before_it_has_told_about_slots() -> Tested {
+    for slots in [None, Some(true)] {
+        for (last, code) in [(CROSSSLOT, "protocol"), (":0\r\n", "invalid-option")] {
+            let (questions, infos) = (AtomicU32::new(0), AtomicU32::new(0));
+            let scripts = Arc::new(Mutex::new(Vec::new()));
+            let sent = Arc::clone(&scripts);
+            let toy = ToyServer::start(move |words| match words.first().map(String::as_str) {
+                Some("INFO") if infos.fetch_add(1, Ordering::Relaxed) < 3 => BUSY.to_owned(),
+                Some("EVAL") => match questions.fetch_add(1, Ordering::Relaxed) {
+                    0 => LOADING.to_owned(),
+                    1 => BUSY.to_owned(),
+                    _ => last.to_owned(),
+                },
+                // No script answers that, so the call ends.
+                Some("EVALSHA") => {
+                    sent.lock().unwrap().push(words.to_vec());
+                    "+OK\r\n".to_owned()
+                }
+                _ => "+OK\r\n".to_owned(),
+            })?;
+            let builder = slots.map_or(options(), |wanted| options().cluster_slots(wanted));
+            let locks = builder.connect(toy.url()).await?;
+            let error = locks.mutex("door").acquire().await.unwrap_err();
+            let has_slots = last == CROSSSLOT;
+            let code = if has_slots || slots.is_some() { code } else { "protocol" };
+            assert_eq!(error.code(), code, "{error}");
+            assert_eq!(error.to_string().contains("leave it out"), code == "invalid-option", "{error}");
+            let scripts = scripts.lock().unwrap();
+            assert_eq!(scripts.is_empty(), code == "invalid-option", "{scripts:?}");
+            let has_counter = |words: &Vec<String>| words.iter().any(|word| word.starts_with("leasehold:fence:{"));
+            assert!(scripts.iter().all(|words| has_counter(words) == has_slots), "{scripts:?}");
         }
     }
+    Ok(())
+}
 
-    let toy = ToyServer::start(|words| match words.first().map(String::as_str) {
-        Some("EVAL") => "-LOADING Redis is loading the dataset in memory\r\n".to_owned(),
-        _ => "+OK\r\n".to_owned(),
-    })?;
+#[tokio::test]
+async fn a_call_ends_at_its_wait_with_the_words_of_a_server_that_never_gets_ready() -> Tested {
     for slots in [None, Some(true)] {
+        let scripts = Arc::new(AtomicU32::new(0));
+        let sent = Arc::clone(&scripts);
+        let toy = ToyServer::start(move |words| match words.first().map(String::as_str) {
+            Some("EVAL") => LOADING.to_owned(),
+            Some("EVALSHA") => {
+                sent.fetch_add(1, Ordering::Relaxed);
+                CLOSE.to_owned()
+            }
+            _ => "+OK\r\n".to_owned(),
+        })?;
         assert_unreachable(toy.url(), slots, "LOADING Redis is loading").await;
+        assert_eq!(scripts.load(Ordering::Relaxed), 0, "nothing is asked for before the server has told");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_manager_connects_while_a_long_script_runs_and_a_waiter_gets_the_lock_after_it() -> Tested {
+    for enforces in [false, true] {
+        let builder = Server::builder().arg("--lua-time-limit", "1");
+        let server = if enforces { builder.start_enforcing_slots()? } else { builder.start()? };
+        let script = {
+            let mut connection = server.connect()?;
+            std::thread::spawn(move || connection.call(&["EVAL", "while true do end", "0"]).map(drop))
+        };
+        let mut side = server.connect()?;
+        until("the script runs", async || {
+            side.call(&["PING"]).is_ok_and(|reply| format!("{reply:?}").contains("BUSY"))
+        })
+        .await;
+        let locks = client(&server).await?;
+        let waiting = tokio::spawn(async move { locks.mutex("door").acquire().await });
+        assert_unreachable(server.url(), None, "BUSY ").await;
+        assert!(!waiting.is_finished());
+        server.cli(&["SCRIPT", "KILL"])?;
+        let lease = waiting.await??;
+        assert_eq!(is_there(&server, FENCE)?, !enforces, "each slot has a counter, or the server");
+        lease.release().await?;
+        script.join().expect("it ended").ok();
     }
     Ok(())
 }
@@ -179,8 +232,11 @@ async fn a_node_whose_cluster_is_not_ready_is_asked_again_whether_other_nodes_ha
             _ => "+OK\r\n".to_owned(),
         })
     };
-    let error = options().connect(toy(16)?.url()).await.unwrap_err();
-    assert_eq!(error.code(), "unsupported", "{error}");
+    let locks = options().connect(toy(32)?.url()).await?;
+    for _ in 0..2 {
+        let error = locks.mutex("door").acquire().await.unwrap_err();
+        assert!(error.code() == "unsupported" && error.to_string().contains("`LockManager::cluster`"), "{error}");
+    }
     assert_unreachable(toy(u32::MAX)?.url(), None, "CLUSTERDOWN The cluster is down").await;
 
     // One slot without a server does no harm to the others.
@@ -197,14 +253,18 @@ async fn a_node_whose_cluster_is_not_ready_is_asked_again_whether_other_nodes_ha
     Ok(())
 }
 
-/// Connecting ends with this text, unless a busy machine lets no answer arrive in time.
+/// A manager connects, and its calls end with this text, unless a busy machine lets no answer arrive in time.
 async fn assert_unreachable(url: String, slots: Option<bool>, why: &str) {
     until("the server's answer in the error", async || {
         let options = LockManager::builder().response_timeout(Duration::from_millis(300));
         let options = slots.map_or(options.clone(), |wanted| options.cluster_slots(wanted));
-        let error = options.connect(url.as_str()).await.unwrap_err();
+        let called = async {
+            let locks = options.connect(url.as_str()).await?;
+            locks.mutex("other").wait(Duration::from_millis(300)).acquire().await
+        };
+        let error = called.await.unwrap_err();
         assert!(matches!(error, Error::Unreachable { .. }) && error.is_retryable(), "{slots:?}: {error:?}");
-        error.to_string().contains(why)
+        error.name() == Some("other") && error.to_string().contains(why)
     })
     .await;
 }
