@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use leasehold::Error;
-use leasehold_core::LOCK_SETTINGS;
+use leasehold_core::{BROKE, LOCK_SETTINGS, NO_MORE_CLIENTS, UNREACHED};
 use serde_json::{Value, json};
 
 use crate::refusals::{DISABLED, LOGIN, UNKNOWN_COMMAND, named_command, refused_by};
@@ -115,13 +115,26 @@ fn quoted(name: &str) -> String {
 }
 
 /// What a server says in its errors, and what to do about it.
-const ANSWERS: [(&str, &str); 5] = [
+const ANSWERS: [(&str, &str); 10] = [
     ("CLUSTERDOWN", CLUSTER_DOWN),
     ("the cluster has no slots yet", CLUSTER_DOWN),
     ("OOM ", "the server's memory is full: raise its `maxmemory`, or remove other data"),
     ("MISCONF ", "the server can't save its data, so it refuses writes: see its log, and whether its disk is full"),
     ("NOREPLICAS ", "fewer replicas than `min-replicas-to-write` are connected: see why, or lower that setting"),
+    ("LOADING ", "the server is loading its data: try again when it is ready, or give a longer --wait"),
+    (
+        "BUSY ",
+        "a script keeps the server busy: give a longer --wait, or end the script with `redis-cli SCRIPT KILL`, which works \
+         until it writes",
+    ),
+    ("MASTERDOWN ", REPLICA),
+    ("READONLY ", REPLICA),
+    (NO_MORE_CLIENTS, "the server accepts no more connections: raise its `maxclients`, or close other connections"),
 ];
+const REPLICA: &str = "the server is a replica: give the URL of its primary, or --sentinel, which follows the primary";
+/// What to do about a proxy that says that it does not reach its server.
+const PROXY: &str =
+    "a proxy answers, but not the server behind it: check that this server runs and that the proxy reaches it";
 const CLUSTER_DOWN: &str =
     "no server of the cluster has this lock's slot now: `redis-cli --cluster check HOST:PORT` says why";
 
@@ -162,6 +175,12 @@ const OPTIONS: [(&str, &str); 11] = [
     ("value", "--value"),
 ];
 
+/// Whether a proxy has said that it does not reach its server. A time that is over can also be the client's.
+fn is_of_proxy(message: &str) -> bool {
+    let words = UNREACHED.iter().chain(&BROKE).filter(|words| !words.ends_with('\n'));
+    words.into_iter().any(|words| message.contains(words))
+}
+
 /// The error's message, in the words of the command line.
 fn message(error: &Error) -> String {
     let text = match error {
@@ -185,9 +204,11 @@ impl From<Error> for Failure {
             let remedy = format!("grant this user +{command}; `leasehold doctor` lists the missing rights");
             return Self::new(exit::REFUSED, error.code(), message, remedy);
         }
-        if let Some((_, remedy)) = ANSWERS.iter().find(|(answer, _)| message.contains(answer)) {
-            let exit = if error.code() == "unreachable" { exit::UNREACHABLE } else { exit::SERVER };
-            return Self::new(exit, error.code(), message, *remedy);
+        let answered = ANSWERS.iter().find(|(answer, _)| message.contains(answer)).map(|(_, remedy)| *remedy);
+        let is_unreachable = error.code() == "unreachable";
+        if let Some(remedy) = answered.or_else(|| (is_unreachable && is_of_proxy(&message)).then_some(PROXY)) {
+            let exit = if is_unreachable { exit::UNREACHABLE } else { exit::SERVER };
+            return Self::new(exit, error.code(), message, remedy);
         }
         // The last arm is only for errors of a newer crate.
         #[deny(clippy::wildcard_enum_match_arm)]

@@ -81,15 +81,20 @@ impl Taking<'_> {
         }
         let tries = self.take.wait == Wait::No;
         if tries || self.take.says_all(self.output) {
-            if let Some(lease) = lock.try_acquire().await.map_err(ended_by)? {
-                return Ok(lease);
-            }
-            let seen = self.seen().await;
-            if !tries || self.output.json && !self.take.quiet {
-                self.waits(seen.as_ref());
-            }
-            if tries {
-                return Err(self.busy(None, seen.as_ref()));
+            match lock.try_acquire().await {
+                Ok(Some(lease)) => return Ok(lease),
+                Ok(None) => {
+                    let seen = self.seen().await;
+                    if !tries || self.output.json && !self.take.quiet {
+                        self.waits(seen.as_ref());
+                    }
+                    if tries {
+                        return Err(self.busy(None, seen.as_ref()));
+                    }
+                }
+                // The wait may outlast it.
+                Err(error) if !tries && error.code() == "unreachable" => {}
+                Err(error) => return Err(ended_by(error)),
             }
         }
         let mut acquired = pin!(lock.wait(self.take.wait).acquire());

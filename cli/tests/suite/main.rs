@@ -12,6 +12,7 @@ mod kinds;
 mod labels;
 mod lead;
 mod listing;
+mod not_ready;
 mod operating;
 mod proxies;
 mod steps;
