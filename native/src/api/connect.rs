@@ -16,7 +16,9 @@ impl LockManager {
     /// When the runtime shuts down, leases count as lost and calls fail with `closed`. While a runtime is not being
     /// run, nothing happens: no lease is renewed and no call ends, not even a call from another runtime.
     ///
-    /// Connecting takes at most one response timeout (2 s).
+    /// Connecting takes at most one response timeout (2 s). It succeeds if the server answers that it is not ready, for example because
+    /// it loads its data (`LOADING`) or runs a long script (`BUSY`). Calls then wait with their own [`wait`](crate::Lock::wait). What
+    /// would have ended connecting ends them: `auth`, `unsupported` or `invalid-option`.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connections that it has opened. Nothing else remains.
