@@ -4,7 +4,7 @@
 //! This is a build script because constant evaluation takes 15 s for the same, in every crate that uses a script.
 
 use std::error::Error;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::Path;
 use std::{env, fs};
 
@@ -20,65 +20,110 @@ const MARK: &str = "--@prelude\n";
 /// Marks where a script reads the clock, on a separate line.
 const CLOCK: &str = "--@clock\n";
 
-/// What several scripts share.
-const PRELUDE: [&str; 8] = ["base", "one-holder", "lock", "reentrant", "semaphore", "once", "election", "queue"];
+/// What several scripts share, besides the states of the [`KINDS`].
+const PRELUDE: [&str; 4] = ["base", "one-holder", "lock", "queue"];
 
-/// The kinds whose state is a hash with one holder.
-const ONE_HOLDER: [&str; 3] = ["reentrant", "once", "election"];
+/// The scripts of a lock, and those that know all kinds: the name, which is that of the file, and the doc of its constant.
+const SCRIPTS: [(&str, &str); 11] = [
+    ("acquire", "Takes a lock, waits for it, shows that a waiter is alive, or refills a lease."),
+    ("acquire-fast", "Takes a lock that is free while nobody waits."),
+    ("release", "Gives up whatever a token has."),
+    ("release-fast", "Gives a lock back while nobody waits."),
+    ("renew", "Raises the TTL of a lease that the token still holds."),
+    ("convert", "Gives a lease a new token in the other mode."),
+    ("raise", "Raises a quorum's last fence to the one that it agreed on."),
+    ("inspect", "Tells who holds a lock and who waits for it."),
+    ("multi", "Takes several locks at once, or none."),
+    ("batch", "Runs the fast path of several commands of one client."),
+    ("force", "Takes a lock from all of its holders."),
+];
 
-/// Each script: the name of its constant, its file, and the part of the prelude with the state of its kind of lock.
-const SCRIPTS: [(&str, &str, &str); 27] = [
-    ("acquire", "acquire", "lock"),
-    ("acquire-fast", "acquire-fast", "lock"),
-    ("release", "release", "lock"),
-    ("release-fast", "release-fast", "lock"),
-    ("renew", "renew", "lock"),
-    ("convert", "convert", "lock"),
-    ("raise", "raise", "lock"),
-    ("inspect", "inspect", "lock"),
-    ("multi", "multi", "lock"),
-    ("batch", "batch", "lock"),
-    ("force", "force", "lock"),
-    ("reentrant-acquire", "acquire", "reentrant"),
-    ("reentrant-release", "release", "reentrant"),
-    ("reentrant-renew", "reentrant-renew", "reentrant"),
-    ("reentrant-force", "force", "reentrant"),
-    ("semaphore-acquire", "acquire", "semaphore"),
-    ("semaphore-release", "release", "semaphore"),
-    ("semaphore-convert", "convert", "semaphore"),
-    ("semaphore-renew", "semaphore-renew", "semaphore"),
-    ("semaphore-force", "force", "semaphore"),
-    ("once-acquire", "acquire", "once"),
-    ("once-release", "release", "once"),
-    ("once-force", "force", "once"),
-    ("election-acquire", "acquire", "election"),
-    ("election-release", "release", "election"),
-    ("election-force", "force", "election"),
-    ("leader", "leader", "election"),
+/// A kind of lock with a state of its own. Its acquire, its release and its force have the files of a lock's, with its part of the
+/// prelude.
+struct Kind {
+    /// The name of its module, and of its part of the prelude.
+    name: &'static str,
+    doc: &'static str,
+    /// Whether its state is a hash with one holder.
+    has_one_holder: bool,
+    /// Its other scripts: the name and the doc of the constant, and the file.
+    others: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        name: "reentrant",
+        doc: "The scripts of a reentrant lock, in the wire format of Redisson's RLock.",
+        has_one_holder: true,
+        others: &[("renew", "As [`RENEW`](crate::RENEW).", "reentrant-renew")],
+    },
+    Kind {
+        name: "semaphore",
+        doc: "The scripts of a semaphore.",
+        has_one_holder: false,
+        others: &[
+            ("renew", "As [`RENEW`](crate::RENEW).", "semaphore-renew"),
+            ("convert", "As [`CONVERT`](crate::CONVERT), without other modes.", "convert"),
+        ],
+    },
+    Kind {
+        name: "once",
+        doc: "The scripts of a once: a lock whose holder stores a result. `ACQUIRE` answers `done` with the result if there is one, \
+              `RELEASE` stores it, and `FORCE` keeps it. It is renewed by [`reentrant::RENEW`](crate::reentrant::RENEW).",
+        has_one_holder: true,
+        others: &[],
+    },
+    Kind {
+        name: "election",
+        doc: "The scripts of an election. A term is renewed by [`reentrant::RENEW`](crate::reentrant::RENEW).",
+        has_one_holder: true,
+        others: &[("leader", "Tells who leads.", "leader")],
+    },
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=src");
     let mut module = String::from("// Made by build.rs.\n");
-    for part in PRELUDE {
+    for part in PRELUDE.into_iter().chain(KINDS.iter().map(|kind| kind.name)) {
         writeln!(module, "const {}_PRELUDE: &str = {:?};", constant(part), prelude(part)?)?;
     }
-    for (name, file, kind) in SCRIPTS {
-        script(&mut module, name, file, kind)?;
+    let mut all = String::new();
+    for (name, doc) in SCRIPTS {
+        write_script(&mut module, name, doc, &script(name, name, &["lock"])?)?;
+        write!(all, "{}, ", constant(name))?;
     }
+    for Kind { name: kind, doc, has_one_holder, others } in KINDS {
+        let state = if has_one_holder { vec!["one-holder", kind] } else { vec![kind] };
+        writeln!(module, "/// {doc}\npub mod {kind} {{")?;
+        let shared = ["acquire", "release", "force"].map(|name| (name, name));
+        let shared = shared.map(|(name, file)| (name, format!("As [`{0}`](crate::{0}).", constant(name)), file));
+        let others = others.iter().map(|(name, doc, file)| (*name, (*doc).to_owned(), *file));
+        for (name, doc, file) in shared.into_iter().chain(others) {
+            let is_shared = SCRIPTS.iter().any(|(shared, _)| *shared == file);
+            let full_name = if is_shared { format!("{kind}-{name}") } else { file.to_owned() };
+            write_script(&mut module, name, doc, &script(&full_name, file, &state)?)?;
+            write!(all, "{kind}::{}, ", constant(name))?;
+        }
+        writeln!(module, "}}")?;
+    }
+    let count = all.matches(',').count();
+    writeln!(module, "/// Every script.\npub const ALL: [Script; {count}] = [{all}];")?;
     fs::write(Path::new(&env::var("OUT_DIR")?).join("scripts.rs"), module)?;
     Ok(())
 }
 
-/// Writes the constant of one script.
-fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(), Box<dyn Error>> {
+fn write_script(module: &mut String, name: &str, doc: impl Display, script: &str) -> std::fmt::Result {
+    writeln!(module, "/// {doc}\npub const {}: crate::Script = {script};", constant(name))
+}
+
+/// One script. `state` is the parts of the prelude with the state of its kind of lock.
+fn script(name: &str, file: &str, state: &[&str]) -> Result<String, Box<dyn Error>> {
     let text = with_clock(&fs::read_to_string(format!("src/{file}.lua"))?)?;
     let (before, own, shared) = match text.split_once(MARK) {
-        Some((before, own)) if kind == "lock" => (code(before), code(own), vec!["base", kind, "queue"]),
-        Some((_, own)) if ONE_HOLDER.contains(&kind) => {
-            (String::new(), code(own), vec!["base", "one-holder", kind, "queue"])
+        Some((before, own)) => {
+            let before = if state == ["lock"] { code(before) } else { String::new() };
+            (before, code(own), [&["base"][..], state, &["queue"]].concat())
         }
-        Some((_, own)) => (String::new(), code(own), vec!["base", kind, "queue"]),
         None => (String::new(), code(&text), vec![]),
     };
     let mut source = before.clone();
@@ -87,16 +132,12 @@ fn script(module: &mut String, name: &str, file: &str, kind: &str) -> Result<(),
     }
     source += &own;
     let digest = Sha1::from(&source).digest().to_string();
-    let mut parts = shared.iter().map(|part| format!("{}_PRELUDE", constant(part))).collect::<Vec<_>>();
+    let mut parts = shared.iter().map(|part| format!("crate::{}_PRELUDE", constant(part))).collect::<Vec<_>>();
     parts.resize(4, "\"\"".to_owned());
     let parts = parts.join(", ");
-    writeln!(
-        module,
-        "pub(crate) const {}: crate::Script = crate::Script {{ name: {name:?}, source: {source:?}, \
-         parts: [{before:?}, {parts}, {own:?}], sha1: {digest:?} }};",
-        constant(name)
-    )?;
-    Ok(())
+    Ok(format!(
+        "crate::Script {{ name: {name:?}, source: {source:?}, parts: [{before:?}, {parts}, {own:?}], sha1: {digest:?} }}"
+    ))
 }
 
 fn prelude(part: &str) -> Result<String, Box<dyn Error>> {

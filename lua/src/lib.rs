@@ -12,10 +12,8 @@
 
 #![no_std]
 
-/// The texts, as the build script wrote them.
-mod scripts {
-    include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
-}
+// The constants of all scripts, and `ALL`, as the build script wrote them.
+include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
 mod limits;
 
@@ -47,117 +45,6 @@ impl Script {
         }
     }
 }
-
-/// Takes a lock, waits for it, shows that a waiter is alive, or refills a lease.
-pub const ACQUIRE: Script = scripts::ACQUIRE;
-/// Takes a lock that is free while nobody waits.
-pub const ACQUIRE_FAST: Script = scripts::ACQUIRE_FAST;
-/// Gives up whatever a token has.
-pub const RELEASE: Script = scripts::RELEASE;
-/// Gives a lock back while nobody waits.
-pub const RELEASE_FAST: Script = scripts::RELEASE_FAST;
-/// Raises the TTL of a lease that the token still holds.
-pub const RENEW: Script = scripts::RENEW;
-/// Gives a lease a new token in the other mode.
-pub const CONVERT: Script = scripts::CONVERT;
-/// Raises a quorum's last fence to the one that it agreed on.
-pub const RAISE: Script = scripts::RAISE;
-/// Tells who holds a lock and who waits for it.
-pub const INSPECT: Script = scripts::INSPECT;
-/// Takes several locks at once, or none.
-pub const MULTI: Script = scripts::MULTI;
-/// Runs the fast path of several commands of one client.
-pub const BATCH: Script = scripts::BATCH;
-
-/// Takes a lock from all of its holders.
-pub const FORCE: Script = scripts::FORCE;
-
-/// The scripts of a reentrant lock, in the wire format of Redisson's RLock.
-pub mod reentrant {
-    use crate::{Script, scripts};
-
-    /// As [`ACQUIRE`](crate::ACQUIRE).
-    pub const ACQUIRE: Script = scripts::REENTRANT_ACQUIRE;
-    /// As [`RELEASE`](crate::RELEASE).
-    pub const RELEASE: Script = scripts::REENTRANT_RELEASE;
-    /// As [`RENEW`](crate::RENEW).
-    pub const RENEW: Script = scripts::REENTRANT_RENEW;
-    /// As [`FORCE`](crate::FORCE).
-    pub const FORCE: Script = scripts::REENTRANT_FORCE;
-}
-
-/// The scripts of a semaphore.
-pub mod semaphore {
-    use crate::{Script, scripts};
-
-    /// As [`ACQUIRE`](crate::ACQUIRE).
-    pub const ACQUIRE: Script = scripts::SEMAPHORE_ACQUIRE;
-    /// As [`RELEASE`](crate::RELEASE).
-    pub const RELEASE: Script = scripts::SEMAPHORE_RELEASE;
-    /// As [`RENEW`](crate::RENEW).
-    pub const RENEW: Script = scripts::SEMAPHORE_RENEW;
-    /// As [`CONVERT`](crate::CONVERT), without other modes.
-    pub const CONVERT: Script = scripts::SEMAPHORE_CONVERT;
-    /// As [`FORCE`](crate::FORCE).
-    pub const FORCE: Script = scripts::SEMAPHORE_FORCE;
-}
-
-/// The scripts of a once: a lock whose holder stores a result. Its renewal is that of a reentrant lock.
-pub mod once {
-    use crate::{Script, scripts};
-
-    /// As [`ACQUIRE`](crate::ACQUIRE). Answers `done` with the result if there is one.
-    pub const ACQUIRE: Script = scripts::ONCE_ACQUIRE;
-    /// As [`RELEASE`](crate::RELEASE). Stores a result too.
-    pub const RELEASE: Script = scripts::ONCE_RELEASE;
-    /// As [`FORCE`](crate::FORCE). Keeps a stored result.
-    pub const FORCE: Script = scripts::ONCE_FORCE;
-}
-
-/// The scripts of an election. A term is renewed by [`reentrant::RENEW`].
-pub mod election {
-    use crate::{Script, scripts};
-
-    /// As [`ACQUIRE`](crate::ACQUIRE).
-    pub const ACQUIRE: Script = scripts::ELECTION_ACQUIRE;
-    /// As [`RELEASE`](crate::RELEASE).
-    pub const RELEASE: Script = scripts::ELECTION_RELEASE;
-    /// As [`FORCE`](crate::FORCE).
-    pub const FORCE: Script = scripts::ELECTION_FORCE;
-    /// Tells who leads.
-    pub const LEADER: Script = scripts::LEADER;
-}
-
-/// Every script.
-pub const ALL: [Script; 27] = [
-    ACQUIRE,
-    ACQUIRE_FAST,
-    RELEASE,
-    RELEASE_FAST,
-    RENEW,
-    CONVERT,
-    RAISE,
-    INSPECT,
-    MULTI,
-    BATCH,
-    reentrant::ACQUIRE,
-    reentrant::RELEASE,
-    reentrant::RENEW,
-    semaphore::ACQUIRE,
-    semaphore::RELEASE,
-    semaphore::RENEW,
-    semaphore::CONVERT,
-    FORCE,
-    reentrant::FORCE,
-    semaphore::FORCE,
-    once::ACQUIRE,
-    once::RELEASE,
-    once::FORCE,
-    election::ACQUIRE,
-    election::RELEASE,
-    election::FORCE,
-    election::LEADER,
-];
 
 #[cfg(test)]
 mod tests {
