@@ -6,51 +6,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { type Connection, isLeaseholdError, LockManager } from '../index.js';
+import { isLeaseholdError, LockManager } from '../index.js';
 import { caught, until } from '../testing/expect.js';
 import { GENEROUS } from '../testing/generous.js';
+import { libraries } from '../testing/libraries.js';
 import { directory, freePort, Server } from '../testing/server.js';
 
 const [key, certificate] = [join(directory, 'tls.key'), join(directory, 'tls.crt')];
-
-interface Secured {
-  readonly client: Connection;
-  close(): unknown;
-}
-
-/** Makes a client of each library that trusts this certificate. */
-const libraries: Record<string, (port: number, ca: string) => Promise<Secured>> = {
-  'ioredis 5': async (port, ca) => {
-    const { Redis } = await import('ioredis-5');
-    const client = new Redis(port, '127.0.0.1', { tls: { ca }, retryStrategy: () => 20 });
-    client.on('error', () => {});
-    return { client, close: () => client.disconnect() };
-  },
-  'ioredis 6': async (port, ca) => {
-    const { Redis } = await import('ioredis-6');
-    const client = new Redis(port, '127.0.0.1', { tls: { ca }, retryStrategy: () => 20 });
-    client.on('error', () => {});
-    return { client, close: () => client.disconnect() };
-  },
-  'node-redis 4': async (port, ca) => nodeRedis((await import('redis-4')).createClient({ url: `rediss://127.0.0.1:${port}`, socket: { tls: true, ca } })),
-  'node-redis 5': async (port, ca) => nodeRedis((await import('redis-5')).createClient({ url: `rediss://127.0.0.1:${port}`, socket: { tls: true, ca } })),
-  'node-redis 6': async (port, ca) => nodeRedis((await import('redis-6')).createClient({ url: `rediss://127.0.0.1:${port}`, socket: { tls: true, ca } })),
-  'GLIDE 2': async (port, ca) => {
-    const { GlideClient, Logger } = await import('@valkey/valkey-glide');
-    Logger.init('off');
-    const client = await GlideClient.createClient({
-      addresses: [{ host: '127.0.0.1', port }], useTLS: true,
-      advancedConfiguration: { tlsAdvancedConfiguration: { rootCertificates: ca } },
-    });
-    return { client, close: () => client.close() };
-  },
-};
-
-async function nodeRedis<Client extends Connection & { on(event: 'error', listener: () => void): unknown; connect(): Promise<unknown>; disconnect(): unknown }>(client: Client): Promise<Secured> {
-  client.on('error', () => {});
-  await client.connect();
-  return { client, close: () => client.disconnect() };
-}
 
 let server: Server | undefined;
 let [port, ca, missing] = [0, '', ''];
@@ -70,7 +32,7 @@ before(async () => {
 });
 after(() => server?.kill());
 
-for (const [name, open] of Object.entries(libraries)) {
+for (const { name, open } of libraries) {
   describe(name, () => {
     test('a_waiter_is_granted_by_message_over_tls', async (t) => {
       if (missing !== '') return t.skip(missing);
