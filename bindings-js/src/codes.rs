@@ -2,7 +2,7 @@
 //! `generated.rs` writes `ts/engine/codes.generated.ts` from them.
 
 use leasehold_core::{
-    AcquireOptions, CallKind, Config, ErrorCode, FailureKind, LossReason, OutcomeKind, ReleaseOutcome,
+    AcquireOptions, CallKind, Config, ErrorCode, FailureKind, Family, LossReason, OutcomeKind, ReleaseOutcome,
 };
 
 use crate::number::small;
@@ -87,8 +87,8 @@ codes! {
     /// other calls of users: `CallKind` in the core. Each has op and its fields. A mode is the flag `shared`, a name the text, and a time
     /// the field `ttl`.
     InputKind {
-        /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the plain options of a lock?, owner?, permits? and
-        /// limit?, or keep?; the name.
+        /// op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the plain options of a lock?, kind? and what
+        /// it needs; the name.
         Acquire,
         /// op, ttl, renew?, wait?, replicas? and replicaTimeout?, the plain options of a lock?, oneScript?, a list with three numbers
         /// for each part: the length of its name, its permits, and their limit. Without permits, a limit means a reader; the names.
@@ -143,6 +143,8 @@ codes! {
         Replicas,
         /// How long to wait for them.
         ReplicaTimeout,
+        /// The kind of a lock: its place in `Family` of the core. Absent for a mutex or a read-write lock.
+        Kind,
         /// The owner of a reentrant lock.
         Owner,
         /// How many permits of a semaphore to take.
@@ -220,4 +222,4 @@ macro_rules! tables {
     };
 }
 
-tables! { CallKind ErrorCode FailureKind LossReason OutcomeKind ReleaseOutcome }
+tables! { CallKind ErrorCode FailureKind Family LossReason OutcomeKind ReleaseOutcome }

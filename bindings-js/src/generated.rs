@@ -8,9 +8,9 @@ use std::{env, fs};
 
 use leasehold_core::{
     AcquireOptions, BAD_FENCE, BROKE, CLOSE_SETTINGS, CROSS_SLOT, CallKind, Config, Ends, ErrorCode, FailureKind,
-    KEYDB, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT, NO_SLOTS,
-    NOT_READY, OutcomeKind, PROBE, REFUSED_SERVERS, REFUSES_INFO, ReleaseOutcome, SLOT_MOVES, SUPPORTED_SERVERS,
-    Setting, Supported, TOO_OLD, UNREACHED, WRONG_TYPE, slot_counters,
+    Family, KEYDB, LABEL_RULES, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, NO_CLOCK, NO_MORE_CLIENTS, NO_RIGHT,
+    NO_SLOTS, NOT_READY, OutcomeKind, PROBE, REFUSED_SERVERS, REFUSES_INFO, ReleaseOutcome, SLOT_MOVES,
+    SUPPORTED_SERVERS, Setting, Supported, TOO_OLD, UNREACHED, WRONG_TYPE, slot_counters,
 };
 
 use crate::codes::{ABSENT, Code, DECLARED, Declared, InputField, InputKind, OutputKind};
@@ -27,6 +27,11 @@ fn typescript_has_these_codes() {
 #[test]
 fn typescript_has_the_engines_calls() {
     check("ts/engine/calls.generated.ts", &calls());
+}
+
+#[test]
+fn typescript_has_the_engines_kinds() {
+    check("ts/engine/kinds.generated.ts", &kinds());
 }
 
 #[test]
@@ -189,6 +194,40 @@ fn calls() -> String {
         let _ = writeln!(module, "{body}    this.{input};\n  }}");
     }
     module + "}\n"
+}
+
+/// The kinds of locks, and how TypeScript writes each into the record. A kind has its own fields, and the options that only its place
+/// takes. The value of a campaign is no field of its kind.
+fn kinds() -> String {
+    let mut module = HEADER.to_owned();
+    module +=
+        "\nimport { InputField } from './codes.generated.js';\nimport type { InputRecord } from './input-record.js';\n";
+    module += "\n/** The kinds of locks that the engine has, each with what only it has. `Kind` in `core/src/options.rs` says what each is. */\n";
+    module += "export type EngineKind =\n";
+    let mut cases = String::new();
+    for (position, kind) in Family::ALL.iter().enumerate() {
+        let code = kind.code();
+        let _ = write!(module, "  | {{ readonly type: '{code}'");
+        let _ = writeln!(cases, "    case '{code}':");
+        if position > 0 {
+            let _ = writeln!(cases, "      record.set(InputField.kind, {position});");
+        }
+        for field in kind.fields().iter().map(|name| camel_case_name(name)) {
+            let _ = write!(module, "; readonly {field}: number");
+            let _ = writeln!(cases, "      record.set(InputField.{field}, kind.{field});");
+        }
+        for option in AcquireOptions::PLAIN.iter().filter(|option| option.places == [code]) {
+            let option = camel_case_name(option.name);
+            let _ = write!(module, "; readonly {option}?: number | undefined");
+            let _ = writeln!(cases, "      record.setOptional(InputField.{option}, kind.{option});");
+        }
+        module += if *kind == Family::Election { "; readonly value: string }\n" } else { " }\n" };
+        cases += "      return;\n";
+    }
+    module.insert(module.len() - 1, ';');
+    module += "\n/** Writes the kind of a lock, which is a mutex or a read-write lock if nothing is written. */\n";
+    module += "export function writeKind(record: InputRecord, kind: EngineKind): void {\n  switch (kind.type) {\n";
+    module + &cases + "  }\n}\n"
 }
 
 /// The outcomes of operations, and how TypeScript reads each.

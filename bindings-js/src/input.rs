@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use leasehold_core::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallFields, CommandId, Failure, FailureKind, Kind, LeaseId, Mode, OpId, Owner, Part, Replicas,
-    Reply, Setter, Wait,
+    AcquireOptions, CallFields, CommandId, Failure, FailureKind, Family, Kind, KindFields, LeaseId, Mode, OpId, Owner,
+    Part, Replicas, Reply, Setter, Wait,
 };
 
 use crate::codes::{ABSENT, Code, FIELDS, InputField, LOCK_OPTIONS};
@@ -143,14 +143,8 @@ impl InputRecord {
     }
 
     fn kind(&self) -> Option<Kind> {
-        if let Some(owner) = self.get(InputField::Owner) {
-            return whole(owner).map(|owner| Kind::Reentrant(Owner(owner)));
-        }
-        if let Some(keep) = self.get(InputField::Keep) {
-            return duration(keep).map(|keep| Kind::Once { keep });
-        }
-        let Some(permits) = self.get(InputField::Permits) else { return Some(Kind::Lock) };
-        Some(Kind::Semaphore { permits: small(permits)?, limit: small(self.number(InputField::Limit))? })
+        let Some(kind) = self.get(InputField::Kind) else { return Some(Kind::Lock) };
+        Family::at(small(kind)?)?.read(self)
     }
 
     fn wait(&self) -> Option<Wait> {
@@ -180,6 +174,24 @@ impl InputRecord {
             None => Some(None),
             Some(time) => duration(time).map(Some),
         }
+    }
+}
+
+impl KindFields for InputRecord {
+    fn owner(&self) -> Option<Owner> {
+        whole(self.number(InputField::Owner)).map(Owner)
+    }
+
+    fn permits(&self) -> Option<u32> {
+        small(self.number(InputField::Permits))
+    }
+
+    fn limit(&self) -> Option<u32> {
+        small(self.number(InputField::Limit))
+    }
+
+    fn keep(&self) -> Option<Duration> {
+        duration(self.number(InputField::Keep))
     }
 }
 
@@ -244,6 +256,7 @@ impl InputRecord {
 mod tests {
     use super::*;
     use crate::codes::MANAGER_OPTIONS;
+    use crate::generated::{camel_case_name, input_fields};
 
     fn record(fields: &[(InputField, f64)], list: &[f64]) -> InputRecord {
         let mut record = InputRecord::new();
@@ -280,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_number_out_of_range_is_not_absent() {
-        for field in [InputField::Wait, InputField::Within, InputField::Owner] {
+        for field in [InputField::Wait, InputField::Within, InputField::Kind] {
             assert_eq!(record(&[(InputField::Ttl, 10.0), (field, -1.0)], &[]).options(), None, "{field:?}");
         }
         // Any number sets a flag.
@@ -291,8 +304,21 @@ mod tests {
             record.write([(position, -1.0)].into_iter(), &[]);
             assert_eq!(record.options(), None, "{position}");
         }
-        let semaphore = [(InputField::Ttl, 10.0), (InputField::Permits, 0.5), (InputField::Limit, 2.0)];
-        assert_eq!(record(&semaphore, &[]).options(), None);
+        // Of each kind, each field must be there and within its range.
+        for (position, kind) in Family::ALL.iter().enumerate() {
+            let place = |name: &str| input_fields().iter().position(|field| *field == camel_case_name(name)).unwrap();
+            let fields: Vec<_> = kind.fields().iter().map(|name| place(name)).collect();
+            let read = |bad: Option<(usize, f64)>| {
+                let kind = crate::number::number(position as u64);
+                let mut record = record(&[(InputField::Ttl, 10.0), (InputField::Kind, kind)], &[]);
+                record.write(fields.iter().map(|field| (*field, 2.0)).chain(bad), &[]);
+                record.options().map(|options| options.kind.family())
+            };
+            assert_eq!(read(None), Some(*kind));
+            for field in &fields {
+                assert_eq!([-1.0, ABSENT].map(|bad| read(Some((*field, bad)))), [None; 2], "{kind:?}: {field}");
+            }
+        }
         for length in [-1.0, 0.5, 3.0] {
             assert_eq!(record(&[(InputField::ListLength, length)], &[1.0, 2.0]).list(), None, "{length}");
         }

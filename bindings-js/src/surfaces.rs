@@ -1,9 +1,9 @@
-//! Each surface has the options and the calls of the engine's tables, or is listed here with those that it lacks. So a place that was
+//! Each surface has the options, the calls and the kinds of the engine's tables, or is listed here with those that it lacks. So a place that was
 //! forgotten fails a test.
 
 use std::path::{Path, PathBuf};
 
-use leasehold_core::{AcquireOptions, CallKind, Config, LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
+use leasehold_core::{AcquireOptions, CallKind, Config, Family, LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
 
 use crate::bounds::{OWN_COMMENTS, files};
 use crate::generated::{camel_case, read};
@@ -94,21 +94,70 @@ const CALLS: &[(&str, &str, &[CallKind])] = &[
 
 #[test]
 fn every_surface_has_the_calls() {
+    let forms = |call: &CallKind, form: &str| {
+        let name = format!("{call:?}");
+        form.replace("NAME", &name).replace("name", &camel_case(&name))
+    };
+    let missing = missing(CALLS, CallKind::ALL, forms);
+    assert!(missing.is_empty(), "these must be there or in CALLS in surfaces.rs, not in both: {missing:#?}");
+}
+
+/// Where kinds of locks must be, as [`CALLS`]: NAME is `Once`, CODE `once`, and `name` what makes such a lock.
+const KINDS: &[(&str, &str, &[Family])] = &[
+    ("native/src/api", "pub fn name(", &[]),
+    ("native/src/api/blocking", "pub fn name(", &[Family::Election]),
+    ("bindings-js/ts/api/lock-manager.ts", "  name(", &[]),
+    // `begin-once`. It has no elections: see `docs/edge.md`.
+    ("wit/locks.wit", "    name(", &[Family::Once, Family::Election]),
+    ("bindings-wasi/lock/src/api/convert.rs", "Kind::NAME", &[Family::Election]),
+    // What holds the lock while a program runs. An owner would have no second call.
+    ("cli/src/exec", ".name(", &[Family::Reentrant]),
+    ("cli/src/kinds.rs", "Self::NAME", &[]),
+    ("cli/src/doctor/trial.rs", ".name(", &[]),
+    // Elections have a world of their own there.
+    ("tests/engine/simulation/src/kinds.rs", "Kind::NAME", &[Family::Election]),
+    // The simulation plays these, and they are not for two clients.
+    ("tests/engine/explorer/src", "Kind::NAME", &[Family::Reentrant, Family::Semaphore]),
+    // The explorer plays these.
+    ("tests/engine/fuzz/src/world.rs", "Kind::NAME", &[Family::Once, Family::Election]),
+    ("tests/engine/model/tests/common/random.rs", "Kind::NAME", &[]),
+    ("tests/e2e/torture/src", ".name(", &[]),
+    ("README.md", "| `locks.name(", &[]),
+    ("bindings-js/README.md", "| `locks.name(", &[]),
+    ("docs/kinds.md", "| `locks.name(", &[]),
+    ("docs/cli.md", "`CODE`", &[]),
+    // Of a mutex or a read-write lock, they have the mode.
+    ("docs/metrics.md", "`CODE`", &[Family::Lock]),
+    ("docs/events.md", "`CODE`", &[Family::Lock]),
+    ("lua/README.md", "| CODE |", &[]),
+];
+
+#[test]
+fn every_surface_has_the_kinds() {
+    let forms = |kind: &Family, form: &str| {
+        let name = if *kind == Family::Lock { "mutex" } else { kind.code() };
+        form.replace("NAME", &format!("{kind:?}")).replace("CODE", kind.code()).replace("name", name)
+    };
+    let missing = missing(KINDS, Family::ALL, forms);
+    assert!(missing.is_empty(), "these must be there or in KINDS in surfaces.rs, not in both: {missing:#?}");
+}
+
+/// What is missing in these places though it must be there, or is there though it is listed as missing.
+fn missing<T: PartialEq>(places: &[(&str, &str, &[T])], all: &[T], forms: impl Fn(&T, &str) -> String) -> Vec<String> {
     let mut missing = Vec::new();
-    for (place, form, elsewhere) in CALLS {
+    for (place, form, elsewhere) in places {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(place);
         let paths = if path.is_dir() { files(&path) } else { vec![path] };
         let text: String = paths.into_iter().map(|path: PathBuf| std::fs::read_to_string(path).unwrap()).collect();
-        for call in CallKind::ALL {
-            let name = format!("{call:?}");
-            let form = form.replace("NAME", &name).replace("name", &camel_case(&name));
-            let is_whole = |rest: &str| form.ends_with('(') || !rest.starts_with(char::is_alphanumeric);
-            if text.split(&form).skip(1).any(is_whole) == elsewhere.contains(call) {
+        for one in all {
+            let form = forms(one, form);
+            let is_whole = |rest: &str| form.ends_with(['(', '`', '|']) || !rest.starts_with(char::is_alphanumeric);
+            if text.split(&form).skip(1).any(is_whole) == elsewhere.contains(one) {
                 missing.push(format!("{place}: {form}"));
             }
         }
     }
-    assert!(missing.is_empty(), "these must be there or in CALLS in surfaces.rs, not in both: {missing:#?}");
+    missing
 }
 
 #[test]

@@ -233,8 +233,8 @@ pub use event::{
 pub use ids::{ByNumber, ClientId, CommandId, Fence, LeaseId, LeaseToken, NodeId, OpId};
 pub use labels::{BusyHolder, LABEL_RULES, Labels, Question, check_label};
 pub use options::{
-    AcquireOptions, CLOSE_SETTINGS, Config, DEFAULT_KEEP, Kind, LOCK_SETTINGS, LONGEST_RESULT, MANAGER_SETTINGS, Mode,
-    Owner, Replicas, Wait,
+    AcquireOptions, CLOSE_SETTINGS, Config, DEFAULT_KEEP, Family, Kind, KindFields, LOCK_SETTINGS, LONGEST_RESULT,
+    MANAGER_SETTINGS, Mode, Owner, Replicas, Wait,
 };
 pub use server::{
     DeleteIfEqual, KEYDB, NO_SLOTS, PROBE, PROBE_PAUSE, Probed, REFUSED_SERVERS, REFUSES_INFO, SUPPORTED_SERVERS,

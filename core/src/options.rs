@@ -22,64 +22,61 @@ pub enum Mode {
     Shared,
 }
 
-/// A kind of lock. A name holds one kind at a time. Acquiring it as another kind fails with [`Error::WrongKind`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Kind {
-    /// One exclusive holder or any number of readers: see [`AcquireOptions::mode`].
-    #[default]
-    Lock,
-    /// A lock that its owner can take again while it holds it, compatible with Redisson's `RLock`. Exclusive only.
-    Reentrant(Owner),
-    /// A semaphore. Each acquire takes a number of permits as one lease. Exclusive only.
-    Semaphore {
-        /// How many permits to take: 1 to `limit`.
-        permits: u32,
-        /// How many permits there are: 1 to 1,000,000. The limit of the latest acquire counts. A lower limit takes
-        /// nothing from current holders.
-        limit: u32,
-    },
-    /// A lock whose holder stores a result: see [`Input::Store`](crate::Input::Store). Whoever acquires it then gets the
-    /// result in place of a lease, as [`Outcome::Stored`](crate::Outcome::Stored), until the result's time is over or it is
-    /// [forgotten](crate::Input::Forget). Exclusive only.
-    Once {
-        /// How long the server keeps the result: 1 s to 366 days.
-        keep: Duration,
-    },
-    /// An election, whose holder leads. Exclusive only. See [`Input::Campaign`](crate::Input::Campaign).
-    Election,
+kinds! {
+    /// A kind of lock. A name holds one kind at a time. Acquiring it as another kind fails with [`Error::WrongKind`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    Kind,
+    /// The kinds, without what an acquire says about each.
+    #[doc(hidden)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    Family,
+    /// Reads what an acquire says about its kind.
+    #[doc(hidden)]
+    KindFields {
+        /// One exclusive holder or any number of readers: see [`AcquireOptions::mode`].
+        Lock => "lock", "readers";
+        /// A lock that its owner can take again while it holds it, compatible with Redisson's `RLock`. Exclusive only.
+        Reentrant(owner: Owner) => "reentrant", "readers";
+        /// A semaphore. Each acquire takes a number of permits as one lease. Exclusive only.
+        Semaphore {
+            /// How many permits to take: 1 to `limit`.
+            permits: u32,
+            /// How many permits there are: 1 to 1,000,000. The limit of the latest acquire counts. A lower limit takes
+            /// nothing from current holders.
+            limit: u32,
+        } => "semaphore", "permits";
+        /// A lock whose holder stores a result: see [`Input::Store`](crate::Input::Store). Whoever acquires it then gets the
+        /// result in place of a lease, as [`Outcome::Stored`](crate::Outcome::Stored), until the result's time is over or it is
+        /// [forgotten](crate::Input::Forget). Exclusive only.
+        Once {
+            /// How long the server keeps the result: 1 s to 366 days.
+            keep: Duration,
+        } => "once", "result";
+        /// An election, whose holder leads. Exclusive only. See [`Input::Campaign`](crate::Input::Campaign).
+        Election => "election", "readers";
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "a row of the table can't be marked")]
+impl Default for Kind {
+    fn default() -> Self {
+        Self::Lock
+    }
 }
 
 /// The owner of a reentrant lock. The driver chooses the number. An owner that holds the lock can take it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner(pub u64);
 
-/// The kinds, by their representation on the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Family {
-    Lock,
-    Reentrant,
-    Once,
-    Election,
-    /// Last, because a table of locks by name has all but this.
-    Semaphore,
-}
-
 impl Family {
     /// Whether a lease can get another token, and so be converted, adopted and detached.
     pub(crate) const fn moves(self) -> bool {
         matches!(self, Self::Lock | Self::Semaphore)
     }
-}
 
-impl Kind {
-    pub(crate) const fn family(self) -> Family {
-        match self {
-            Self::Lock => Family::Lock,
-            Self::Reentrant(_) => Family::Reentrant,
-            Self::Election => Family::Election,
-            Self::Semaphore { .. } => Family::Semaphore,
-            Self::Once { .. } => Family::Once,
-        }
+    /// The kind behind this one in the table.
+    pub(crate) fn next(self) -> Option<Self> {
+        Self::ALL.get((self as usize).saturating_add(1)).copied()
     }
 }
 

@@ -68,6 +68,60 @@ macro_rules! table_of {
     };
 }
 
+/// Declares the kinds of locks. Each row has its doc, its variant with the names and types of what an acquire says about it, its code,
+/// and the fifth of its keys: see `lua/README.md`. What reads an acquire reads these fields by name, so a row needs no reader.
+macro_rules! kinds {
+    (
+        $(#[$meta:meta])* $name:ident,
+        $(#[$family_meta:meta])* $family:ident,
+        $(#[$fields_meta:meta])* $reader:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $variant:ident $(($field:ident: $type:ty))? $({ $($(#[doc = $about:literal])+ $fields:ident: $types:ty,)+ })?
+                => $code:literal, $members:literal;
+            )+
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum $name { $($(#[doc = $doc])+ $variant $(($type))? $({ $($(#[doc = $about])+ $fields: $types,)+ })?,)+ }
+
+        table! { $(#[$family_meta])* $family { $($(#[doc = $doc])+ $variant => $code;)+ } }
+
+        $(#[$fields_meta])*
+        #[allow(missing_docs)] // The kinds document all of them.
+        pub trait $reader {
+            $($(fn $field(&self) -> Option<$type>;)? $($(fn $fields(&self) -> Option<$types>;)+)?)+
+        }
+
+        impl $name {
+            /// Its row in the table.
+            #[doc(hidden)]
+            pub const fn family(self) -> $family {
+                match self { $(Self::$variant { .. } => $family::$variant,)+ }
+            }
+        }
+
+        impl $family {
+            /// The names of what an acquire says about it.
+            #[doc(hidden)]
+            pub const fn fields(self) -> &'static [&'static str] {
+                match self { $(Self::$variant => &[$(stringify!($field))? $($(stringify!($fields)),+)?],)+ }
+            }
+
+            /// Reads an acquire of this kind. None if a field can't be read.
+            #[doc(hidden)]
+            pub fn read(self, from: &impl $reader) -> Option<$name> {
+                Some(match self { $(Self::$variant => $name::$variant $((from.$field()?))? $({ $($fields: from.$fields()?),+ })?,)+ })
+            }
+
+            /// The name of the side key with its members.
+            pub(crate) const fn members(self) -> &'static str {
+                match self { $(Self::$variant => $members,)+ }
+            }
+        }
+    };
+}
+
 /// Declares the results of calls: each row has its doc, its variant with the names of its fields, and its stable code. Surfaces
 /// that pass results on read their fields by name, so a new row needs no code of theirs.
 macro_rules! outcomes {

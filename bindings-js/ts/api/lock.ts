@@ -207,7 +207,7 @@ export interface ManagerContext {
 
 /** Makes a lock whose options override those of its manager. */
 export function makeLock({ client, defaults }: ManagerContext, spec: Omit<LockSpec, 'name'> & { name: unknown }, options: unknown): Lock {
-  return new Lock(client, { ...spec, name: readName(spec.name, client.prefix) }, readLockOptions(options, spec.kind.type === 'plain' ? defaults : withoutLinger(defaults)));
+  return new Lock(client, { ...spec, name: readName(spec.name, client.prefix) }, readLockOptions(options, spec.kind.type === 'lock' ? defaults : withoutLinger(defaults)));
 }
 
 /** The manager's `linger` is for locks that have it. */

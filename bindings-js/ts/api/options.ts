@@ -126,7 +126,7 @@ export function readParts(given: unknown, prefix: string, specOf: (part: unknown
     if (spec.kind.type === 'semaphore' && spec.kind.per !== undefined) {
       throw new UnsupportedError('a rate can\'t be one of several: acquire it before the others', { lockName: spec.name });
     }
-    if (spec.kind.type === 'plain' || spec.kind.type === 'semaphore') return [spec];
+    if (spec.kind.type === 'lock' || spec.kind.type === 'semaphore') return [spec];
     throw new UnsupportedError('one lease has mutexes, read-write locks and semaphores, and no other kinds', { lockName: spec.name });
   });
   const names = new Set(parts.map(nameOnServer));

@@ -1,6 +1,6 @@
 /** What a manager tells its listeners, and the subscribers of `node:diagnostics_channel`. */
 
-import type { LockSpec, Mode, ReleaseOutcome } from '../engine/index.js';
+import type { LockKind, LockSpec, Mode, ReleaseOutcome } from '../engine/index.js';
 import type { Entering } from '../support/entering.js';
 import { type BusyHolder, type ErrorCode, InvalidOptionError, type LossReason } from '../support/errors.js';
 import { formatValue } from '../support/format.js';
@@ -10,7 +10,7 @@ import { diagnosticsChannel, emitWarning } from '../support/host.js';
  * How a lock is taken: `exclusive` is a mutex or a writer, `shared` a reader. The other kinds have a name of their own, and
  * `multi` means several names.
  */
-export type EventMode = Mode | 'reentrant' | 'semaphore' | 'once' | 'election' | 'multi';
+export type EventMode = Mode | Exclude<LockKind['type'], 'lock'>;
 
 /** A call asks for a lock. It is emitted inside the call, so `AsyncLocalStorage` has the caller's context. */
 export interface AcquiringEvent {
@@ -233,7 +233,7 @@ export class Events {
 
 /** What the events say about a lock. */
 export function eventModeOf({ kind, mode }: LockSpec): EventMode {
-  return kind.type === 'plain' ? mode : kind.type;
+  return kind.type === 'lock' ? mode : kind.type;
 }
 
 function readEvent(name: unknown, advice = ''): EventName {

@@ -43,7 +43,7 @@ export class LeaseState {
     this.ttl = ttl;
     this.since = now;
     this.label = label;
-    this.#kind = kind.type === 'plain' ? undefined : kind.type;
+    this.#kind = kind.type === 'lock' ? undefined : kind.type;
     this.mode = grant.mode;
     this.fence = grant.fence;
   }

@@ -4,8 +4,8 @@
  * The inputs. Behind each kind: the fields that it needs, and its text. `?` marks a field that may be absent. Behind them are the
  * other calls of users: `CallKind` in the core. Each has op and its fields. A mode is the flag `shared`, a name the text, and a time
  * the field `ttl`.
- * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the plain options of a lock?, owner?, permits? and
- *   limit?, or keep?; the name.
+ * - `acquire`: op, ttl, renew?, shared?, wait?, within?, replicas? and replicaTimeout?, the plain options of a lock?, kind? and what
+ *   it needs; the name.
  * - `acquireAll`: op, ttl, renew?, wait?, replicas? and replicaTimeout?, the plain options of a lock?, oneScript?, a list with three numbers
  *   for each part: the length of its name, its permits, and their limit. Without permits, a limit means a reader; the names.
  * - `adopt`: As for `acquire`, and channelLength; the lease's token and the name.
@@ -67,6 +67,7 @@ export const InputKind = {
  * - `within`: How long a call that does not wait may take.
  * - `replicas`: How many replicas must have the lease.
  * - `replicaTimeout`: How long to wait for them.
+ * - `kind`: The kind of a lock: its place in `Family` of the core. Absent for a mutex or a read-write lock.
  * - `owner`: The owner of a reentrant lock.
  * - `permits`: How many permits of a semaphore to take.
  * - `limit`: How many permits the semaphore has.
@@ -92,29 +93,30 @@ export const InputField = {
   within: 7,
   replicas: 8,
   replicaTimeout: 9,
-  owner: 10,
-  permits: 11,
-  limit: 12,
-  keep: 13,
-  oneScript: 14,
-  listLength: 15,
-  array: 16,
-  failure: 17,
-  channelLength: 18,
-  foreign: 19,
-  last: 20,
-  batches: 21,
-  ahead: 22,
-  maxHold: 23,
-  linger: 24,
-  atLeast: 25,
-  per: 26,
-  maxWaiters: 27,
-  localHandoffs: 28,
-  claimWindow: 29,
-  responseTimeout: 30,
-  nodeTimeout: 31,
-  mixedFleet: 32,
+  kind: 10,
+  owner: 11,
+  permits: 12,
+  limit: 13,
+  keep: 14,
+  oneScript: 15,
+  listLength: 16,
+  array: 17,
+  failure: 18,
+  channelLength: 19,
+  foreign: 20,
+  last: 21,
+  batches: 22,
+  ahead: 23,
+  maxHold: 24,
+  linger: 25,
+  atLeast: 26,
+  per: 27,
+  maxWaiters: 28,
+  localHandoffs: 29,
+  claimWindow: 30,
+  responseTimeout: 31,
+  nodeTimeout: 32,
+  mixedFleet: 33,
 } as const;
 
 /**

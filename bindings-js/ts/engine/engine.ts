@@ -10,6 +10,7 @@ import { Calls } from './calls.generated.js';
 import { type HostClocks, hostClocks, Moments } from './clocks.js';
 import { InputField, InputKind, ScalarKind } from './codes.generated.js';
 import { InputRecord } from './input-record.js';
+import { writeKind } from './kinds.generated.js';
 import { bytesToText, EngineMemory } from './memory.js';
 import type { Outcome } from './outcomes.generated.js';
 import { OutputReader, type Outputs } from './output-reader.js';
@@ -96,33 +97,23 @@ export class Engine extends Calls {
     record.setOptional(InputField.within, within);
     record.setOptional(InputField.replicas, replicas?.min);
     record.setOptional(InputField.replicaTimeout, replicas?.timeout);
-    switch (kind.type) {
-      case 'multi':
-        record.setFlag(InputField.oneScript, kind.oneScript);
-        record.beginList(3 * kind.parts.length);
-        for (const part of kind.parts) {
-          const { permits, limit } = part.kind.type === 'semaphore' ? part.kind : { permits: 0, limit: Number(part.mode === 'shared') };
-          record.push(nameOnServer(part).length);
-          record.push(permits);
-          record.push(limit);
-        }
-        return this.inputWithText(InputKind.acquireAll, kind.parts.map(nameOnServer).join(''));
-      case 'reentrant':
-        record.set(InputField.owner, kind.owner);
-        break;
-      case 'semaphore':
-        record.set(InputField.permits, kind.permits);
-        record.set(InputField.limit, kind.limit);
-        record.setOptional(InputField.per, kind.per);
-        break;
-      case 'once':
-        record.set(InputField.keep, kind.keep);
-        break;
-      case 'election':
-        record.set(InputField.channelLength, kind.value.length);
-        return this.inputWithText(InputKind.campaign, kind.value + nameOnServer(lock));
+    if (kind.type === 'multi') {
+      record.setFlag(InputField.oneScript, kind.oneScript);
+      record.beginList(3 * kind.parts.length);
+      for (const part of kind.parts) {
+        const { permits, limit } = part.kind.type === 'semaphore' ? part.kind : { permits: 0, limit: Number(part.mode === 'shared') };
+        record.push(nameOnServer(part).length);
+        record.push(permits);
+        record.push(limit);
+      }
+      return this.inputWithText(InputKind.acquireAll, kind.parts.map(nameOnServer).join(''));
     }
+    writeKind(record, kind);
     const name = nameOnServer(lock);
+    if (kind.type === 'election') {
+      record.set(InputField.channelLength, kind.value.length);
+      return this.inputWithText(InputKind.campaign, kind.value + name);
+    }
     if (token === undefined) return this.inputWithText(InputKind.acquire, name);
     record.set(InputField.channelLength, token.length);
     this.inputWithText(InputKind.adopt, token + name);

@@ -4,6 +4,7 @@ import type { Failure } from '../connections/index.js';
 import type { ReleaseOutcome } from '../support/errors.generated.js';
 import type { ErrorCode, LossReason, Vote } from '../support/errors.js';
 import type { LockSettings as AcquireSettings, MANAGER_DEFAULTS, ReplicaSettings } from '../support/options.generated.js';
+import type { EngineKind } from './kinds.generated.js';
 
 export type { AcquireSettings, ReleaseOutcome, ReplicaSettings };
 
@@ -12,13 +13,7 @@ export type Mode = 'exclusive' | 'shared';
 
 /** The kind of a lock, with what only this kind has. */
 export type LockKind =
-  | { readonly type: 'plain' }
-  | { readonly type: 'reentrant'; readonly owner: number }
-  | { readonly type: 'semaphore'; readonly permits: number; readonly limit: number; readonly per?: number | undefined }
-  /** A lock whose holder stores a result, which the server keeps for so many milliseconds. */
-  | { readonly type: 'once'; readonly keep: number }
-  /** An election. An acquire campaigns in it, with what others learn about this client when it leads. */
-  | { readonly type: 'election'; readonly value: string }
+  | EngineKind
   /** Several locks that are taken as one. `oneScript` refuses names that one script can't take. */
   | { readonly type: 'multi'; readonly parts: readonly LockSpec[]; readonly oneScript: boolean };
 
@@ -38,7 +33,7 @@ export function nameOnServer({ name, alias }: LockSpec): string {
 }
 
 /** A lock with one holder, or with many readers or one writer. */
-export const PLAIN: LockKind = { type: 'plain' };
+export const PLAIN: LockKind = { type: 'lock' };
 
 /** A granted lease. Times are in microseconds. */
 export interface Grant {

@@ -94,11 +94,8 @@ function handle(engine: Engine, event: Event, token?: string): void {
   const { op, lease } = fields as { op: number; lease: number };
   switch (kind) {
     case 'acquire': {
-      const { name, mode = 'exclusive', owner, permits, per, keep, election } = fields as {
-        name: string; mode?: Mode; owner?: number; permits?: [number, number]; per?: number; keep?: number; election?: string;
-      };
-      const kind: LockKind = election === undefined ? kindOf(owner, permits, keep, per) : { type: 'election', value: election };
-      return engine.acquire(op, { name, mode, kind }, settingsOf(fields), token);
+      const { name, mode = 'exclusive' } = fields as { name: string; mode?: Mode };
+      return engine.acquire(op, { name, mode, kind: kindOf(fields) }, settingsOf(fields), token);
     }
     case 'adopt': {
       const { token, acquire } = fields as { token: string; acquire: Record<string, never> };
@@ -110,7 +107,7 @@ function handle(engine: Engine, event: Event, token?: string): void {
       };
       const parts = names.map((name, at): LockSpec => {
         const kind = kinds[at] ?? 'exclusive';
-        return typeof kind === 'string' ? { name, mode: kind, kind: PLAIN } : { name, mode: 'exclusive', kind: kindOf(undefined, kind, undefined, undefined) };
+        return typeof kind === 'string' ? { name, mode: kind, kind: PLAIN } : { name, mode: 'exclusive', kind: kindOf({ permits: kind }) };
       });
       return engine.acquire(op, { name: names.join(', '), mode, kind: { type: 'multi', parts, oneScript: one_script } }, settingsOf(fields));
     }
@@ -164,7 +161,11 @@ function camelCased(fields: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [camelCase(name), value]));
 }
 
-function kindOf(owner: number | undefined, permits: [number, number] | undefined, keep: number | undefined, per: number | undefined): LockKind {
+function kindOf({ kind, owner, permits, per, keep, election }: {
+  kind?: string; owner?: number; permits?: [number, number]; per?: number; keep?: number; election?: string;
+}): LockKind {
+  if (kind !== undefined) return { type: kind } as LockKind;
+  if (election !== undefined) return { type: 'election', value: election };
   if (keep !== undefined) return { type: 'once', keep };
   if (owner !== undefined) return { type: 'reentrant', owner };
   return permits === undefined ? PLAIN : { type: 'semaphore', permits: permits[0], limit: permits[1], per };

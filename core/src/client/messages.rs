@@ -24,7 +24,7 @@ impl Client {
                 if self.cx.client != grant.client {
                     return;
                 }
-                for id in self.machines(&[Family::Lock, Family::Once, Family::Election], grant.key) {
+                for id in self.machines(Family::ALL, grant.key) {
                     self.with(id, |lock, cx| lock.grant_received(cx, &grant));
                 }
             }
@@ -79,8 +79,7 @@ impl Client {
 
     /// The server has taken the lock from a token of this client.
     fn revoked(&mut self, token: Token, key: &str) {
-        let families = [Family::Lock, Family::Reentrant, Family::Once, Family::Election];
-        let mut machines = self.machines(&families, key);
+        let mut machines = self.machines(Family::ALL, key);
         let adopted = self.locks.iter().filter(|lock| lock.adopts.is_some() && &*lock.name.key == key);
         machines.extend(adopted.map(|lock| lock.id));
         for id in machines {

@@ -211,13 +211,7 @@ impl Client {
             FailureClass::Retry(_) => self.cx.send_op_again(op),
             FailureClass::Fatal(error @ Error::WrongKind(_)) => {
                 let Some(OpKind::Force { name, .. }) = self.cx.ops.get_mut(&op).map(|op| &mut op.kind) else { return };
-                let family = match name.family {
-                    Family::Lock => Family::Reentrant,
-                    Family::Reentrant => Family::Semaphore,
-                    Family::Semaphore => Family::Once,
-                    Family::Once => Family::Election,
-                    Family::Election => return self.cx.fail(op, error),
-                };
+                let Some(family) = name.family.next() else { return self.cx.fail(op, error) };
                 *name = Name::new(name.key.as_ref().into(), family);
                 self.cx.sends_another(op);
                 self.send_force(op);

@@ -244,8 +244,5 @@ fn asks(lane: &LockState) -> bool {
 }
 
 fn permits(kind: Kind) -> u32 {
-    match kind {
-        Kind::Semaphore { permits, .. } => permits,
-        Kind::Lock | Kind::Reentrant(_) | Kind::Once { .. } | Kind::Election => 1,
-    }
+    if let Kind::Semaphore { permits, .. } = kind { permits } else { 1 }
 }

@@ -10,7 +10,7 @@ use crate::event::Outcome;
 use crate::ids::{Caller, LeaseToken, Token};
 use crate::options::Family;
 use crate::session::{
-    Acquire, AcquireMode, Body, Context, Convert, Old, Purpose, Request, SentCommand, needed, ttl_of,
+    Acquire, AcquireMode, Body, Context, Convert, Old, Purpose, Request, SentCommand, has_fast_path, needed, ttl_of,
 };
 use crate::time::{Duration, Instant};
 use crate::wire::{Answer, Failed, FailureClass, Status};
@@ -122,8 +122,7 @@ impl LockState {
             Some(old) => Body::Convert(Convert { used_fence: self.used_fence, ..adoption(old, &what) }),
         };
         let request = Request::new(&self.name, body);
-        let is_fast =
-            self.adopts.is_none() && what.per.is_none() && !matches!(self.name.family, Family::Once | Family::Election);
+        let is_fast = self.adopts.is_none() && what.per.is_none() && has_fast_path(self.name.family);
         let sent = if path == Path::Fast && is_fast {
             cx.send_fast(soon, purpose, request)
         } else {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{Grant, Outcome, ReleaseOutcome};
 use crate::ids::{Caller, LeaseId, LeaseToken};
 use crate::options::{AcquireOptions, Family, Mode, Wait};
-use crate::session::{Context, Lease, Leased, ReleaseParams, Timer};
+use crate::session::{Context, Lease, Leased, ReleaseParams, Timer, has_fast_path};
 use crate::time::{Duration, Instant};
 
 impl LockState {
@@ -177,7 +177,7 @@ impl LockState {
         // In a mixed fleet, a release grants nobody, because other clients poll. So nobody waits for it.
         let wanted = hold.budget.is_some() && !cx.config.mixed_fleet;
         let fast = match (self.name.family, hold.mode) {
-            (Family::Once | Family::Election, _) => None,
+            (family, _) if !has_fast_path(family) => None,
             _ if wanted || used_fence > 0 => None,
             // The key has the fence, which must be known.
             (Family::Lock, Mode::Exclusive) => hold.stamp.map(|stamp| (Mode::Exclusive, stamp)),

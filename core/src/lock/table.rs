@@ -16,12 +16,9 @@ use crate::wire::Name;
 #[derive(Clone)]
 pub(crate) struct LockTable {
     list: Slab<LockState>,
-    /// Those of each family but the semaphores.
-    named: [Names; NAMED],
+    /// Those of each kind. A semaphore's name leads to no machine, because it has one for each of its lanes.
+    named: [Names; Family::ALL.len()],
 }
-
-/// How many families have names that lead to one machine. A semaphore has one for each of its lanes.
-const NAMED: usize = Family::Semaphore as usize;
 
 /// The names lead to the list, which has them too.
 impl Hash for LockTable {
@@ -79,7 +76,7 @@ impl LockTable {
     pub(crate) fn add(&mut self, name: Arc<Name>) -> LockId {
         let (family, key) = (name.family, name.key.clone());
         let id = self.add_beside(name);
-        if let Some(names) = self.named.get_mut(family as usize) {
+        if let Some(names) = self.named.get_mut(family as usize).filter(|_| family != Family::Semaphore) {
             names.insert(key, id);
         }
         id

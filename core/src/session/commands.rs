@@ -60,6 +60,7 @@ const TOMBSTONE: Duration = Duration::from_secs(60);
 /// How a request travels: to its own script, or as an entry of a batch (`lua/src/batch.lua`).
 struct Way {
     script: &'static Script,
+    /// Empty if it always runs the whole script.
     entry: &'static str,
     /// Its side keys in a batch. A renewal alone has the same.
     queue: bool,
@@ -68,64 +69,92 @@ struct Way {
     fast: Option<&'static Script>,
 }
 
-/// How acquires, releases and renewals travel, for each kind and mode.
-static WAYS: [[Way; 3]; 6] = [
-    [
-        Way { script: &ACQUIRE, entry: "acquire", queue: true, members: false, fast: Some(&ACQUIRE_FAST) },
-        Way { script: &RELEASE, entry: "release", queue: false, members: false, fast: Some(&RELEASE_FAST) },
-        Way { script: &RENEW, entry: "renew", queue: false, members: false, fast: None },
-    ],
-    [
-        Way { script: &ACQUIRE, entry: "share", queue: true, members: true, fast: None },
-        Way { script: &RELEASE, entry: "unshare", queue: false, members: true, fast: None },
-        Way { script: &RENEW, entry: "renew-share", queue: false, members: true, fast: None },
-    ],
-    [
-        Way { script: &REENTRANT_ACQUIRE, entry: "acquire-reentrant", queue: true, members: false, fast: None },
-        Way { script: &REENTRANT_RELEASE, entry: "release-reentrant", queue: false, members: false, fast: None },
-        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None },
-    ],
-    [
-        Way { script: &SEMAPHORE_ACQUIRE, entry: "permit", queue: true, members: true, fast: None },
-        Way { script: &SEMAPHORE_RELEASE, entry: "unpermit", queue: true, members: true, fast: None },
-        Way { script: &SEMAPHORE_RENEW, entry: "renew-permit", queue: false, members: true, fast: None },
-    ],
-    // Only its renewal has a fast path. A once is taken one time, and its result needs the whole script.
-    [
-        Way { script: &ONCE_ACQUIRE, entry: "", queue: true, members: true, fast: None },
-        Way { script: &ONCE_RELEASE, entry: "", queue: true, members: true, fast: None },
-        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None },
-    ],
-    // An election's hash has one field, as a reentrant lock's. Acquires and releases have no fast path.
-    [
-        Way { script: &ELECTION_ACQUIRE, entry: "", queue: false, members: false, fast: None },
-        Way { script: &ELECTION_RELEASE, entry: "", queue: false, members: false, fast: None },
-        Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None },
-    ],
-];
+/// How the requests of a kind and mode travel.
+struct Ways {
+    acquire: Way,
+    release: Way,
+    renew: Way,
+    /// What takes it from its holders.
+    force: &'static Script,
+}
+
+static EXCLUSIVE_WAYS: Ways = Ways {
+    acquire: Way { script: &ACQUIRE, entry: "acquire", queue: true, members: false, fast: Some(&ACQUIRE_FAST) },
+    release: Way { script: &RELEASE, entry: "release", queue: false, members: false, fast: Some(&RELEASE_FAST) },
+    renew: Way { script: &RENEW, entry: "renew", queue: false, members: false, fast: None },
+    force: &FORCE,
+};
+static SHARED_WAYS: Ways = Ways {
+    acquire: Way { script: &ACQUIRE, entry: "share", queue: true, members: true, fast: None },
+    release: Way { script: &RELEASE, entry: "unshare", queue: false, members: true, fast: None },
+    renew: Way { script: &RENEW, entry: "renew-share", queue: false, members: true, fast: None },
+    force: &FORCE,
+};
+static REENTRANT_WAYS: Ways = Ways {
+    acquire: Way { script: &REENTRANT_ACQUIRE, entry: "acquire-reentrant", queue: true, members: false, fast: None },
+    release: Way { script: &REENTRANT_RELEASE, entry: "release-reentrant", queue: false, members: false, fast: None },
+    renew: ONE_HOLDER_RENEWAL,
+    force: &REENTRANT_FORCE,
+};
+static SEMAPHORE_WAYS: Ways = Ways {
+    acquire: Way { script: &SEMAPHORE_ACQUIRE, entry: "permit", queue: true, members: true, fast: None },
+    release: Way { script: &SEMAPHORE_RELEASE, entry: "unpermit", queue: true, members: true, fast: None },
+    renew: Way { script: &SEMAPHORE_RENEW, entry: "renew-permit", queue: false, members: true, fast: None },
+    force: &SEMAPHORE_FORCE,
+};
+static ONCE_WAYS: Ways = Ways {
+    acquire: whole(&ONCE_ACQUIRE),
+    release: whole(&ONCE_RELEASE),
+    renew: ONE_HOLDER_RENEWAL,
+    force: &ONCE_FORCE,
+};
+static ELECTION_WAYS: Ways = Ways {
+    acquire: whole(&ELECTION_ACQUIRE),
+    release: whole(&ELECTION_RELEASE),
+    renew: ONE_HOLDER_RENEWAL,
+    force: &ELECTION_FORCE,
+};
+
+/// The renewal of the kinds whose state is a hash with one holder.
+const ONE_HOLDER_RENEWAL: Way =
+    Way { script: &REENTRANT_RENEW, entry: "renew-reentrant", queue: false, members: false, fast: None };
+
+/// For a kind that is rarely taken, or needs the whole script.
+const fn whole(script: &'static Script) -> Way {
+    Way { script, entry: "", queue: true, members: true, fast: None }
+}
+
+#[inline(never)]
+const fn ways_of(family: Family, mode: Mode) -> &'static Ways {
+    match (family, mode) {
+        (Family::Lock, Mode::Exclusive) => &EXCLUSIVE_WAYS,
+        (Family::Lock, Mode::Shared) => &SHARED_WAYS,
+        (Family::Reentrant, _) => &REENTRANT_WAYS,
+        (Family::Semaphore, _) => &SEMAPHORE_WAYS,
+        (Family::Once, _) => &ONCE_WAYS,
+        (Family::Election, _) => &ELECTION_WAYS,
+    }
+}
+
+/// Whether acquires and releases of this kind have a fast path.
+pub(crate) const fn has_fast_path(family: Family) -> bool {
+    !ways_of(family, Mode::Exclusive).acquire.entry.is_empty()
+}
 
 /// Whether a request that is the only entry has a fast script, with a reply of its own.
 pub(crate) fn has_fast_script(request: &Request) -> bool {
     way(request).is_some_and(|way| way.fast.is_some())
 }
 
-/// How a request travels. None if it has no fast path.
+/// How a request travels. None if all kinds share its command.
 fn way(Request { name, body }: &Request) -> Option<&'static Way> {
-    let (what, mode) = match body {
-        Body::Acquire(what) => (0, what.mode),
-        Body::Release(what) => (1, what.mode),
-        Body::Renew(what) => (2, what.mode),
-        _ => return None,
-    };
-    let kind = match (name.family, mode) {
-        (Family::Lock, Mode::Exclusive) => 0,
-        (Family::Lock, Mode::Shared) => 1,
-        (Family::Reentrant, _) => 2,
-        (Family::Semaphore, _) => 3,
-        (Family::Once, _) => 4,
-        (Family::Election, _) => 5,
-    };
-    WAYS.get(kind)?.get::<usize>(what)
+    let of = |mode| ways_of(name.family, mode);
+    match body {
+        Body::Acquire(what) => Some(&of(what.mode).acquire),
+        Body::Release(what) => Some(&of(what.mode).release),
+        Body::Renew(what) => Some(&of(what.mode).renew),
+        _ => None,
+    }
 }
 
 /// How each request of a batch travels.
@@ -379,14 +408,7 @@ impl Context {
     }
 
     fn force_command(&self, form: Form, name: &Name, foreign: bool, ahead: bool) -> Command {
-        let script = match name.family {
-            Family::Lock => &FORCE,
-            Family::Reentrant => &REENTRANT_FORCE,
-            Family::Election => &ELECTION_FORCE,
-            Family::Semaphore => &SEMAPHORE_FORCE,
-            Family::Once => &ONCE_FORCE,
-        };
-        let mut command = self.all_keys(script, form, name);
+        let mut command = self.all_keys(ways_of(name.family, Mode::Exclusive).force, form, name);
         command.push(if foreign { b"any" } else { b"leases" });
         self.push_fleet(&mut command, name, 0, ahead);
         command

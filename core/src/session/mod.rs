@@ -39,7 +39,7 @@ use crate::server::DeleteIfEqual;
 use crate::time::{Duration, Instant};
 use crate::wire::FenceCounter;
 
-pub(crate) use commands::has_fast_script;
+pub(crate) use commands::{has_fast_path, has_fast_script};
 pub(crate) use flow::needed;
 pub(crate) use giving_back::{ReleaseParams, ToStore};
 pub(crate) use id_map::IdMap;

@@ -71,11 +71,7 @@ impl Name {
     }
 
     pub(crate) const fn members(&self) -> &'static str {
-        match self.family {
-            Family::Semaphore => "permits",
-            Family::Once => "result",
-            Family::Lock | Family::Reentrant | Family::Election => "readers",
-        }
+        self.family.members()
     }
 }
 

@@ -14,7 +14,7 @@ use std::vec::Vec;
 use serde_json::Value;
 
 use crate::{
-    AcquireOptions, Config, ErrorCode, FailureKind, Input, Kind, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, Mode,
+    AcquireOptions, Config, ErrorCode, FailureKind, Family, Input, LOCK_SETTINGS, LossReason, MANAGER_SETTINGS, Mode,
     OutcomeKind, Output, ReleaseOutcome, Reply, Scalar, Wait,
 };
 
@@ -31,13 +31,7 @@ macro_rules! words {
 fn everything() -> [(&'static str, Vec<&'static str>); 15] {
     [
         ("input", Input::NAMES.iter().map(|name| kebab_case(name)).collect()),
-        words!("kind", Kind {
-            Kind::Lock => "lock",
-            Kind::Reentrant(_) => "reentrant",
-            Kind::Semaphore { .. } => "semaphore",
-            Kind::Once { .. } => "once",
-            Kind::Election => "election",
-        }),
+        ("kind", Family::ALL.iter().map(|kind| kind.code()).collect()),
         words!("mode", Mode {
             Mode::Exclusive => "exclusive",
             Mode::Shared => "shared",
@@ -135,16 +129,9 @@ impl Seen {
         let Some(acquire) = input.get("acquire") else { return };
         self.options(acquire);
         self.word("mode", &acquire["mode"]);
-        let kind = if acquire.get("owner").is_some() {
-            "reentrant"
-        } else if acquire.get("permits").is_some() {
-            "semaphore"
-        } else if acquire.get("keep").is_some() {
-            "once"
-        } else {
-            "lock"
-        };
-        self.insert("kind", kind);
+        let told = |kind: &&Family| kind.fields().first().is_some_and(|field| acquire.get(field).is_some());
+        let kind = acquire["kind"].as_str().or_else(|| Some(Family::ALL.iter().find(told)?.code()));
+        self.insert("kind", kind.unwrap_or("lock"));
         if acquire["wait"].is_number() {
             self.insert("wait", "for");
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_core::{
-    AcquireOptions, CallFields, CallKind, CommandId, Failure, Input, Instant, Kind, LeaseId, LeaseToken, Mode, NodeId,
-    OpId, Owner, Part, Replicas, Reply, Scalar, Setter, Setting, Wait,
+    AcquireOptions, CallFields, CallKind, CommandId, Failure, Family, Input, Instant, Kind, KindFields, LeaseId,
+    LeaseToken, Mode, NodeId, OpId, Owner, Part, Replicas, Reply, Scalar, Setter, Setting, Wait,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -81,6 +81,8 @@ pub(crate) struct Acquire {
     #[serde(default)]
     name: String,
     mode: Option<ModeText>,
+    /// Of a kind that needs nothing else.
+    kind: Option<String>,
     /// Of a reentrant lock.
     owner: Option<u64>,
     /// Of a semaphore: how many, of how many.
@@ -317,14 +319,29 @@ fn or_own(channel: &Option<String>) -> &str {
     channel.as_deref().unwrap_or("leasehold:")
 }
 
+impl KindFields for Acquire {
+    fn owner(&self) -> Option<Owner> {
+        self.owner.map(Owner)
+    }
+
+    fn permits(&self) -> Option<u32> {
+        self.permits.map(|(permits, _)| permits)
+    }
+
+    fn limit(&self) -> Option<u32> {
+        self.permits.map(|(_, limit)| limit)
+    }
+
+    fn keep(&self) -> Option<Duration> {
+        self.keep.map(Duration::from_millis)
+    }
+}
+
 impl Acquire {
     fn kind(&self) -> Kind {
-        match (self.owner, self.permits, self.keep) {
-            (Some(owner), ..) => Kind::Reentrant(Owner(owner)),
-            (None, Some((permits, limit)), _) => Kind::Semaphore { permits, limit },
-            (None, None, Some(keep)) => Kind::Once { keep: Duration::from_millis(keep) },
-            (None, None, None) => Kind::Lock,
-        }
+        let named = Family::ALL.iter().filter(|kind| Some(kind.code()) == self.kind.as_deref());
+        let told = Family::ALL.iter().filter(|kind| !kind.fields().is_empty());
+        named.chain(told).find_map(|kind| kind.read(self)).unwrap_or_default()
     }
 
     fn options(&self) -> AcquireOptions {

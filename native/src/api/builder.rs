@@ -360,7 +360,7 @@ impl Builder {
     }
 
     fn run(self, made: Made, link: Link, server: Option<String>, origin: Origin) -> LockManager {
-        metrics::begin(&ModeLabel::ALL.map(ModeLabel::text));
+        metrics::begin(&ModeLabel::all());
         let client = Client::start(made, link, server, origin, self.config.response_timeout);
         LockManager { client, defaults: self.defaults }
     }

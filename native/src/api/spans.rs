@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use leasehold_core::{AcquireOptions, Grant, Instant, Kind, LeaseId, LossReason, Mode, ReleaseOutcome};
+use leasehold_core::{AcquireOptions, Family, Grant, Instant, LeaseId, LossReason, Mode, ReleaseOutcome};
 use tracing::field::Empty;
 use tracing::{Level, Span};
 
@@ -13,42 +13,25 @@ use crate::metrics;
 
 /// What spans and metrics say about the kind of a lock. `docs/metrics.md` describes the values.
 #[derive(Clone, Copy)]
-pub(super) enum ModeLabel {
-    Exclusive,
-    Shared,
-    Reentrant,
-    Semaphore,
-    Once,
-    Election,
-    Multi,
-}
+pub(super) struct ModeLabel(&'static str);
 
 impl ModeLabel {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Exclusive, Self::Shared, Self::Reentrant, Self::Semaphore, Self::Once, Self::Election, Self::Multi];
-
-    pub(super) fn of(options: &AcquireOptions, several: bool) -> Self {
-        match (options.kind, options.mode) {
-            _ if several => Self::Multi,
-            (Kind::Reentrant(_), _) => Self::Reentrant,
-            (Kind::Semaphore { .. }, _) => Self::Semaphore,
-            (Kind::Once { .. }, _) => Self::Once,
-            (Kind::Election, _) => Self::Election,
-            (Kind::Lock, Mode::Shared) => Self::Shared,
-            (Kind::Lock, _) => Self::Exclusive,
-        }
+    pub(super) fn all() -> Vec<&'static str> {
+        let kinds = Family::ALL.iter().filter(|kind| **kind != Family::Lock).map(|kind| kind.code());
+        ["exclusive", "shared", "multi"].into_iter().chain(kinds).collect()
     }
 
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Self::Exclusive => "exclusive",
-            Self::Shared => "shared",
-            Self::Reentrant => "reentrant",
-            Self::Semaphore => "semaphore",
-            Self::Once => "once",
-            Self::Election => "election",
-            Self::Multi => "multi",
-        }
+    pub(super) fn of(options: &AcquireOptions, several: bool) -> Self {
+        Self(match (options.kind.family(), options.mode) {
+            _ if several => "multi",
+            (Family::Lock, Mode::Shared) => "shared",
+            (Family::Lock, _) => "exclusive",
+            (kind, _) => kind.code(),
+        })
+    }
+
+    const fn text(self) -> &'static str {
+        self.0
     }
 }
 
