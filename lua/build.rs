@@ -118,7 +118,7 @@ fn write_script(module: &mut String, name: &str, doc: impl Display, script: &str
 
 /// One script. `state` is the parts of the prelude with the state of its kind of lock.
 fn script(name: &str, file: &str, state: &[&str]) -> Result<String, Box<dyn Error>> {
-    let text = with_clock(&fs::read_to_string(format!("src/{file}.lua"))?)?;
+    let text = with_clock(&read(file)?)?;
     let (before, own, shared) = match text.split_once(MARK) {
         Some((before, own)) => {
             let before = if state == ["lock"] { code(before) } else { String::new() };
@@ -141,12 +141,17 @@ fn script(name: &str, file: &str, state: &[&str]) -> Result<String, Box<dyn Erro
 }
 
 fn prelude(part: &str) -> Result<String, Box<dyn Error>> {
-    Ok(code(&with_clock(&fs::read_to_string(format!("src/prelude/{part}.lua"))?)?))
+    Ok(code(&with_clock(&read(&format!("prelude/{part}"))?)?))
 }
 
 /// The text, with the lines that read the clock in place of each mark.
 fn with_clock(text: &str) -> Result<String, Box<dyn Error>> {
-    Ok(text.replace(CLOCK, &fs::read_to_string("src/prelude/clock.lua")?))
+    Ok(text.replace(CLOCK, &read("prelude/clock")?))
+}
+
+fn read(file: &str) -> Result<String, Box<dyn Error>> {
+    let path = format!("src/{file}.lua");
+    fs::read_to_string(&path).map_err(|error| format!("{path}: {error}").into())
 }
 
 /// The text without comment lines, with the numbers of `limits.rs`.

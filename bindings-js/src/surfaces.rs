@@ -114,6 +114,8 @@ const KINDS: &[(&str, &str, &[Family])] = &[
     ("cli/src/exec", ".name(", &[Family::Reentrant]),
     ("cli/src/kinds.rs", "Self::NAME", &[]),
     ("cli/src/doctor/trial.rs", ".name(", &[]),
+    ("cli/tests/suite/kinds.rs", ".name(", &[]),
+    ("bindings-js/ts/client/slots.test.ts", "locks.name(", &[]),
     // Elections have a world of their own there.
     ("tests/engine/simulation/src/kinds.rs", "Kind::NAME", &[Family::Election]),
     // The simulation plays these, and they are not for two clients.
@@ -129,6 +131,10 @@ const KINDS: &[(&str, &str, &[Family])] = &[
     // Of a mutex or a read-write lock, they have the mode.
     ("docs/metrics.md", "`CODE`", &[Family::Lock]),
     ("docs/events.md", "`CODE`", &[Family::Lock]),
+    ("docs/operations.md", "`CODE`", &[Family::Lock]),
+    ("docs/design.md", "`CODE`", &[]),
+    ("ARCHITECTURE.md", "- **NAME**", &[Family::Lock]),
+    ("examples/native/src/bin", ".name(", &[]),
     ("lua/README.md", "| CODE |", &[]),
 ];
 

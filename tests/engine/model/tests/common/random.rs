@@ -1,6 +1,6 @@
 //! Random calls of every script and of plain commands, on a few names, with foreign values and keys of wrong types.
 
-use leasehold_core::{Reply, Scalar};
+use leasehold_core::{Family as Kind, Reply, Scalar};
 use leasehold_harness::Rng;
 use leasehold_lua::{
     ACQUIRE, ACQUIRE_FAST, BATCH, CONVERT, FORCE, INSPECT, MULTI, RAISE, RELEASE, RELEASE_FAST, RENEW, Script,
@@ -115,16 +115,6 @@ pub(crate) struct Step {
     pub(crate) words: Vec<String>,
 }
 
-/// A kind of lock, with its scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Lock,
-    Reentrant,
-    Semaphore,
-    Once,
-    Election,
-}
-
 /// One round of calls: a kind for each name.
 pub(crate) struct Calls {
     pub(crate) rng: Rng,
@@ -180,7 +170,7 @@ pub(crate) fn redisson_channel(name: &str) -> String {
 impl Calls {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let all = [Kind::Lock, Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once, Kind::Election];
+        let all = [&[Kind::Lock], Kind::ALL].concat();
         let mut kind = || *rng.pick(&all);
         let kinds = [kind(), kind(), kind(), kind()];
         let names = *rng.pick(&[1, 1, 2, 4]);
@@ -209,7 +199,7 @@ impl Calls {
     /// A name's kind, or rarely another one.
     fn kind(&mut self, place: usize) -> Kind {
         match self.rng.once_in(50) {
-            true => *self.rng.pick(&[Kind::Lock, Kind::Reentrant, Kind::Semaphore, Kind::Once, Kind::Election]),
+            true => *self.rng.pick(Kind::ALL),
             false => self.kinds[place],
         }
     }
