@@ -253,6 +253,30 @@ async fn a_node_whose_cluster_is_not_ready_is_asked_again_whether_other_nodes_ha
     Ok(())
 }
 
+#[tokio::test]
+async fn a_node_that_lacks_few_slots_grants_the_other_locks_and_says_how_to_connect_for_those() -> Tested {
+    let start = || Server::builder().arg("--cluster-enabled", "yes").start();
+    let [node, other] = [start()?, start()?];
+    let slots = (0..16_384).map(|slot| slot.to_string());
+    let words: Vec<String> = ["CLUSTER", "ADDSLOTS"].map(str::to_owned).into_iter().chain(slots).collect();
+    node.cli(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let [id, slot] = [other.cli(&["CLUSTER", "MYID"])?, node.cli(&["CLUSTER", "KEYSLOT", "door"])?];
+    let (id, slot) = (id.text().unwrap_or_default(), slot.integer().unwrap_or_default().to_string());
+    node.cli(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()])?;
+    until("they know each other", async || node.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", id]).is_ok()).await;
+    until("the cluster is up", async || {
+        let told = node.cli(&["CLUSTER", "INFO"]);
+        told.is_ok_and(|told| told.text().is_some_and(|text| text.contains("cluster_state:ok")))
+    })
+    .await;
+    let locks = client(&node).await?;
+    locks.mutex("window").acquire().await?.release().await?;
+    let error = locks.mutex("door").acquire().await.unwrap_err();
+    let text = error.to_string();
+    assert!(error.code() == "unsupported" && text.contains("`LockManager::cluster`: MOVED "), "{text}");
+    Ok(())
+}
+
 /// A manager connects, and its calls end with this text, unless a busy machine lets no answer arrive in time.
 async fn assert_unreachable(url: String, slots: Option<bool>, why: &str) {
     until("the server's answer in the error", async || {
