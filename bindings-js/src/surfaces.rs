@@ -121,7 +121,7 @@ const KINDS: &[(&str, &str, &[Family])] = &[
     // The simulation plays these, and they are not for two clients.
     ("tests/engine/explorer/src", "Kind::NAME", &[Family::Reentrant, Family::Semaphore]),
     // The explorer plays these.
-    ("tests/engine/fuzz/src/world.rs", "Kind::NAME", &[Family::Once, Family::Election]),
+    ("tests/engine/fuzz/src/world", "Kind::NAME", &[Family::Once, Family::Election]),
     ("tests/engine/model/tests/common/random.rs", "Kind::NAME", &[]),
     ("tests/e2e/torture/src", ".name(", &[]),
     ("README.md", "| `locks.name(", &[]),

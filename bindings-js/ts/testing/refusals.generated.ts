@@ -88,6 +88,6 @@ export const REFUSALS: readonly (readonly [text: string, meaning: string, hidesI
   ['NOCLOCK ERR Unknown Redis command called from script', 'unsupported', false],
   ["NOCLOCK The user executing the script can't run this command or subcommand", 'auth', false],
   ["NOCLOCK ERR ACL failure in script: User app has no permissions to run the 'pexpiretime' command", 'auth', false],
-  ['ERR ACL failure in script: No permissions to access a key script: on @user_script:1.', 'server', false],
+  ['ERR ACL failure in script: No permissions to access a key script: on @user_script:1.', 'auth', false],
   ['', 'server', false],
 ];
