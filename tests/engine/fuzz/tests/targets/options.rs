@@ -7,6 +7,7 @@ use leasehold::testing::Server;
 use leasehold::{Builder, Error, Lease, Lock, LockManager, Owner, Wait};
 use leasehold_core::{CLOSE_SETTINGS, LOCK_SETTINGS, MANAGER_SETTINGS, Setting};
 use leasehold_fuzz::{Step, steps};
+use leasehold_harness::Rng;
 
 use crate::RANDOM;
 
@@ -14,6 +15,8 @@ use crate::RANDOM;
 const HANGS: Duration = Duration::from_secs(100 * 24 * 3600);
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 const MOST_BYTES: usize = 64 * 1024;
+/// How many random combinations are tried. Each pair of options is among them many times.
+const SEEDS: u64 = 2_000;
 /// What only JavaScript's managers have.
 const JAVASCRIPTS: [&str; 3] = ["renew", "max_hold", "renew_in"];
 
@@ -43,6 +46,22 @@ fn every_option_of_the_table_has_a_method_here() {
         LOCK_SETTINGS.iter().for_each(|row| _ = set(lock.clone(), row.name, "1"));
         managers().for_each(|row| _ = set_managers(Builder::default(), row.name, "1"));
     });
+}
+
+#[test]
+fn options_in_any_combination_work_or_are_refused_by_name() {
+    let kinds = ["mutex", "read", "write", "reentrant", "semaphore", "multi"];
+    let values = ["", "1", "1000", "1000", "5000", "60000", "no", "false"];
+    let options: Vec<_> = LOCK_SETTINGS.iter().chain(managers()).chain(CLOSE_SETTINGS).collect();
+    for seed in 0..SEEDS {
+        let mut rng = Rng::new(seed);
+        let mut input = format!("kind {}\nname a\nname b\nlimit 2\npermits 1\n", rng.pick(&kinds));
+        for _ in 0..rng.below(6) {
+            let (name, manager) = (rng.pick(&options).name.replace('_', "-"), rng.pick(&["", "", "manager-"]));
+            input += &format!("{manager}{name} {}\n", rng.pick(&values));
+        }
+        try_out(input.as_bytes());
+    }
 }
 
 fn try_out(input: &[u8]) {
@@ -188,7 +207,7 @@ impl<'a> Given<'a> {
         let has = |option| self.lock.contains_key(option);
         let (several, one_client) = (self.kind == "multi", matches!(self.kind, "multi" | "reentrant"));
         has("wait_for_replicas")
-            || has("linger") && several
+            || (has("linger") || has("per")) && several
             || has("at_least") && (one_client || has("per"))
             || has("max_waiters") && (one_client || self.is_mixed())
     }
