@@ -315,6 +315,17 @@ test('a_node_of_a_cluster_that_is_down_is_asked_again_before_a_lock_is_granted',
   close();
 });
 
+test('a_client_that_takes_few_commands_at_once_is_asked_about_nodes_bit_by_bit', async () => {
+  const { createClient } = await import('redis-6');
+  const client = createClient({ socket: { host: '127.0.0.1', port: server.port }, commandsQueueMaxLength: 4 });
+  client.on('error', () => {});
+  await client.connect();
+  const locks = new LockManager(client, IMPATIENT);
+  await (await locks.mutex('few').acquire({ wait: '10s' })).release();
+  await locks.close();
+  client.destroy();
+});
+
 test('one_node_with_all_slots_grants_locks_to_a_plain_connection', async () => {
   const { client, close } = await (libraries.find(({ name }) => name === 'ioredis 6') ?? assert.fail()).open(server.port);
   const locks = new LockManager(client, GENEROUS);

@@ -62,18 +62,23 @@ export class SlotsCheck {
 
   /** Whether a command has to wait for the answer. A lock that is granted before it would not be given back. */
   get isAwaited(): boolean {
-    return this.isOpen && (this.#isRefused || this.question === NODES || this.#field !== undefined);
+    return this.isOpen && (this.#isRefused || this.#isAboutNodes || this.#field !== undefined);
+  }
+
+  /** Whether it is known that the server enforces slots. */
+  get #isAboutNodes(): boolean {
+    return this.isOpen && this.question !== SLOTS;
   }
 
   /** Why a command fails while there is no answer. */
   get unanswered(): string {
-    const what = this.question === NODES ? 'other nodes of its cluster have slots' : 'it enforces the slots of a cluster';
+    const what = this.#isAboutNodes ? 'other nodes of its cluster have slots' : 'it enforces the slots of a cluster';
     return `the server has not said whether ${what}: ${this.#silence}`;
   }
 
   /** Reads the answers to the question. Returns what is wrong with the option or the server. A question that is still open is asked again. */
   decide(answers: readonly CallResult[]): ProbeProblem | undefined {
-    const problem = this.question === NODES ? this.#decideNodes(answers) : answers.map((answer) => this.#decideSlots(answer))[0];
+    const problem = this.#isAboutNodes ? this.#decideNodes(answers) : answers.map((answer) => this.#decideSlots(answer))[0];
     this.#isRefused = problem !== undefined;
     return problem;
   }
@@ -107,10 +112,13 @@ export class SlotsCheck {
     const texts = answers.map((answer) => ('failure' in answer && answer.failure.kind === 'refused' ? answer.failure.text : ''));
     const moved = texts.find((text) => text.startsWith('MOVED '));
     if (moved !== undefined) return { text: needsCluster(moved) };
+    const silent = answers.map((answer) => this.#isUnanswered(answer));
+    // What was answered is known, so only the rest is asked again.
+    const rest = this.question?.filter((_, at) => silent[at] === true) ?? [];
+    const isBroken = answers.some((answer, at) => silent[at] === true && 'failure' in answer && answer.failure.kind !== 'refused');
     // A slot that moves, or one without a server, doesn't show that another server has it. All of them say nothing.
-    const silent = answers.filter((answer) => this.#isUnanswered(answer));
-    const isBroken = silent.some((answer) => 'failure' in answer && answer.failure.kind !== 'refused');
-    if (!isBroken && silent.length < answers.length) this.question = undefined;
+    if (rest.length < NODES.length && !isBroken) this.question = undefined;
+    else if (rest.length < answers.length) this.question = rest;
     return undefined;
   }
 
