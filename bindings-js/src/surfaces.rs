@@ -122,7 +122,6 @@ const KINDS: &[(&str, &str, &[Family])] = &[
     ("tests/engine/explorer/src", "Kind::NAME", &[Family::Reentrant, Family::Semaphore]),
     // The explorer plays these.
     ("tests/engine/fuzz/src/world", "Kind::NAME", &[Family::Once, Family::Election]),
-    ("tests/engine/model/tests/common/random.rs", "Kind::NAME", &[]),
     ("tests/e2e/torture/src", ".name(", &[]),
     ("README.md", "| `locks.name(", &[]),
     ("bindings-js/README.md", "| `locks.name(", &[]),

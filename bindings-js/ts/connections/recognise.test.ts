@@ -22,7 +22,7 @@ const refused = (connection: unknown, message: RegExp): void =>
   );
 
 test('what_is_no_connection_is_refused_at_once_with_what_would_be_one', () => {
-  const expected = /^`connection` must be an ioredis, node-redis or GLIDE client, or an object with a `call\(args\)` function/;
+  const expected = /^`connection` must be an ioredis, .+ client, or an object with a `call\(args\)` function/;
   for (const odd of [undefined, null, 0, 1n, true, Symbol('x'), {}, [], new Map(), new EventEmitter(), { call: 'text' }, Object.create(null)]) {
     refused(odd, expected);
   }
@@ -63,9 +63,9 @@ test('a_library_is_in_the_types_the_messages_and_the_manual', () => {
     'bindings-js/README.md': [rows('bindings-js/README.md', 'Connections'), libraryNames],
     'docs/topologies.md': [rows('docs/topologies.md', 'Connections of the npm package'), libraryNames],
   };
-  for (const [place, [text, words]] of Object.entries(places)) {
-    for (const word of words) assert.ok(text.toLowerCase().includes(word.toLowerCase()), `${place} lacks ${word}`);
-  }
+  const missing = Object.entries(places).flatMap(([place, [text, words]]) =>
+    words.filter((word) => !text.toLowerCase().includes(word.toLowerCase())).map((word) => `${place}: ${word}`));
+  assert.deepEqual(missing, []);
   for (const name of libraryNames) refused({}, new RegExp(name, 'i'));
 });
 

@@ -101,7 +101,7 @@ fn a_change_on_either_side_is_found() {
         ("election-acquire", "epoch and 1 or block(wanted)", "block(wanted)"),
     ];
     for (script, find, put) in changes {
-        let found = (0..400).any(|seed| {
+        let found = (0..2_000).any(|seed| {
             let differs = std::panic::AssertUnwindSafe(|| {
                 let mut lock = model_lock();
                 lock.host.server.replace_script(script, find, put).unwrap();
