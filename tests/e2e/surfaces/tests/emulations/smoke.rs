@@ -11,6 +11,7 @@ use leasehold_surfaces::{CommandLine, Component, Native, Node, Step, Surface};
 use leasehold_wasmtime_host::Locks;
 use serde_json::{Value, json};
 
+use super::proxies::{Proxied, start_envoy, start_twemproxy};
 use super::{ALL, Emulation, ONLY_LOCKS, Outcome, Running};
 use crate::play::Stage;
 
@@ -126,4 +127,37 @@ async fn a_proxy_that_closes_the_connection_at_a_command_is_asked_a_few_times() 
     asked_of(&proxies[1], &Node::new(&[proxies[1].url()])).await;
     let work = async |locks: Locks<'_>| asked_of(&proxies[2], &Component::new(&[proxies[2].url()], locks)).await;
     with_tcp_component(work).await.unwrap();
+}
+
+/// Takes a lock while the server behind a proxy is down and after that.
+async fn outlasts<S: Surface>(proxied: &mut Proxied, surface: &S) {
+    for step in opening(ONLY_LOCKS) {
+        assert_eq!(surface.perform(&Step(&step)).await, "open", "{}", S::NAME);
+    }
+    proxied.server.stop();
+    let step = json!({ "do": "acquire", "client": "a", "lock": "job", "wait": 500, "as": "lease" });
+    let refused = surface.perform(&Step(&step)).await;
+    assert_eq!(refused["error"], "unreachable", "{}: {refused}", S::NAME);
+    proxied.server.restart().unwrap();
+    loop {
+        let outcome = surface.perform(&Step(&step)).await;
+        if outcome["held"] == true {
+            break;
+        }
+        assert_eq!(outcome["error"], "unreachable", "{}: {outcome}", S::NAME);
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_unreachable_while_the_server_behind_a_proxy_is_down_and_is_taken_when_it_is_back() {
+    tcp_component();
+    for start in [start_twemproxy, start_envoy] {
+        let url = |proxied: &Proxied| [format!("redis://127.0.0.1:{}/", proxied.port)];
+        let [mut a, mut b, mut c] = [start(), start(), start()];
+        let (native, node, of_component) = (Native::new(&url(&a)), Node::new(&url(&b)), url(&c));
+        outlasts(&mut a, &native).await;
+        outlasts(&mut b, &node).await;
+        let work = async |locks: Locks<'_>| outlasts(&mut c, &Component::new(&of_component, locks)).await;
+        with_tcp_component(work).await.unwrap();
+    }
 }
