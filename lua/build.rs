@@ -20,6 +20,9 @@ const MARK: &str = "--@prelude\n";
 /// Marks where a script reads the clock, on a separate line.
 const CLOCK: &str = "--@clock\n";
 
+/// What is between two pieces of a text in the list of a script's parts.
+const READS_CLOCK: &str = ", crate::CLOCK, ";
+
 /// What several scripts share, besides the states of the [`KINDS`].
 const PRELUDE: [&str; 4] = ["base", "one-holder", "lock", "queue"];
 
@@ -85,8 +88,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=src");
     let mut module = String::from("// Made by build.rs.\n");
     for part in PRELUDE.into_iter().chain(KINDS.iter().map(|kind| kind.name)) {
-        writeln!(module, "const {}_PRELUDE: &str = {:?};", constant(part), prelude(part)?)?;
+        for (place, piece) in pieces(&prelude(part)?).iter().enumerate() {
+            writeln!(module, "const {}: &str = {piece:?};", shared(part, place))?;
+        }
     }
+    writeln!(module, "const CLOCK: &str = {:?};", code(&prelude("clock")?))?;
     let mut all = String::new();
     for (name, doc) in SCRIPTS {
         write_script(&mut module, name, doc, &script(name, name, &["lock"])?)?;
@@ -118,35 +124,47 @@ fn write_script(module: &mut String, name: &str, doc: impl Display, script: &str
 
 /// One script. `state` is the parts of the prelude with the state of its kind of lock.
 fn script(name: &str, file: &str, state: &[&str]) -> Result<String, Box<dyn Error>> {
-    let text = with_clock(&read(file)?)?;
-    let (before, own, shared) = match text.split_once(MARK) {
-        Some((before, own)) => {
-            let before = if state == ["lock"] { code(before) } else { String::new() };
-            (before, code(own), [&["base"][..], state, &["queue"]].concat())
+    let text = read(file)?;
+    // The clock is between the pieces of a text.
+    let own = |text: &str| pieces(text).iter().map(|piece| format!("{piece:?}")).collect::<Vec<_>>().join(READS_CLOCK);
+    let (mut texts, mut parts) = (Vec::new(), Vec::new());
+    let own_text = match text.split_once(MARK) {
+        Some((before, after)) => {
+            if state == ["lock"] {
+                texts.push(before.to_owned());
+                parts.push(own(before));
+            }
+            for part in [&["base"][..], state, &["queue"]].concat() {
+                let text = prelude(part)?;
+                let named = (0..pieces(&text).len()).map(|place| format!("crate::{}", shared(part, place)));
+                parts.push(named.collect::<Vec<_>>().join(READS_CLOCK));
+                texts.push(text);
+            }
+            after
         }
-        None => (String::new(), code(&text), vec![]),
+        None => &text,
     };
-    let mut source = before.clone();
-    for part in &shared {
-        source += &prelude(part)?;
-    }
-    source += &own;
+    texts.push(own_text.to_owned());
+    parts.push(own(own_text));
+    let clock = code(&prelude("clock")?);
+    let source: String = texts.iter().map(|text| pieces(text).join(&clock)).collect();
     let digest = Sha1::from(&source).digest().to_string();
-    let mut parts = shared.iter().map(|part| format!("crate::{}_PRELUDE", constant(part))).collect::<Vec<_>>();
-    parts.resize(4, "\"\"".to_owned());
     let parts = parts.join(", ");
-    Ok(format!(
-        "crate::Script {{ name: {name:?}, source: {source:?}, parts: [{before:?}, {parts}, {own:?}], sha1: {digest:?} }}"
-    ))
+    Ok(format!("crate::Script {{ name: {name:?}, source: {source:?}, parts: &[{parts}], sha1: {digest:?} }}"))
 }
 
 fn prelude(part: &str) -> Result<String, Box<dyn Error>> {
-    Ok(code(&with_clock(&read(&format!("prelude/{part}"))?)?))
+    read(&format!("prelude/{part}"))
 }
 
-/// The text, with the lines that read the clock in place of each mark.
-fn with_clock(text: &str) -> Result<String, Box<dyn Error>> {
-    Ok(text.replace(CLOCK, &read("prelude/clock")?))
+/// The pieces of a text, which is split where it reads the clock.
+fn pieces(text: &str) -> Vec<String> {
+    text.split(CLOCK).map(|piece| code(piece.trim_end_matches(' '))).collect()
+}
+
+/// The name of the constant with a piece of the prelude.
+fn shared(part: &str, place: usize) -> String {
+    format!("{}_PRELUDE_{place}", constant(part))
 }
 
 fn read(file: &str) -> Result<String, Box<dyn Error>> {

@@ -26,9 +26,8 @@ pub struct Script {
     pub name: &'static str,
     /// The Lua text, without the comments of its file.
     pub source: &'static str,
-    /// The same text in parts. The middle ones are shared between scripts, so a program that uses the parts carries
-    /// each of them once.
-    pub parts: [&'static str; 6],
+    /// The same text in parts. Scripts share most of them, so a program that uses the parts carries each of these once.
+    pub parts: &'static [&'static str],
     /// The SHA-1 of the text as 40 lower-case hexadecimal digits, as the server computes it.
     pub sha1: &'static str,
 }
@@ -57,7 +56,7 @@ mod tests {
 
     #[test]
     fn scripts_that_ask_for_the_prelude_have_it_once_and_no_mark_is_left() {
-        let [_, base, _, queue, ..] = super::ACQUIRE.parts;
+        let (base, queue) = (super::BASE_PRELUDE_1, super::QUEUE_PRELUDE_0);
         for script in ALL {
             let short = script.name.rsplit('-').next().unwrap_or_default();
             let wants = ["acquire", "release", "convert", "force"].contains(&short);

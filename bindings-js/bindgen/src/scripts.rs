@@ -24,7 +24,7 @@ pub(crate) fn module() -> Result<String, Box<dyn Error>> {
         }
         let prefix = String::from_utf8_lossy(&prefix).into_owned();
         let mut places = Vec::new();
-        for part in script.parts.into_iter().filter(|part| !part.is_empty()) {
+        for part in script.parts.iter().copied().filter(|part| !part.is_empty()) {
             places.push(parts.iter().position(|other| *other == part).unwrap_or_else(|| {
                 parts.push(part);
                 parts.len() - 1

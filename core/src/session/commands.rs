@@ -16,7 +16,7 @@ struct Script {
     #[cfg(feature = "sources")]
     sha1: &'static str,
     #[cfg(feature = "sources")]
-    parts: [&'static str; 6],
+    parts: &'static [&'static str],
     /// Without the feature `sources`, the beginning of its digest is sent in place of both.
     #[cfg(not(feature = "sources"))]
     prefix: [u8; leasehold_lua::PREFIX],
@@ -189,7 +189,7 @@ impl Script {
     const fn call(&self, form: Form) -> (&'static str, &[&'static str]) {
         match form {
             Form::Digest => ("EVALSHA", core::slice::from_ref(&self.sha1)),
-            Form::Source => ("EVAL", &self.parts),
+            Form::Source => ("EVAL", self.parts),
         }
     }
 

@@ -36,7 +36,7 @@ type Function = fn(Call<'_>, Arguments<'_>) -> Outcome;
 struct Known {
     name: &'static str,
     sha1: &'static str,
-    parts: [&'static str; 6],
+    parts: &'static [&'static str],
 }
 
 impl Known {
