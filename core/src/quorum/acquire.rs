@@ -202,9 +202,12 @@ impl QuorumLock {
         }
     }
 
-    /// The timer fired: makes the next attempt, or asks again the servers that a held lease lacks.
+    /// The timer fired: looks at the attempt again, makes the next one, or asks again the servers that a held lease lacks.
     pub(super) fn due(&mut self, cx: &mut Context, members: &mut Members) {
         self.timer = None;
+        if let Stage::Asking(_) = self.stage {
+            return self.decide(cx, members);
+        }
         if let Stage::Held(..) = self.stage {
             self.ask(cx, members, ALL);
             return self.ask_after(cx, Duration::from(self.options.ttl) / 3);
@@ -285,6 +288,7 @@ impl QuorumLock {
     pub(super) fn grant(&mut self, cx: &mut Context, members: &mut Members, op: Caller, fence: u64) {
         let AcquireOptions { mode, ttl, renew, max_hold, wait, .. } = self.options;
         let id = cx.new_lease();
+        self.clear_timer(cx);
         self.stage = Stage::Held(id, fence);
         self.attempts = 0;
         self.votes = Votes::default();

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::mem;
 
-use super::members::{CallKind, Members, Task};
+use super::members::{CallKind, Member, Members, Task};
 use crate::error::{Error, Failure, LossReason, Vote, Votes};
 use crate::event::Input;
 use crate::ids::{Caller, LeaseId, LockId, OpId};
@@ -194,10 +194,25 @@ impl QuorumLock {
     }
 
     /// How many servers may still agree.
-    pub(super) fn open(&self) -> usize {
-        self.count(|state| {
-            matches!(state, MemberState::Asked(_) | MemberState::Ours { raise: Raise::No | Raise::Asked(..), .. })
-        })
+    pub(super) fn open(&self, members: &Members) -> usize {
+        let asked =
+            || self.states.iter().zip(&members.list).filter(|(state, _)| matches!(state, MemberState::Asked(_)));
+        let waits = !self.is_split() || asked().any(|(_, member)| self.silence(member).is_none());
+        let raising =
+            self.count(|state| matches!(state, MemberState::Ours { raise: Raise::No | Raise::Asked(..), .. }));
+        if waits { asked().count().saturating_add(raising) } else { raising }
+    }
+
+    /// Whether another client has the lock on a server, and the caller waits. Then the attempt doesn't wait for servers whose
+    /// last command failed, once all others have answered: the other client may need what this one has meanwhile.
+    pub(super) fn is_split(&self) -> bool {
+        let is_busy = |state: &MemberState| matches!(state, MemberState::Denied(Error::Busy { .. }));
+        self.options.wait != Wait::No && self.states.iter().any(is_busy)
+    }
+
+    /// Why a server that was asked is silent, if its last command failed.
+    pub(super) fn silence(&self, member: &Member) -> Option<Failure> {
+        member.client.claim(&self.key)?.failure.clone()
     }
 
     /// Until when we hold the lock on a majority of the servers.
@@ -215,7 +230,10 @@ impl QuorumLock {
     pub(super) fn votes(&self, members: &Members) -> Votes {
         let votes = self.states.iter().zip(&members.list).map(|(state, member)| {
             let answer = match state {
-                MemberState::Empty | MemberState::Asked(_) | MemberState::Late(_) | MemberState::Queued(_) => None,
+                MemberState::Asked(_) => {
+                    self.silence(member).map(|cause| Err(Error::unreachable(Duration::ZERO, Some(cause))))
+                }
+                MemberState::Empty | MemberState::Late(_) | MemberState::Queued(_) => None,
                 MemberState::Ours { .. } => Some(Ok(())),
                 MemberState::Denied(error) => Some(Err(error.clone())),
                 MemberState::Owes => {

@@ -1,6 +1,6 @@
 //! Whether a majority of the servers grants a lock, and with which fence.
 
-use super::lock::{MemberState, QuorumLock, Raise, Stage};
+use super::lock::{LAST_RETRY, MemberState, QuorumLock, Raise, Stage};
 use super::members::{Members, Task};
 use crate::event::Input;
 use crate::ids::Caller;
@@ -31,7 +31,7 @@ impl QuorumLock {
         if matches!(self.stage, Stage::Held(..)) {
             self.call_servers(cx, members);
         }
-        let (agreed, open) = (self.agreed(), self.open());
+        let (agreed, open) = (self.agreed(), self.open(members));
         match self.stage {
             Stage::Raising(op, fence) if self.remember(fence) >= majority => self.grant(cx, members, op, fence),
             Stage::Asking(_) | Stage::Raising(..) if agreed.saturating_add(open) < majority => self.fail(cx, members),
@@ -40,6 +40,8 @@ impl QuorumLock {
                 self.stage = Stage::Raising(op, self.greatest_fence());
                 self.decide(cx, members);
             }
+            // A server that has not answered yet may turn out to be silent.
+            Stage::Asking(_) if self.timer.is_none() && self.is_split() => self.ask_after(cx, LAST_RETRY),
             _ => {}
         }
     }

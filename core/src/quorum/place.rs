@@ -149,8 +149,7 @@ impl QuorumLock {
 
     /// Whether the first server has stopped answering while this client waits there.
     fn is_first_silent(&self, members: &Members) -> bool {
-        let claim = members.list.first().and_then(|member| member.client.claim(&self.key));
-        claim.is_some_and(|claim| claim.failure.is_some())
+        members.list.first().is_some_and(|first| self.silence(first).is_some())
     }
 
     /// Whether to ask the other servers although the first one is not silent. A key may stay there for ever, so the first

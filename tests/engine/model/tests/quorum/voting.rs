@@ -166,6 +166,26 @@ fn a_server_votes_as_soon_as_it_has_confirmed_an_earlier_release_though_another_
     }
 }
 
+/// The last holder's release reaches that server late. The silence of the dead server lasts for two node timeouts.
+#[test]
+fn a_client_that_finds_a_server_busy_tries_again_although_another_one_is_dead() {
+    for (server, dead) in [(0, 1), (1, 2), (2, 0)] {
+        let mut quorum = ScriptedQuorum::new(3, 2);
+        quorum.warm();
+        let last = quorum.acquired(1, 30_000);
+        quorum.settle();
+        quorum.set([server], Health::Refusing("TRYAGAIN Multiple keys request during rehashing of slot"));
+        assert_eq!(quorum.release(1, last.lease), Ok(Outcome::Released(ReleaseOutcome::Released)));
+        quorum.set([server], Health::Well);
+        quorum.set([dead], Health::Dead);
+        assert!(quorum.holder(server).is_some());
+        let began = quorum.now();
+        quorum.acquired(0, 30_000);
+        let took = quorum.now() - began;
+        assert!(took < 100 * MS, "with server {server}: {took} us");
+    }
+}
+
 #[test]
 fn a_split_vote_is_resolved_by_random_delays() {
     let mut quorum = ScriptedQuorum::new(4 + 1, 3);
