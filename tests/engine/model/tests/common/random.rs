@@ -291,7 +291,7 @@ impl Calls {
                 let value = (*self.rng.pick(&["[1, 2]", "", "two words\n", "once 5"])).to_owned();
                 let keep = (*self.rng.pick(&["30", "60", "60000"])).to_owned();
                 // The last fence is often the holder's.
-                let fence = values.value(COUNTER).unwrap_or(used);
+                let fence = values.value(COUNTER).filter(|last| last.parse::<u64>().is_ok()).unwrap_or(used);
                 (release, &all, vec![token, tombstone, keep, value, fence, fleet])
             }
             13..=18 => (release, &all, vec![token, tombstone, used, fleet]),

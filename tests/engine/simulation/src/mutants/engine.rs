@@ -187,7 +187,7 @@ pub(super) const TABLE: &[Mutant] = &[
         => "if answer.status == Status::Converted || MUTANT { self" },
     // The fences of a block.
     engine! { "used-forgotten" Hot "a release tells the greatest fence that was used"
-    "lock/hand_over.rs": "let used_fence = hold.used_fence(cx);" => "let used_fence = if MUTANT { 0 } else { hold.used_fence(cx) };";
+    "lock/hand_over.rs": "else { hold.used_fence(cx) };" => "else if MUTANT { 0 } else { hold.used_fence(cx) };";
     "lock/grant.rs": "let used_fence = old.used_fence(cx);" => "let used_fence = if MUTANT { 0 } else { old.used_fence(cx) };" },
     engine! { "convert-forgets-used" Converts "so does a convert"
     "lock/convert.rs": "used_fence: hold.fences.used_fence()," => "used_fence: if MUTANT { 0 } else { hold.fences.used_fence() }," },
