@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use leasehold_lua::{ALL, PREFIX};
 
-/// Maps the beginning of each script's digest, which the engine sends, to the digest and the text. Texts are split into parts; a part that scripts share is written once.
+/// The digest of each script with the places of its parts. A part that scripts share is written once.
 pub(crate) fn module() -> Result<String, Box<dyn Error>> {
     let mut parts: Vec<&str> = Vec::new();
     let mut scripts = String::new();
@@ -22,15 +22,15 @@ pub(crate) fn module() -> Result<String, Box<dyn Error>> {
                 format!("the digest of {} begins as another one: raise leasehold_lua::PREFIX", script.name).into()
             );
         }
-        let prefix = String::from_utf8_lossy(&prefix).into_owned();
-        let mut places = Vec::new();
+        write!(scripts, "  ['{}'", script.sha1)?;
         for part in script.parts.iter().copied().filter(|part| !part.is_empty()) {
-            places.push(parts.iter().position(|other| *other == part).unwrap_or_else(|| {
+            let place = parts.iter().position(|other| *other == part).unwrap_or_else(|| {
                 parts.push(part);
                 parts.len() - 1
-            }));
+            });
+            write!(scripts, ", {place}")?;
         }
-        writeln!(scripts, "  '{prefix}': {{ digest: '{}', parts: {places:?} }}, // {}", script.sha1, script.name)?;
+        writeln!(scripts, "], // {}", script.name)?;
     }
     let mut texts = String::new();
     for part in parts {
@@ -39,6 +39,6 @@ pub(crate) fn module() -> Result<String, Box<dyn Error>> {
     }
     Ok(format!(
         "export const PREFIX = {PREFIX};\n\nexport const PARTS: readonly string[] = [\n{texts}];\n\n\
-         export const SCRIPTS: Readonly<Record<string, {{ readonly digest: string; readonly parts: readonly number[] }}>> = {{\n{scripts}}};\n"
+         export const SCRIPTS: readonly (readonly [digest: string, ...parts: number[]])[] = [\n{scripts}];\n"
     ))
 }

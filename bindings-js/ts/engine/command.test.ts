@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 
-import { SCRIPTS } from '../../generated/scripts.js';
+import { PREFIX, SCRIPTS } from '../../generated/scripts.js';
 import { Command } from './command.js';
 
 function command(...words: string[]): Command {
@@ -17,8 +17,9 @@ test('a_command_is_read_back_word_for_word', () => {
 });
 
 test('a_command_has_the_digest_or_the_text_in_the_place_of_the_beginning_of_the_digest', () => {
-  for (const [prefix, { digest }] of Object.entries(SCRIPTS)) {
-    assert.ok(digest.startsWith(prefix) && digest.length === 40);
+  for (const [digest] of SCRIPTS) {
+    assert.equal(digest.length, 40);
+    const prefix = digest.slice(0, PREFIX);
     for (const name of ['door', 'ключ', '*1\r\n$4\r\nEVAL\r\n$4\r\n']) {
       const [evaluate, source = '', ...rest] = command('EVAL', prefix, '1', name).words;
       assert.deepEqual([evaluate, createHash('sha1').update(source).digest('hex'), ...rest], ['EVAL', digest, '1', name]);

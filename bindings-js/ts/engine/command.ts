@@ -45,19 +45,23 @@ function withScript(wire: string, at: number): string {
   const end = wire.indexOf('\r', start);
   const prefix = wire.slice(start, end);
   // The build makes sure that scripts are ASCII.
-  const script = wire.startsWith('EVALSHA', at - 9) ? scriptOf(prefix).digest : textOf(prefix);
+  const script = wire.startsWith('EVALSHA', at - 9) ? scriptOf(prefix)[0] : textOf(prefix);
   return `${wire.slice(0, at)}$${script.length}\r\n${script}${wire.slice(end)}`;
 }
 
-function scriptOf(prefix: string): (typeof SCRIPTS)[string] {
-  const script = SCRIPTS[prefix];
+/** The scripts by the beginnings of their digests. */
+const scripts = new Map(SCRIPTS.map((script) => [script[0].slice(0, PREFIX), script]));
+
+function scriptOf(prefix: string): (typeof SCRIPTS)[number] {
+  const script = scripts.get(prefix);
   if (script === undefined) throw new Error(`no script has the digest ${prefix}: the WebAssembly is from another version of leasehold than the JavaScript; reinstall the package`);
   return script;
 }
 
 /** The text of the script whose digest begins like that. */
 function textOf(prefix: string): string {
-  return scriptOf(prefix).parts.map((part) => PARTS[part]).join('');
+  const [, ...parts] = scriptOf(prefix);
+  return parts.map((part) => PARTS[part]).join('');
 }
 
 /** Reads `*<count>\r\n`, then `$<length>\r\n<word>\r\n` for each word. */

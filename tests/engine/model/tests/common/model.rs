@@ -34,6 +34,11 @@ impl Values for Lock<Model> {
     fn value(&self, key: &str) -> Option<String> {
         self.host.server.get(self.host.now_us, key)
     }
+
+    fn work(&self, key: &str) -> Option<(String, String)> {
+        let (holder, field) = self.host.server.hash(self.host.now_us, key).into_iter().next()?;
+        Some((holder, field.strip_prefix("once ")?.to_owned()))
+    }
 }
 
 impl Lock<Model> {

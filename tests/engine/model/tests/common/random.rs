@@ -131,6 +131,8 @@ pub(crate) struct Calls {
 /// What a key holds, for calls that fit it.
 pub(crate) trait Values {
     fn value(&self, key: &str) -> Option<String>;
+    /// The holder of a once, and its fence.
+    fn work(&self, key: &str) -> Option<(String, String)>;
 }
 
 /// The key of a name with this number in lua/README.md.
@@ -290,8 +292,8 @@ impl Calls {
             13..=18 if kind == Kind::Once && self.rng.once_in(3) => {
                 let value = (*self.rng.pick(&["[1, 2]", "", "two words\n", "once 5"])).to_owned();
                 let keep = (*self.rng.pick(&["30", "60", "60000"])).to_owned();
-                // The last fence is often the holder's.
-                let fence = values.value(COUNTER).filter(|last| last.parse::<u64>().is_ok()).unwrap_or(used);
+                let held = values.work(name).filter(|_| !self.rng.once_in(4));
+                let (token, fence) = held.unwrap_or((token, used));
                 (release, &all, vec![token, tombstone, keep, value, fence, fleet])
             }
             13..=18 => (release, &all, vec![token, tombstone, used, fleet]),

@@ -3,7 +3,7 @@
 use leasehold_lua::{MULTI, semaphore};
 
 use crate::common::model::{Model, model_lock};
-use crate::common::{ALL_KEYS, Lock, list, scalar_text, token};
+use crate::common::{ALL_KEYS, Host as _, Lock, list, scalar_text, token};
 
 fn semaphore_lock() -> Lock<Model> {
     let mut lock = model_lock();
@@ -47,4 +47,16 @@ fn a_reader_counts_after_old_readers_and_beside_others() {
     assert_eq!(lock.wait(&token(3, 1), "exclusive").status, "waiting");
     let busy = take(&mut lock, "30000", &token(4, 1), "shared");
     assert_eq!([&busy[2], &busy[3]], ["busy", "1"], "a writer waits");
+}
+
+#[test]
+fn nobody_joins_readers_whose_time_is_over_in_this_millisecond() {
+    for (ends, answer) in [(0, "busy"), (1, "entered")] {
+        let mut lock = model_lock();
+        let ends = (lock.now_us() / 1_000 + ends).to_string();
+        let [name, readers] = [0, 4].map(|key| lock.keys[key].clone());
+        lock.host.run(&["SET", &name, "shared 5", "PX", "1000"]).unwrap();
+        lock.host.run(&["ZADD", &readers, &ends, &token(1, 1)]).unwrap();
+        assert_eq!(take(&mut lock, "30000", &token(2, 1), "shared")[2], answer);
+    }
 }
