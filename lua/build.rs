@@ -72,13 +72,13 @@ const KINDS: [Kind; 4] = [
     Kind {
         name: "once",
         doc: "The scripts of a once: a lock whose holder stores a result. `ACQUIRE` answers `done` with the result if there is one, \
-              `RELEASE` stores it, and `FORCE` keeps it. It is renewed by [`reentrant::RENEW`](crate::reentrant::RENEW).",
+              `RELEASE` stores it, and `FORCE` keeps it. It is renewed by [`reentrant::RENEW`].",
         has_one_holder: true,
         others: &[],
     },
     Kind {
         name: "election",
-        doc: "The scripts of an election. A term is renewed by [`reentrant::RENEW`](crate::reentrant::RENEW).",
+        doc: "The scripts of an election. A term is renewed by [`reentrant::RENEW`].",
         has_one_holder: true,
         others: &[("leader", "Tells who leads.", "leader")],
     },

@@ -172,11 +172,12 @@ async fn a_node_of_a_cluster_is_refused_when_the_manager_is_opened_and_otherwise
         // The user `app` may not ask the server for its mode. So its answers show that other nodes have the other slots.
         let url = format!("redis://app:secret@127.0.0.1:{}", node.port());
         unsupported(&refused(locks.open(&url, patient()).await), &["cluster", "MOVED"]);
-        // This one is a node without slots. It may get some.
+        // This one is a node without slots. It may get some, so calls wait for that.
         let url = format!("redis://app:secret@127.0.0.1:{}", empty.port());
+        let manager = ok(locks.open(&url, patient()).await);
         let told = async {
             loop {
-                let error = refused(locks.open(&url, answering_within(500)).await);
+                let error = refused(manager.acquire(mutex("job"), wait(500)).await);
                 assert!(matches!(error.kind, ErrorKind::Unreachable) && error.retryable, "{error:?}");
                 if error.message.contains("CLUSTERDOWN Hash slot not served") {
                     break;

@@ -28,7 +28,13 @@ async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Te
     let client = async || options().quorum(members()).await;
     let (one, two) = (client().await?, client().await?);
     for name in ["a", "b", "c", "{e}:1"] {
+        let all_have_it = || async {
+            let there = |server| is_there(server, name).is_ok_and(|there| there);
+            is_in(&cluster, name) && there(&watched.primary) && there(&server)
+        };
         let lease = one.mutex(name).acquire().await?;
+        // Otherwise, the next client can get the first member, which has the queue.
+        until("all members have it", all_have_it).await;
         let error = busy(two.mutex(name), Duration::from_millis(500)).await;
         assert!(matches!(error, Error::Busy { .. }), "{error:?}");
         // A member that still had the first lease when it was asked gets the next one with its renewal.
@@ -40,12 +46,7 @@ async fn each_kind_of_member_has_one_vote_and_fences_rise_over_all_slots() -> Te
         assert_eq!(lease.release().await?, ReleaseOutcome::Released);
         let next = soon("the lock", waiting).await??;
         assert!(next.fence() > fence);
-        until("all members have it", async || {
-            is_in(&cluster, name)
-                && is_there(&watched.primary, name).is_ok_and(|there| there)
-                && is_there(&server, name).is_ok_and(|there| there)
-        })
-        .await;
+        until("all members have it", all_have_it).await;
         assert_eq!(next.release().await?, ReleaseOutcome::Released);
     }
     let counters: Vec<String> = (0..3).flat_map(|at| keys(cluster.server(at)).unwrap_or_default()).collect();
