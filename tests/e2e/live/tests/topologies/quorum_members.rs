@@ -78,6 +78,7 @@ async fn a_close_ends_the_connections_to_all_members() -> Tested {
     };
     let (one, two) = (options().quorum(members()).await?, options().quorum(members()).await?);
     let lease = one.mutex(NAME).acquire().await?;
+    until("the member with the queue has it", async || is_in(&cluster, NAME)).await;
     let waiting = begin(two.mutex(NAME));
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     // Each client has one to each member, one to the sentinel, and the second client one for messages.
@@ -165,6 +166,7 @@ async fn an_old_primary_of_a_member_is_left_at_once_though_it_still_takes_writes
     let (one, two) = (client().await?, client().await?);
     let lease = one.mutex(NAME).acquire().await?;
     // The queue is on the group.
+    until("the group has it", async || is_there(&watched.primary, NAME).is_ok_and(|there| there)).await;
     let waiting = begin(two.mutex(NAME));
     until("it waits", async || one.inspect(NAME).await.is_ok_and(|seen| seen.waiters.len() == 1)).await;
     stay_primary(&watched.primary)?;
