@@ -370,6 +370,17 @@ impl ClusterRun<'_> {
     fn observe_grant(&mut self, name: usize, grant: &Granted, server_us: u64) {
         let now_ms = server_us / 1_000;
         let blind = self.grants_went_unseen(name);
+        let is_again = grant.how == Granting::Again;
+        let keeps_fence = (self.mix.kinds[name] == LockKind::Once && is_again).then(|| {
+            let home = self.servers.home(name);
+            let held = self.servers.models[home].hash(server_us, self.watch.keys.key(name, Part::Lock));
+            let field = format!("once {}", grant.fence);
+            if held.iter().any(|(_, it)| *it == field) {
+                Ok(())
+            } else {
+                broken("once-fence", format!("{} of {held:?}", grant.fence))
+            }
+        });
         let lock = &mut self.watch.locks[name];
         // Several holders of permits that are granted together share a fence, as readers do.
         let mode = if self.mix.kinds[name] == LockKind::Semaphore { Mode::Shared } else { grant.mode };
@@ -378,12 +389,8 @@ impl ClusterRun<'_> {
         }
         let in_script = self.servers.models[self.servers.home(name)].time_in_scripts(server_us);
         lock.blocks.granted(grant.token.life, grant.fence, in_script);
-        // An acquire of a once that arrives again keeps its fence. `once-fence` checks that.
-        let drawn = if self.mix.kinds[name] == LockKind::Once && grant.how == Granting::Again {
-            Ok(())
-        } else {
-            lock.fences.drawn(mode, grant.fence, grant.how != Granting::Again, server_us)
-        };
+        // An acquire of a once that arrives again keeps its fence.
+        let drawn = keeps_fence.unwrap_or_else(|| lock.fences.drawn(mode, grant.fence, !is_again, server_us));
         let back = lock.tokens.seen(self.world.now, grant.token, "is granted");
         let turn = match grant.how {
             Granting::Entered => lock.queue.granted(grant.token, now_ms, None),

@@ -22,7 +22,7 @@ pub(super) const TABLE: &[Mutant] = &[
         => "        if !MUTANT {\n            self.end_drain();\n        }\n        Some(lease)" },
     engine! { "quorum-drain-grants" Quorum "a quorum that drains grants no lease"
     "quorum/acquire.rs": "if self.cx.draining {" => "if self.cx.draining && !MUTANT {" },
-    engine! { "quorum-drain-without-end" Quorum "a quorum's drain ends when its time is over" seed 3_675
+    engine! { "quorum-drain-without-end" Quorum "a quorum's drain ends when its time is over" seed 6_729
     "quorum/acquire.rs": "            OpKind::Drain => self.cx.complete("
         => "            OpKind::Drain if MUTANT => {}\n            OpKind::Drain => self.cx.complete(" },
 ];
