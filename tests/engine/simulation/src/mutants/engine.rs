@@ -264,7 +264,7 @@ pub(super) const TABLE: &[Mutant] = &[
         => "member.client.valid_until(state.agreed()?).or(MUTANT.then_some(Instant::from_micros(u64::MAX / 2))));" },
     engine! { "quorum-fence-not-raised" Quorum "the fence is raised on a majority before the acquire succeeds"
     "quorum/majority.rs": "if *fence >= least {" => "if *fence >= least || MUTANT {" },
-    engine! { "quorum-greater-fence-counts" Quorum "a server that drew a greater fence does not count for a smaller one" seed 12_505
+    engine! { "quorum-greater-fence-counts" Quorum "a server that drew a greater fence does not count for a smaller one" seed 19_214
     "quorum/majority.rs": "if *drawn <= most)" => "if *drawn <= most || MUTANT)" },
     engine! { "quorum-fence-beyond-its-block" Quorum "a server remembers only the fences that it reserved"
     "quorum/acquire.rs": "last_fence(lease).unwrap_or(drawn);"
